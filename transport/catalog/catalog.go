@@ -1,0 +1,170 @@
+// Package catalog holds the control plane's documents: what a model is, which
+// backends serve it, who is who. They travel as JSON (wire.Doc) when a peer
+// joins or something changes, never per request.
+package catalog
+
+import (
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// DataType is an element type, by its Open Inference Protocol name.
+type DataType string
+
+const (
+	Bool  DataType = "BOOL"
+	Uint8 DataType = "UINT8"
+	// ... the protocol's other names: see Size.
+	Uint16 DataType = "UINT16"
+	Uint32 DataType = "UINT32"
+	Uint64 DataType = "UINT64"
+	Int8   DataType = "INT8"
+	Int16  DataType = "INT16"
+	Int32  DataType = "INT32"
+	Int64  DataType = "INT64"
+	FP16   DataType = "FP16"
+	FP32   DataType = "FP32"
+	FP64   DataType = "FP64"
+	Bytes  DataType = "BYTES"
+)
+
+// Size is the bytes of one element; 0 for BYTES, whose elements vary, -1 for
+// a name that is no type.
+func (t DataType) Size() int {
+	switch t {
+	case Bool, Uint8, Int8:
+		return 1
+	case Uint16, Int16, FP16:
+		return 2
+	case Uint32, Int32, FP32:
+		return 4
+	case Uint64, Int64, FP64:
+		return 8
+	case Bytes:
+		return 0
+	}
+	return -1
+}
+
+// TensorSpec describes one input or output of a model, for one item: Shape
+// leaves the batch dimension out. All dimensions are positive.
+type TensorSpec struct {
+	Name  string   `json:"name" yaml:"name"`
+	Type  DataType `json:"type" yaml:"type"`
+	Shape []int64  `json:"shape" yaml:"shape"`
+}
+
+// Elements is the product of Shape; 1 for a scalar.
+func (s TensorSpec) Elements() int64 {
+	n := int64(1)
+	for _, d := range s.Shape {
+		n *= d
+	}
+	return n
+}
+
+// ByteSize is the bytes of one item; -1 where it varies (BYTES).
+func (s TensorSpec) ByteSize() int64 {
+	if s.Type.Size() <= 0 {
+		return -1
+	}
+	return s.Elements() * int64(s.Type.Size())
+}
+
+// ImageSpec registers image preprocessing for a model with one input.
+// Decode, resize (shorter side to Resize, then centre crop to the input's
+// height and width; plain resize to them when Resize is 0), scale to 0..1,
+// subtract Mean and divide by Std per channel, lay out.
+type ImageSpec struct {
+	Layout   string    `json:"layout" yaml:"layout"`                     // "NCHW" or "NHWC"
+	Channels int       `json:"channels" yaml:"channels"`                 // 1 (grey) or 3 (RGB)
+	Resize   int       `json:"resize,omitempty" yaml:"resize,omitempty"` // pixels; 0: straight to the input's size
+	Scale    float64   `json:"scale,omitempty" yaml:"scale,omitempty"`   // multiplies 0..255 before Mean and Std; 0 means 1/255
+	Mean     []float64 `json:"mean,omitempty" yaml:"mean,omitempty"`
+	Std      []float64 `json:"std,omitempty" yaml:"std,omitempty"`
+	Invert   bool      `json:"invert,omitempty" yaml:"invert,omitempty"` // 255-v first: dark ink on light paper
+}
+
+// Profile is a latency profile as data: a line, or a measured table
+// ([i] is l(i+1)). Table wins when both are there. See scheduler/profile.
+type Profile struct {
+	Alpha mono.Dur   `json:"alpha_ns"`
+	Beta  mono.Dur   `json:"beta_ns"`
+	Table []mono.Dur `json:"table_ns,omitempty"`
+}
+
+// ModelSpec is all that anybody needs to know of a model.
+//
+// Slab and output layout: the inputs (outputs) of one item one after the
+// other in spec order, each ByteSize long. Where a tensor is BYTES, each
+// tensor of that side is preceded by its length as a uint32, and a BYTES
+// tensor's elements are uint32 length + bytes, as in the protocol.
+type ModelSpec struct {
+	Name     string       `json:"name"`
+	Version  string       `json:"version"`
+	Platform string       `json:"platform"` // "onnxruntime_onnx" or "emulated"
+	SLO      mono.Dur     `json:"slo_ns"`
+	MaxBatch int          `json:"max_batch"`
+	Inputs   []TensorSpec `json:"inputs"`
+	Outputs  []TensorSpec `json:"outputs"`
+	Image    *ImageSpec   `json:"image,omitempty"`
+	Labels   []string     `json:"labels,omitempty"` // of the last dimension of Outputs[0]
+	Profile  Profile      `json:"profile"`
+	// DropPolicy is "target" (default, when empty) or "head".
+	DropPolicy string `json:"drop_policy,omitempty"`
+}
+
+// Key is how models are told apart: "name" and "version".
+func (m *ModelSpec) Key() string { return m.Name + "/" + m.Version }
+
+// FrontendInfo is a frontend's first message.
+type FrontendInfo struct {
+	Name    string `json:"name"`
+	Address string `json:"address"` // where backends read slabs and send outputs
+}
+
+// Pool is a set of equal devices, each with all of Models resident. Pools of
+// one DeviceType on several backends join to one sub-cluster.
+type Pool struct {
+	DeviceType string      `json:"device_type"` // "cpu", "emulated-1080ti", ...
+	Devices    int         `json:"devices"`
+	FreeAt     []mono.Dur  `json:"free_in_ns,omitempty"` // per device: span until what it runs now ends
+	Models     []ModelSpec `json:"models"`
+}
+
+// BackendInfo is a backend's first message.
+type BackendInfo struct {
+	Name  string `json:"name"` // unique; a restart under the same name gets the same GPU ids
+	Pools []Pool `json:"pools"`
+}
+
+// Admitted is the scheduler's reply to FrontendInfo or BackendInfo.
+type Admitted struct {
+	Epoch    wire.Epoch      `json:"epoch"`
+	Frontend wire.FrontendID `json:"frontend,omitempty"`
+	Backend  wire.BackendID  `json:"backend,omitempty"`
+	Error    string          `json:"error,omitempty"` // refused, and why; the link closes
+}
+
+// Entry is a model in the catalogue.
+type Entry struct {
+	ID         wire.ModelID `json:"id"`
+	DeviceType string       `json:"device_type"`
+	Ready      bool         `json:"ready"` // a backend serves it now
+	GPUs       int          `json:"gpus"`
+	Spec       ModelSpec    `json:"spec"`
+}
+
+// Catalogue is what can be asked for. Entries are ordered by ID.
+type Catalogue struct {
+	Epoch   wire.Epoch `json:"epoch"`
+	Serial  uint64     `json:"serial"` // rises with every change in an epoch
+	Entries []Entry    `json:"entries"`
+}
+
+// ProfileUpdate replaces a model's profile by a newly measured one.
+type ProfileUpdate struct {
+	Model   string  `json:"model"` // Key
+	Pool    int     `json:"pool"`
+	Profile Profile `json:"profile"`
+}

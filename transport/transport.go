@@ -1,0 +1,132 @@
+// Package transport is the contract between the parts of the system and the
+// networks that join them: ordered links that carry frames (package wire),
+// pull input bytes, and know how far the peer's clock lies away.
+//
+// Implementations: transport/loopback (in process) and transport/tcp. Both
+// pass transport/transporttest. Ownership: a Link's methods may be called from
+// any goroutine; a Handler's methods are called by the link's one receiving
+// goroutine, in the order in which the peer sent, and must not block.
+package transport
+
+import (
+	"context"
+	"errors"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Errors of a link. Match with errors.Is.
+var (
+	ErrClosed      = errors.New("link closed")
+	ErrFull        = errors.New("link's send buffer is full")
+	ErrVersion     = errors.New("peer speaks another protocol version")
+	ErrRejected    = errors.New("peer rejected the link")
+	ErrUnreachable = errors.New("peer is unreachable")
+	ErrProtocol    = errors.New("peer broke the protocol")
+	ErrSilent      = errors.New("peer fell silent: heartbeats missed")
+	ErrStale       = errors.New("slab was freed or given to another request")
+)
+
+// Frame is one received frame. Body and Payload hold until Receive returns.
+type Frame struct {
+	Kind    wire.Kind
+	Body    []byte
+	Payload []byte
+}
+
+// Handler takes what a link brings.
+type Handler interface {
+	// Receive gets every frame of the kinds above link level.
+	Receive(l Link, f Frame)
+	// Buffer is asked where the n payload bytes of a frame shall lie, before
+	// they are read from the socket. nil: the link uses a buffer of its own
+	// that holds until Receive returns.
+	Buffer(l Link, kind wire.Kind, body []byte, n int) []byte
+	// Closed is the last call: the link is gone, err says why (never nil).
+	Closed(l Link, err error)
+}
+
+// SlabSource serves READs of this process's slabs. Pin fails with ErrStale
+// when the handle's generation, its request or the length do not fit; the bytes
+// stay valid until Unpin, also when the slab is freed meanwhile.
+type SlabSource interface {
+	Pin(ref wire.SlabRef, request wire.RequestID) ([]byte, error)
+	Unpin(ref wire.SlabRef)
+}
+
+// ReadOp pulls one input into Dst (len(Dst) == Input.Length).
+type ReadOp struct {
+	Request wire.RequestID
+	Input   wire.SlabRef
+	Dst     []byte
+	// Done is called exactly once, from the link's receiving goroutine or, when
+	// the link is down, from the caller's: nil, ErrStale, ErrClosed, ...
+	// It must not block. Token is handed back, so that one func serves all ops.
+	Done  func(token uint64, err error)
+	Token uint64
+}
+
+// Link is a live connection.
+type Link interface {
+	// Peer is what the other side said of itself.
+	Peer() wire.Hello
+	// Send queues whole frames without payload (one or many, appended to one
+	// another); it copies them and never blocks. All or nothing: ErrFull or
+	// ErrClosed. Frames of one goroutine arrive in order.
+	Send(frames []byte) error
+	// SendPayload queues one frame whose payload bytes follow; they are not
+	// copied (beyond the socket's own) and must not change until release is
+	// called (exactly once, also on error; nil: nobody to tell).
+	SendPayload(frame []byte, payload []byte, release func()) error
+	// Read pulls inputs from the peer, all in parallel.
+	Read(ops []ReadOp) error
+	// Shift is the span to add to the peer's instants to get ours.
+	Shift() mono.Dur
+	// Stats is what the heartbeats measured.
+	Stats() LinkStats
+	// Close flushes what was queued (within a second) and closes; Handler.Closed
+	// then gets cause, or ErrClosed when cause is nil. Idempotent.
+	Close(cause error)
+}
+
+// LinkStats are a link's measurements over its window (the last 10 s or so).
+type LinkStats struct {
+	RTT        mono.Dur // median round trip
+	DelayBound mono.Dur // high percentile of the one-way delay: feeds d_ctrl
+	Offset     mono.Dur // peer's clock minus ours (== -Shift)
+	Samples    int
+	FramesIn   uint64
+	FramesOut  uint64
+	BytesIn    uint64
+	BytesOut   uint64
+	SendsFull  uint64 // Sends refused with ErrFull
+}
+
+// Options of one end of a link; zero values mean the defaults of Defaults.
+type Options struct {
+	Hello      wire.Hello // what we say of ourselves
+	Slabs      SlabSource // nil: READs are refused
+	SendBuffer int        // bytes of queued frames before ErrFull (default 4 MiB)
+	Heartbeat  mono.Dur   // between pings (default 100 ms)
+	Silence    mono.Dur   // without any byte from the peer: ErrSilent (default 1 s)
+	PayloadMax int        // largest payload accepted (default wire.PayloadMax)
+}
+
+// Network makes links. Addresses are "tcp:host:port" or "inproc:name".
+type Network interface {
+	// Dial makes one attempt; ctx bounds it. Errors wrap ErrUnreachable,
+	// ErrVersion, ErrRejected or ErrProtocol and say what to do.
+	Dial(ctx context.Context, address string, o Options, h Handler) (Link, error)
+	// Listen accepts links; accept decides for each peer, from its hello, which
+	// handler serves it, or refuses it with an error that the peer is told.
+	Listen(address string, o Options, accept func(peer wire.Hello) (Handler, error)) (Listener, error)
+}
+
+// Listener is an open address.
+type Listener interface {
+	// Address is where peers can dial ("tcp:127.0.0.1:41235").
+	Address() string
+	// Close stops accepting and closes the accepted links.
+	Close() error
+}

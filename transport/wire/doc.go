@@ -1,0 +1,34 @@
+// Package wire is the language of the system: identifiers and fixed-layout
+// messages, with their encoding. It knows no socket, no clock and no lock.
+//
+// # Frames
+//
+// Everything that crosses a link is a frame, little-endian:
+//
+//	0  'S'            magic
+//	1  version        Version; a peer of another version is told so (Reject)
+//	2  kind           Kind
+//	3  flags          0
+//	4  body length    uint32, at most BodyMax
+//	8  payload length uint32, at most PayloadMax (tensors, documents)
+//	12 crc32c         over bytes 0..11 and the body; the payload is not
+//	                  covered: TCP and RDMA guard it, and tensors are large
+//	16 body, then payload
+//
+// # Clocks
+//
+// Instants inside a body are on the sender's clock. Every Decode of a message
+// that carries instants takes shift, the span to add to the sender's instants
+// to get ours; the link knows it (transport.Link.Shift). So no instant can be
+// read without saying how far the clocks lie apart.
+//
+// # Codec convention
+//
+// Every message M has
+//
+//	func (m *M) Append(dst []byte) []byte   // a whole frame but its payload bytes
+//	func (m *M) Decode(body []byte, shift mono.Dur) error   // shift only if it has instants
+//
+// Append of a message with a payload takes the payload's length as a second
+// argument and the caller sends the bytes behind it. Neither allocates.
+package wire

@@ -1,0 +1,97 @@
+package wire
+
+// Identifiers. The scheduler hands out all but RequestID; they hold for one
+// Epoch and are dense from 0, so they index slices.
+type (
+	// ModelID names a model and version in the scheduler's catalogue.
+	ModelID uint32
+	// GPUID names a device inside its pool. Smallest first: high ids idle.
+	GPUID uint32
+	// FrontendID names one connected frontend.
+	FrontendID uint32
+	// BackendID names one connected backend.
+	BackendID uint32
+	// RequestID is unique in its frontend's lifetime; it starts at a random
+	// value, so that a restarted frontend does not repeat its forerunner's.
+	RequestID uint64
+	// BatchID is unique in its epoch.
+	BatchID uint64
+	// Epoch numbers a scheduler's reign: later schedulers have higher ones
+	// (its start in unix nanoseconds). A backend obeys the highest it has seen.
+	Epoch uint64
+)
+
+// SlabHandle names a slab of a frontend's arena: its index in the low 32
+// bits, its generation in the high 32. A freed slab's generation moves on, so
+// a stale handle is detected, never served.
+type SlabHandle uint64
+
+// MakeSlabHandle joins index and generation.
+func MakeSlabHandle(index, generation uint32) SlabHandle {
+	return SlabHandle(uint64(generation)<<32 | uint64(index))
+}
+
+// Index is the slab's place in its arena.
+func (h SlabHandle) Index() uint32 { return uint32(h) }
+
+// Generation counts the slab's lives.
+func (h SlabHandle) Generation() uint32 { return uint32(h >> 32) }
+
+// SlabRef is where an input lies: enough for a one-sided READ. Address and
+// RKey are 0 where the frontend has no RDMA.
+type SlabRef struct {
+	Handle  SlabHandle
+	Address uint64
+	RKey    uint32
+	Length  uint32 // bytes of input in the slab
+}
+
+// Role is what a peer is.
+type Role uint8
+
+const (
+	RoleFrontend Role = 1 + iota
+	RoleScheduler
+	RoleBackend
+)
+
+// Reason says why a request got no output. 0 means that it got one.
+type Reason uint16
+
+const (
+	// ReasonNone: served.
+	ReasonNone Reason = iota
+	// ReasonDeadline: dropped, it could no longer make its deadline even alone.
+	ReasonDeadline
+	// ReasonShed: dropped under overload so that the others keep their batch.
+	ReasonShed
+	// ReasonFull: refused at the door, a bounded queue or ring was full.
+	ReasonFull
+	// ReasonUnavailable: no backend serves the model now, or the link is down.
+	ReasonUnavailable
+	// ReasonUnknownModel: no such model in the catalogue.
+	ReasonUnknownModel
+	// ReasonBackendLost: its backend died and too little time was left to retry.
+	ReasonBackendLost
+	// ReasonExecution: the model's run failed.
+	ReasonExecution
+	// ReasonInput: the input could not be read (stale slab, wrong length).
+	ReasonInput
+	// ReasonExpired: the frontend saw the deadline pass without an answer.
+	ReasonExpired
+	// ReasonCancelled: the caller gave up.
+	ReasonCancelled
+	// ReasonDraining: the process is shutting down.
+	ReasonDraining
+	reasonEnd
+)
+
+var reasonNames = [...]string{"none", "deadline", "shed", "full", "unavailable", "unknown_model",
+	"backend_lost", "execution", "input", "expired", "cancelled", "draining"}
+
+func (r Reason) String() string {
+	if r < reasonEnd {
+		return reasonNames[r]
+	}
+	return "unknown"
+}

@@ -1,0 +1,181 @@
+package wire
+
+import "github.com/symphony-serving/symphony/transport/mono"
+
+// Version of the frame layout and of every message in it.
+const Version = 1
+
+// Limits of a frame.
+const (
+	HeaderSize = 16
+	BodyMax    = 64 << 10
+	PayloadMax = 256 << 20
+	BatchMax   = 1024 // requests in one Batch message
+)
+
+// Kind tells what a frame's body is.
+type Kind uint8
+
+const (
+	// Link level: handled inside a transport, never seen by a Handler.
+	KindHello Kind = 1 + iota
+	KindWelcome
+	KindReject
+	KindPing
+	KindPong
+)
+
+const (
+	// Control plane.
+	KindDoc    Kind = 16 + iota // a JSON document as payload (package catalog)
+	KindMember                  // scheduler -> backend
+	KindLeave                   // either end drains: nothing new, finish what runs
+)
+
+const (
+	// Data plane, the order of a request's life.
+	KindSubmit    Kind = 32 + iota // frontend -> scheduler
+	KindAnswer                     // scheduler -> frontend: dropped, and why
+	KindBatch                      // scheduler -> backend
+	KindRead                       // backend -> frontend (transport internal)
+	KindReadReply                  // frontend -> backend, payload (transport internal)
+	KindOutput                     // backend -> frontend, payload
+	KindDone                       // backend -> scheduler
+)
+
+// Hello opens a link, from the side that dialled; Welcome is its reply with
+// the same fields about the other side.
+type Hello struct {
+	Role        Role
+	Incarnation uint64   // differs between two lives of one process
+	Token       [32]byte // SHA-256 of the cluster token; zero where none is set
+	Name        string   // at most 64 bytes; for logs
+}
+
+// Reject is the reply to a Hello that is not welcome; the link closes after.
+type Reject struct {
+	Version uint8  // the version that the rejecting side speaks
+	Text    string // what is wrong and what to do; at most 200 bytes
+}
+
+// Ping and Pong measure delay and clock offset; instants are raw, each of
+// the clock of the side that read it, and are not shifted.
+type Ping struct {
+	Sequence uint64
+	Sent     mono.Time
+}
+
+// Pong answers a Ping.
+type Pong struct {
+	Sequence uint64
+	Sent     mono.Time // the ping's
+	Received mono.Time // on the answering side's clock
+	Replied  mono.Time // on the answering side's clock
+}
+
+// Doc announces a JSON document in the payload.
+type Doc struct {
+	Type DocType
+}
+
+// DocType says which struct of package catalog the JSON is.
+type DocType uint16
+
+const (
+	DocFrontend  DocType = 1 + iota // catalog.FrontendInfo, frontend -> scheduler
+	DocBackend                      // catalog.BackendInfo, backend -> scheduler
+	DocAdmitted                     // catalog.Admitted, scheduler -> frontend or backend
+	DocCatalogue                    // catalog.Catalogue, scheduler -> both, on every change
+	DocProfile                      // catalog.ProfileUpdate, backend -> scheduler
+)
+
+// Member tells a backend that a frontend came or went.
+type Member struct {
+	Epoch    Epoch
+	Frontend FrontendID
+	Up       bool
+	Address  string // where its slabs are read: "tcp:host:port" or "inproc:name"; at most 128 bytes
+}
+
+// Leave says that its sender drains.
+type Leave struct {
+	Epoch Epoch
+}
+
+// Submit hands a request to the scheduler: its record, never its tensor.
+type Submit struct {
+	Request  RequestID
+	Model    ModelID
+	Arrival  mono.Time // at the frontend
+	Deadline mono.Time // when the answer must be at the frontend
+	Input    SlabRef
+}
+
+// Answer tells a frontend that a request will get no output, and why.
+type Answer struct {
+	Request RequestID
+	Reason  Reason
+}
+
+// BatchItem is one request of a batch.
+type BatchItem struct {
+	Request  RequestID
+	Frontend FrontendID
+	Deadline mono.Time
+	Input    SlabRef
+}
+
+// Batch orders a backend to run Items on one of its devices: READ the
+// inputs, start at Exec or as soon after as inputs and device allow, send
+// each output to its frontend, and Done to the scheduler.
+type Batch struct {
+	Epoch  Epoch
+	Batch  BatchID
+	Model  ModelID
+	GPU    GPUID     // the scheduler's id, echoed in Output
+	Device uint32    // index in the backend's own list of the pool's devices
+	Pool   uint32    // index in the backend's own list of pools
+	Exec   mono.Time // planned start
+	Until  mono.Time // planned end, Exec + l(b)
+	Items  []BatchItem
+}
+
+// Done reports a batch: the device is free from End on. Every batch gets
+// exactly one Done, also one that could not run.
+type Done struct {
+	Epoch  Epoch
+	Batch  BatchID
+	Ready  mono.Time // all inputs were there
+	Start  mono.Time // execution began
+	End    mono.Time // execution ended
+	Fetch  mono.Dur  // from the order's arrival to Ready
+	Ran    uint16    // items executed
+	Failed uint16    // items answered with a reason instead
+	Reason Reason    // of the whole batch, when it did not run
+}
+
+// Read pulls a slab's bytes. A stale generation, another request's slab or a
+// length beyond the slab is answered with ReasonInput and no payload.
+type Read struct {
+	Sequence uint64
+	Request  RequestID
+	Input    SlabRef
+}
+
+// ReadReply brings the bytes (payload) or a reason.
+type ReadReply struct {
+	Sequence uint64
+	Reason   Reason
+}
+
+// Output brings one request's outputs (payload, laid out as
+// catalog.ModelSpec.Outputs says) or a reason, straight from the backend.
+type Output struct {
+	Request   RequestID
+	Reason    Reason
+	BatchSize uint16
+	Device    GPUID     // the scheduler's id of the device, for people
+	Fetch     mono.Dur  // order's arrival at the backend until all inputs were there
+	Execute   mono.Dur  // execution of the batch
+	Start     mono.Time // execution began
+}
