@@ -1,0 +1,73 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const module = "github.com/symphony-serving/symphony"
+
+// source is one parsed file.
+type source struct {
+	path    string // relative to the root, with slashes
+	pkg     string // folder, relative to the root
+	test    bool
+	lines   int
+	fset    *token.FileSet
+	file    *ast.File
+	imports []string
+}
+
+// load parses every Go file below root, in path order.
+func load(root string) ([]source, error) {
+	var out []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			name := d.Name()
+			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "build" || name == "bin") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		s, err := parse(root, path)
+		if err != nil {
+			return err
+		}
+		out = append(out, s)
+		return nil
+	})
+	return out, err
+}
+
+func parse(root, path string) (source, error) {
+	rel, err := filepath.Rel(root, path)
+	if err != nil {
+		return source{}, err
+	}
+	rel = filepath.ToSlash(rel)
+	s := source{path: rel, pkg: filepath.ToSlash(filepath.Dir(rel)), test: strings.HasSuffix(rel, "_test.go"), fset: token.NewFileSet()}
+	s.file, err = parser.ParseFile(s.fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return source{}, err
+	}
+	s.lines = s.fset.File(s.file.Pos()).LineCount()
+	for _, im := range s.file.Imports {
+		p, err := strconv.Unquote(im.Path.Value)
+		if err != nil {
+			return source{}, err
+		}
+		s.imports = append(s.imports, p)
+	}
+	return s, nil
+}

@@ -1,0 +1,44 @@
+package main
+
+// rooms is the plan of the house: package folder -> class and permitted
+// imports of this module. Imports point down; shells do not import each other
+// sideways. ARCHITECTURE.md explains each.
+func rooms() map[string]room {
+	return map[string]room{
+		"transport/mono":          {leaf, nil},
+		"transport/wire":          {core, []string{"transport/mono"}},
+		"transport/catalog":       {leaf, []string{"transport/mono", "transport/wire"}},
+		"transport/ring":          {leaf, []string{"transport/mono"}},
+		"transport":               {shell, []string{"transport/mono", "transport/wire"}},
+		"transport/loopback":      {shell, []string{"transport", "transport/mono", "transport/wire"}},
+		"transport/tcp":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/ring"}},
+		"transport/transporttest": {leaf, []string{"transport", "transport/mono", "transport/wire"}},
+
+		"scheduler/pq":         {leaf, nil},
+		"scheduler/invariants": {leaf, nil},
+		"scheduler/profile":    {core, []string{"transport/mono", "transport/catalog"}},
+		"scheduler/batching":   {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/invariants"}},
+		"scheduler/shard":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/invariants"}},
+		"scheduler/rank":       {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/batching", "scheduler/invariants"}},
+		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
+		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/invariants"}},
+		"scheduler/control":    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/engine"}},
+
+		"frontend":            {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
+		"frontend/inflight":   {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
+		"frontend/arena":      {shell, []string{"transport", "transport/wire"}},
+		"frontend/preprocess": {core, []string{"transport/catalog"}},
+		"frontend/ingress":    {shell, []string{"frontend", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
+
+		"backend":            {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/executor", "backend/emugpu", "backend/onnx", "backend/repository", "backend/profiler", "scheduler/profile"}},
+		"backend/executor":   {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},
+		"backend/emugpu":     {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
+		"backend/onnx":       {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
+		"backend/repository": {leaf, []string{"transport/mono", "transport/catalog"}},
+		"backend/profiler":   {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
+
+		"bench/report":   {leaf, []string{"transport/mono", "transport/wire"}},
+		"bench/workload": {core, []string{"transport/mono", "transport/wire"}},
+		"bench/load":     {shell, []string{"bench/report", "bench/workload", "frontend", "transport/mono", "transport/catalog", "transport/wire"}},
+	}
+}

@@ -1,0 +1,108 @@
+// Package config is the configuration of every subcommand: one struct, one
+// file format (YAML), three layers. It knows nothing of how the parts are
+// started; cmd/symphony turns it into their own Config types.
+//
+// Layers, each over the one before: the file, the flags, the environment
+// (SYMPHONY_SCHEDULER__LISTEN is scheduler.listen). What no layer names keeps
+// the default of Default. Every error of a configuration is reported at once.
+package config
+
+import (
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Config is the whole configuration.
+type Config struct {
+	Log       Log       `yaml:"log"`
+	Token     string    `yaml:"token"`      // shared secret of the cluster's links; empty: none
+	Procs     int       `yaml:"procs"`      // GOMAXPROCS; 0: cores plus the threads that must be on time
+	GCPercent int       `yaml:"gc_percent"` // GOGC
+	Drain     mono.Dur  `yaml:"drain"`      // how long Ctrl-C waits for open requests
+	Metrics   string    `yaml:"metrics"`    // host:port of /metrics for processes without HTTP ingress; empty: none
+	Scheduler Scheduler `yaml:"scheduler"`
+	Frontend  Frontend  `yaml:"frontend"`
+	Backend   Backend   `yaml:"backend"`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string `yaml:"level"`  // debug, info, warn, error
+	Format string `yaml:"format"` // auto (readable on a terminal, JSON otherwise), console, json
+}
+
+// Scheduler configures the decision maker.
+type Scheduler struct {
+	Listen      []string `yaml:"listen"`       // "tcp:host:port", "inproc:name"
+	ModelLoops  int      `yaml:"model_loops"`  // threads that batch; models are sharded over them
+	Spin        mono.Dur `yaml:"spin"`         // how long before an instant a loop spins; 0: sleep only
+	Margin      mono.Dur `yaml:"margin"`       // taken off every deadline for what no profile foresees
+	QueueMax    int      `yaml:"queue_max"`    // waiting requests per model
+	RequestsMax int      `yaml:"requests_max"` // waiting and running requests per model loop
+	DelayMin    mono.Dur `yaml:"delay_min"`    // least assumed d_ctrl
+	DelayMax    mono.Dur `yaml:"delay_max"`    // most believed d_ctrl
+}
+
+// Frontend configures the client library and the HTTP ingress.
+type Frontend struct {
+	Name        string   `yaml:"name"`
+	Scheduler   string   `yaml:"scheduler"`     // where the scheduler listens
+	Listen      string   `yaml:"listen"`        // where backends read slabs
+	HTTP        string   `yaml:"http"`          // host:port of the ingress; empty: none
+	Arena       Size     `yaml:"arena"`         // memory for inputs
+	MaxInFlight int      `yaml:"max_in_flight"` // open requests
+	Preprocess  int      `yaml:"preprocess"`    // images decoded at a time; 0: cores less one, at least 1
+	ReplyMargin mono.Dur `yaml:"reply_margin"`  // reserved for the way back of an output
+	BodyMax     Size     `yaml:"body_max"`      // largest HTTP body
+	Connections int      `yaml:"connections"`   // open HTTP connections
+	FullStatus  int      `yaml:"full_status"`   // HTTP status when full: 503 or 429
+}
+
+// Backend configures the owner of devices.
+type Backend struct {
+	Name        string `yaml:"name"`
+	Scheduler   string `yaml:"scheduler"`
+	Repository  string `yaml:"repository"`  // folder of models; empty: none
+	ONNXRuntime string `yaml:"onnxruntime"` // path of libonnxruntime.so; empty: where make puts it
+	Pools       []Pool `yaml:"pools"`
+}
+
+// Pool is a set of equal devices of a backend.
+type Pool struct {
+	DeviceType string   `yaml:"device_type"` // "cpu", "emulated-1080ti": pools of one type form a sub-cluster
+	Kind       string   `yaml:"kind"`        // "cpu" or "emulated"
+	Devices    int      `yaml:"devices"`
+	Threads    int      `yaml:"threads"`          // of one execution on a cpu device
+	Jitter     float64  `yaml:"jitter"`           // emulated: share by which a run may take longer
+	Models     []string `yaml:"models,omitempty"` // of the repository; empty: all of this device type
+	Zoo        []Zoo    `yaml:"zoo,omitempty"`    // emulated models from a table of profiles
+}
+
+// Zoo makes emulated models from a CSV of latency profiles
+// (model,alpha_ms,beta_ms,slo_ms).
+type Zoo struct {
+	CSV      string   `yaml:"csv"`
+	Models   []string `yaml:"models,omitempty"` // rows to take; empty: all
+	Copies   int      `yaml:"copies"`           // of each, named Model-0, Model-1, ...; 0 or 1: one, named Model
+	SLO      mono.Dur `yaml:"slo"`              // 0: the table's
+	MaxBatch int      `yaml:"max_batch"`        // 0: 64
+}
+
+// Default is what holds where nothing is said.
+func Default() Config {
+	return Config{
+		Log:       Log{Level: "info", Format: "auto"},
+		GCPercent: 200,
+		Drain:     5 * mono.Second,
+		Scheduler: Scheduler{
+			Listen: []string{"tcp:127.0.0.1:9000"}, ModelLoops: 1, Margin: mono.Millisecond,
+			QueueMax: 1 << 15, RequestsMax: 1 << 17,
+			DelayMin: 100 * mono.Microsecond, DelayMax: 5 * mono.Millisecond,
+		},
+		Frontend: Frontend{
+			Scheduler: "tcp:127.0.0.1:9000", Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
+			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: mono.Millisecond,
+			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,
+		},
+		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000"},
+	}
+}

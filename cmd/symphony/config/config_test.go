@@ -1,0 +1,100 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "symphony.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	if _, err := Load("", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The layers lie over one another: file, flags, environment.
+func TestLayers(t *testing.T) {
+	path := write(t, "scheduler: {queue_max: 1, requests_max: 10, model_loops: 2}\nfrontend: {arena: 8MiB}\n")
+	flags := []Set{{"scheduler.requests_max", "20"}, {"scheduler.model_loops", "3"}, {"scheduler.spin", "50us"}}
+	environ := []string{"SYMPHONY_SCHEDULER__MODEL_LOOPS=4", "PATH=/bin", "SYMPHONY_REQUIRE_ONNXRUNTIME=1", "SYMPHONY_SCHEDULER__LISTEN=tcp:127.0.0.1:1,inproc:s"}
+	c, err := Load(path, flags, environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Scheduler
+	if s.QueueMax != 1 || s.RequestsMax != 20 || s.ModelLoops != 4 || s.Spin != 50*mono.Microsecond {
+		t.Errorf("scheduler = %+v: want the file's queue_max, the flag's requests_max and spin, the environment's model_loops", s)
+	}
+	if len(s.Listen) != 2 || s.Listen[1] != "inproc:s" {
+		t.Errorf("listen = %q", s.Listen)
+	}
+	if c.Frontend.Arena != 8<<20 || c.Frontend.MaxInFlight != Default().Frontend.MaxInFlight {
+		t.Errorf("frontend = %+v", c.Frontend)
+	}
+}
+
+// All errors come at once, each with its key.
+func TestAllErrorsAtOnce(t *testing.T) {
+	path := write(t, `
+log: {level: loud}
+scheduler: {listen: ["udp:1"], model_loops: 0}
+frontend: {http: nowhere, full_status: 500}
+backend:
+  pools:
+    - {device_type: "", kind: gpu, devices: 0}
+`)
+	_, err := Load(path, nil, nil)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, key := range []string{"log.level", "scheduler.listen", "scheduler.model_loops", "frontend.http", "frontend.full_status",
+		"backend.pools[0].device_type", "backend.pools[0].kind", "backend.pools[0].devices", "8 errors"} {
+		if !strings.Contains(err.Error(), key) {
+			t.Errorf("%q is missing in:\n%v", key, err)
+		}
+	}
+}
+
+func TestWrongInputIsNamed(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"scheduler: {qeue_max: 3}", "qeue_max"},
+		{"scheduler: {margin: 5}", "with its unit"},
+		{"scheduler: {margin: fast}", "with its unit"},
+		{"frontend: {arena: 12 parsecs}", "KiB"},
+		{"scheduler: [", "configuration file"},
+	} {
+		_, err := Load(write(t, c.text), nil, nil)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.text, err, c.want)
+		}
+	}
+	if _, err := Load("/does/not/exist.yaml", nil, nil); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("missing file: %v", err)
+	}
+}
+
+func TestSize(t *testing.T) {
+	for text, want := range map[string]Size{"7": 7, "7B": 7, "2KiB": 2048, "3MiB": 3 << 20, " 1GiB": 1 << 30} {
+		got, err := ParseSize(text)
+		if err != nil || got != want {
+			t.Errorf("ParseSize(%q) = %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "1.5MiB", "9999999999GiB", "MiB"} {
+		if s, err := ParseSize(text); err == nil {
+			t.Errorf("ParseSize(%q) = %v, want an error", text, s)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// EnvPrefix starts the environment variables that configure; a double
+// underscore stands for the dot between levels.
+const EnvPrefix = "SYMPHONY_"
+
+// Set is one key given by a flag, "scheduler.listen" for example.
+type Set struct{ Key, Value string }
+
+// Load reads the file (none if path is empty), then flags, then environ
+// ("KEY=value", as os.Environ gives it), and returns all errors joined.
+// Variables that other parts of the system read (SYMPHONY_CONFIG,
+// SYMPHONY_ONNXRUNTIME, SYMPHONY_REQUIRE_*) are left alone.
+func Load(path string, flags []Set, environ []string) (Config, error) {
+	k := koanf.New(".")
+	if path != "" {
+		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				return Config{}, fmt.Errorf("configuration file %s: no such file", path)
+			}
+			return Config{}, fmt.Errorf("configuration file %s: %w", path, err)
+		}
+	}
+	for _, layer := range []map[string]any{flagLayer(flags), envLayer(environ)} {
+		if err := k.Load(confmap.Provider(layer, "."), nil); err != nil {
+			return Config{}, err
+		}
+	}
+	c, err := decode(k)
+	if err != nil {
+		return c, err
+	}
+	return c, c.Validate()
+}
+
+func flagLayer(flags []Set) map[string]any {
+	layer := map[string]any{}
+	for _, s := range flags {
+		layer[s.Key] = s.Value
+	}
+	return layer
+}
+
+func envLayer(environ []string) map[string]any {
+	layer := map[string]any{}
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		rest, ok := strings.CutPrefix(name, EnvPrefix)
+		if !ok || rest == "CONFIG" || rest == "ONNXRUNTIME" || strings.HasPrefix(rest, "REQUIRE_") {
+			continue
+		}
+		layer[strings.ReplaceAll(strings.ToLower(rest), "__", ".")] = value
+	}
+	return layer
+}
+
+// decode turns the layers into a Config; unknown keys are errors.
+func decode(k *koanf.Koanf) (Config, error) {
+	c := Default()
+	err := k.UnmarshalWithConf("", &c, koanf.UnmarshalConf{
+		Tag: "yaml",
+		DecoderConfig: &mapstructure.DecoderConfig{
+			Result: &c, TagName: "yaml", ErrorUnused: true, WeaklyTypedInput: true, ZeroFields: true,
+			DecodeHook: mapstructure.ComposeDecodeHookFunc(spanHook, sizeHook, mapstructure.StringToSliceHookFunc(",")),
+		},
+	})
+	if err != nil {
+		return c, fmt.Errorf("configuration: %w", err)
+	}
+	return c, nil
+}
+
+// spanHook reads spans as "50ms"; a bare number other than 0 has no unit and
+// is refused.
+func spanHook(from, to reflect.Type, v any) (any, error) {
+	if to != reflect.TypeFor[mono.Dur]() {
+		return v, nil
+	}
+	s := fmt.Sprint(v)
+	if s == "0" {
+		return mono.Dur(0), nil
+	}
+	d, err := parseSpan(s)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func sizeHook(from, to reflect.Type, v any) (any, error) {
+	if to != reflect.TypeFor[Size]() {
+		return v, nil
+	}
+	return ParseSize(fmt.Sprint(v))
+}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// report collects every error of a configuration, each with its key.
+type report struct{ errs []error }
+
+func (r *report) need(ok bool, key, format string, args ...any) {
+	if !ok {
+		r.errs = append(r.errs, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+	}
+}
+
+func (r *report) between(key string, v, low, high int64) {
+	r.need(v >= low && v <= high, key, "is %d, must be %d to %d", v, low, high)
+}
+
+func (r *report) span(key string, v, low, high mono.Dur) {
+	r.need(v >= low && v <= high, key, "is %v, must be %v to %v", v, low, high)
+}
+
+// address checks "tcp:host:port" or "inproc:name".
+func (r *report) address(key, a string) {
+	scheme, rest, _ := strings.Cut(a, ":")
+	switch scheme {
+	case "tcp":
+		r.hostPort(key, rest)
+	case "inproc":
+		r.need(rest != "", key, "%q has no name after inproc:", a)
+	default:
+		r.need(false, key, "%q is no address: write tcp:host:port or inproc:name", a)
+	}
+}
+
+func (r *report) hostPort(key, a string) {
+	_, port, err := net.SplitHostPort(a)
+	if err != nil {
+		r.need(false, key, "%q is no host:port", a)
+		return
+	}
+	_, err = net.LookupPort("tcp", port)
+	r.need(err == nil, key, "%q is no port", port)
+}
+
+// Validate returns every error at once, joined; nil if there is none.
+func (c *Config) Validate() error {
+	r := &report{}
+	r.need(slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level), "log.level",
+		"%q is none of debug, info, warn, error", c.Log.Level)
+	r.need(slices.Contains([]string{"auto", "console", "json"}, c.Log.Format), "log.format",
+		"%q is none of auto, console, json", c.Log.Format)
+	r.between("procs", int64(c.Procs), 0, 4096)
+	r.between("gc_percent", int64(c.GCPercent), 10, 10000)
+	r.span("drain", c.Drain, 0, 10*60*mono.Second)
+	if c.Metrics != "" {
+		r.hostPort("metrics", c.Metrics)
+	}
+	c.Scheduler.validate(r)
+	c.Frontend.validate(r)
+	c.Backend.validate(r)
+	if len(r.errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("configuration has %d errors:\n%w", len(r.errs), errors.Join(r.errs...))
+}
+
+func (s *Scheduler) validate(r *report) {
+	r.need(len(s.Listen) > 0, "scheduler.listen", "names no address")
+	for _, a := range s.Listen {
+		r.address("scheduler.listen", a)
+	}
+	r.between("scheduler.model_loops", int64(s.ModelLoops), 1, 64)
+	r.span("scheduler.spin", s.Spin, 0, mono.Second)
+	r.span("scheduler.margin", s.Margin, 0, mono.Second)
+	r.between("scheduler.queue_max", int64(s.QueueMax), 1, 1<<22)
+	r.between("scheduler.requests_max", int64(s.RequestsMax), 1, 1<<24)
+	r.span("scheduler.delay_min", s.DelayMin, 0, mono.Second)
+	r.span("scheduler.delay_max", s.DelayMax, s.DelayMin, mono.Second)
+}
+
+func (f *Frontend) validate(r *report) {
+	r.address("frontend.scheduler", f.Scheduler)
+	r.address("frontend.listen", f.Listen)
+	if f.HTTP != "" {
+		r.hostPort("frontend.http", f.HTTP)
+	}
+	r.between("frontend.arena", int64(f.Arena), 1<<20, 1<<40)
+	r.between("frontend.max_in_flight", int64(f.MaxInFlight), 1, 1<<22)
+	r.between("frontend.preprocess", int64(f.Preprocess), 0, 1024)
+	r.span("frontend.reply_margin", f.ReplyMargin, 0, mono.Second)
+	r.between("frontend.body_max", int64(f.BodyMax), 1<<10, 1<<32)
+	r.between("frontend.connections", int64(f.Connections), 1, 1<<20)
+	r.need(f.FullStatus == 503 || f.FullStatus == 429, "frontend.full_status", "is %d, must be 503 or 429", f.FullStatus)
+}
+
+func (b *Backend) validate(r *report) {
+	r.address("backend.scheduler", b.Scheduler)
+	for i, p := range b.Pools {
+		key := fmt.Sprintf("backend.pools[%d]", i)
+		r.need(p.DeviceType != "", key+".device_type", "is empty: name the kind of device, for example cpu")
+		r.need(p.Kind == "cpu" || p.Kind == "emulated", key+".kind", "%q is none of cpu, emulated", p.Kind)
+		r.between(key+".devices", int64(p.Devices), 1, 4096)
+		r.between(key+".threads", int64(p.Threads), 0, 256)
+		r.need(p.Jitter >= 0 && p.Jitter <= 10, key+".jitter", "is %g, must be 0 to 10", p.Jitter)
+		for j, z := range p.Zoo {
+			zkey := fmt.Sprintf("%s.zoo[%d]", key, j)
+			r.need(p.Kind == "emulated", zkey, "emulated models need a pool of kind emulated")
+			r.need(z.CSV != "", zkey+".csv", "is empty")
+			r.between(zkey+".copies", int64(z.Copies), 0, 1000)
+			r.span(zkey+".slo", z.SLO, 0, 3600*mono.Second)
+			r.between(zkey+".max_batch", int64(z.MaxBatch), 0, 1024)
+		}
+	}
+}
