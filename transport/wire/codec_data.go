@@ -1,0 +1,145 @@
+package wire
+
+import "github.com/symphony-serving/symphony/transport/mono"
+
+// Append encodes a Submit.
+func (m *Submit) Append(dst []byte) []byte {
+	start := len(dst)
+	dst = putU32(putU64(begin(dst), uint64(m.Request)), uint32(m.Model))
+	dst = putU64(putU64(dst, uint64(m.Arrival)), uint64(m.Deadline))
+	return end(putSlab(dst, m.Input), start, KindSubmit, 0)
+}
+
+// Decode reads a Submit's body; shift is added to its instants.
+func (m *Submit) Decode(body []byte, shift mono.Dur) error {
+	c := cursor{b: body}
+	m.Request, m.Model = RequestID(c.u64()), ModelID(c.u32())
+	m.Arrival, m.Deadline = c.instant(shift), c.instant(shift)
+	m.Input = c.slab()
+	return c.done()
+}
+
+// Append encodes an Answer.
+func (m *Answer) Append(dst []byte) []byte {
+	start := len(dst)
+	return end(putU16(putU64(begin(dst), uint64(m.Request)), uint16(m.Reason)), start, KindAnswer, 0)
+}
+
+// Decode reads an Answer's body.
+func (m *Answer) Decode(body []byte) error {
+	c := cursor{b: body}
+	m.Request, m.Reason = RequestID(c.u64()), c.reason()
+	return c.done()
+}
+
+// itemSize is a BatchItem's length on the wire.
+const itemSize = 8 + 4 + 8 + 24
+
+// Append encodes a Batch of at most BatchMax items.
+func (m *Batch) Append(dst []byte) []byte {
+	start := len(dst)
+	dst = putU64(putU64(begin(dst), uint64(m.Epoch)), uint64(m.Batch))
+	dst = putU32(putU32(dst, uint32(m.Model)), uint32(m.GPU))
+	dst = putU32(putU32(dst, m.Device), m.Pool)
+	dst = putU64(putU64(dst, uint64(m.Exec)), uint64(m.Until))
+	dst = putU16(dst, uint16(len(m.Items)))
+	for i := range m.Items {
+		it := &m.Items[i]
+		dst = putU32(putU64(dst, uint64(it.Request)), uint32(it.Frontend))
+		dst = putSlab(putU64(dst, uint64(it.Deadline)), it.Input)
+	}
+	return end(dst, start, KindBatch, 0)
+}
+
+// Decode reads a Batch's body; shift is added to its instants. Items is
+// reused when its capacity allows.
+func (m *Batch) Decode(body []byte, shift mono.Dur) error {
+	c := cursor{b: body}
+	m.Epoch, m.Batch = Epoch(c.u64()), BatchID(c.u64())
+	m.Model, m.GPU = ModelID(c.u32()), GPUID(c.u32())
+	m.Device, m.Pool = c.u32(), c.u32()
+	m.Exec, m.Until = c.instant(shift), c.instant(shift)
+	n := int(c.u16())
+	m.Items = m.Items[:0]
+	if n == 0 || n > BatchMax {
+		c.fail("batch of %d items, must be 1 to %d", n, BatchMax)
+	}
+	if c.err == nil && len(c.b) < n*itemSize {
+		c.take(n * itemSize)
+	}
+	if c.err != nil {
+		return c.err
+	}
+	for range n {
+		it := BatchItem{Request: RequestID(c.u64()), Frontend: FrontendID(c.u32()), Deadline: c.instant(shift)}
+		it.Input = c.slab()
+		m.Items = append(m.Items, it)
+	}
+	return c.done()
+}
+
+// Append encodes a Done.
+func (m *Done) Append(dst []byte) []byte {
+	start := len(dst)
+	dst = putU64(putU64(begin(dst), uint64(m.Epoch)), uint64(m.Batch))
+	dst = putU64(putU64(dst, uint64(m.Ready)), uint64(m.Start))
+	dst = putU64(putU64(dst, uint64(m.End)), uint64(m.Fetch))
+	dst = putU16(putU16(putU16(dst, m.Ran), m.Failed), uint16(m.Reason))
+	return end(dst, start, KindDone, 0)
+}
+
+// Decode reads a Done's body; shift is added to its instants.
+func (m *Done) Decode(body []byte, shift mono.Dur) error {
+	c := cursor{b: body}
+	m.Epoch, m.Batch = Epoch(c.u64()), BatchID(c.u64())
+	m.Ready, m.Start, m.End = c.instant(shift), c.instant(shift), c.instant(shift)
+	m.Fetch = c.span()
+	m.Ran, m.Failed, m.Reason = c.u16(), c.u16(), c.reason()
+	return c.done()
+}
+
+// Append encodes a Read.
+func (m *Read) Append(dst []byte) []byte {
+	start := len(dst)
+	dst = putU64(putU64(begin(dst), m.Sequence), uint64(m.Request))
+	return end(putSlab(dst, m.Input), start, KindRead, 0)
+}
+
+// Decode reads a Read's body.
+func (m *Read) Decode(body []byte) error {
+	c := cursor{b: body}
+	m.Sequence, m.Request = c.u64(), RequestID(c.u64())
+	m.Input = c.slab()
+	return c.done()
+}
+
+// Append encodes a ReadReply whose payload has n bytes.
+func (m *ReadReply) Append(dst []byte, n int) []byte {
+	start := len(dst)
+	return end(putU16(putU64(begin(dst), m.Sequence), uint16(m.Reason)), start, KindReadReply, n)
+}
+
+// Decode reads a ReadReply's body.
+func (m *ReadReply) Decode(body []byte) error {
+	c := cursor{b: body}
+	m.Sequence, m.Reason = c.u64(), c.reason()
+	return c.done()
+}
+
+// Append encodes an Output whose payload has n bytes.
+func (m *Output) Append(dst []byte, n int) []byte {
+	start := len(dst)
+	dst = putU16(putU64(begin(dst), uint64(m.Request)), uint16(m.Reason))
+	dst = putU32(putU16(dst, m.BatchSize), uint32(m.Device))
+	dst = putU64(putU64(dst, uint64(m.Fetch)), uint64(m.Execute))
+	return end(putU64(dst, uint64(m.Start)), start, KindOutput, n)
+}
+
+// Decode reads an Output's body; shift is added to its instant.
+func (m *Output) Decode(body []byte, shift mono.Dur) error {
+	c := cursor{b: body}
+	m.Request, m.Reason = RequestID(c.u64()), c.reason()
+	m.BatchSize, m.Device = c.u16(), GPUID(c.u32())
+	m.Fetch, m.Execute, m.Start = c.span(), c.span(), c.instant(shift)
+	return c.done()
+}
