@@ -1,0 +1,53 @@
+// Package batching is one model's side of deferred batch scheduling: the
+// queue of waiting requests, the candidate batch made of its front, and the
+// drop policy (Symphony, sections 3.1 and 3.2, Algorithm 1, Figure 18).
+//
+//	          Push                      Candidate
+//	request --------> queue --Update--> (size, exec, latest) --> rank
+//	                    |
+//	                    +--Take--> the finished batch, and what was shed for it
+//
+// A core: it is handed `now`, it reads no clock; it does not know what a
+// request is beyond a slot number and a deadline.
+//
+// # The window
+//
+// For a batch of b requests with earliest deadline d:
+//
+//	frontrun = d - l(b+1)   before it, one more request would still fit
+//	latest   = d - l(b)     after it, the batch is too late
+//	earliest = now + delay(b), delay(b) = d_ctrl + d_data*b
+//	exec     = max(earliest, frontrun)
+//
+// A batch at the profile's largest size cannot grow: its frontrun has passed.
+//
+// # Invariants
+//
+//  1. The queue is ordered by deadline, so the front of any length holds the
+//     requests that are due first and d is the first one's deadline, also when
+//     requests of one model carry different SLOs.
+//  2. A candidate of size b can start at now + delay(b) and meet d.
+//  3. NextWake is the first instant at which 2 stops being true: Update then
+//     forms a smaller candidate or drops the head. It is never in the past
+//     after an Update, so no loop spins at one instant.
+//  4. Update drops only requests that can no longer be served alone; nothing
+//     is shed for others' sake before a GPU is there for them (Take).
+//
+// # Drop policies
+//
+//   - head: drop only what cannot make it alone. Under overload every head is
+//     old, little time is left, batches shrink to one: the served rate
+//     collapses (Clockwork's curve in Table 2 of the paper).
+//   - target (default): when a GPU is granted and more requests wait than fit
+//     behind an old head, skip old heads if that makes a batch of at least the
+//     target size. The target comes from the staggered batch for the model's
+//     share of GPUs. If skipping would not reach the target (a burst that is
+//     all of one age, a weakly batching model), the head's batch runs as it is.
+//
+// # Rejected
+//
+// Shedding on every arrival, as Nexus's window does: it throws requests away
+// while all GPUs are busy, and a GPU that becomes free early could have served
+// them. Shedding "while fewer fit than the target" without looking whether the
+// target can be reached: a burst of equal deadlines is then shed whole.
+package batching

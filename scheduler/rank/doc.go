@@ -1,0 +1,37 @@
+// Package rank matches candidates with GPUs (Symphony, section 4.2 and the
+// RankThread of Figure 18).
+//
+//	SetCandidate ----> model timer at exec - delay --> free GPU, smallest id --> Grant
+//	                             | none is free by exec
+//	                             v
+//	                   ready, by latest
+//	                             ^
+//	AddGPU, Done ----> GPU timer at free - delay ----> ready candidate, least latest --> Grant
+//	GPUFree (the answer to a grant) sets when the GPU is free again
+//
+// A core: `now` is handed in, grants are appended to the caller's buffer.
+//
+// # Invariants
+//
+//  1. A model is in at most one of: timers, ready, granting. So it has at most
+//     one grant under way, and its candidate is the one informed after it.
+//  2. A GPU that is granted, full of undone batches, or gone has the free time
+//     Never in the table; no rule can match it.
+//  3. Among the GPUs free by a candidate's exec, the one with the smallest id
+//     is granted: load gathers on low ids, GPUs with high ids stay idle.
+//  4. At most Outstanding batches of a GPU are undone. A GPU that is late or
+//     hung gets one more batch queued behind, and then nothing until it reports.
+//  5. Every call costs O(log M + log G), and none allocates in steady state.
+//
+// # GPUs that come and go
+//
+// Each life of a GPU has a number (Life). Grants carry it, answers and reports
+// bring it back: what refers to an earlier life is ignored.
+//
+// # Rejected
+//
+// Two heaps for GPUs (busy by free time, idle by id): a GPU "idle by exec" for
+// a candidate with a long delay is not for one with a short delay, so the
+// heaps disagree. A tournament tree over ids answers both questions exactly:
+// the smallest id free by t, and the GPU that is free first.
+package rank

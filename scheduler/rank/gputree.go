@@ -1,0 +1,71 @@
+package rank
+
+import "github.com/symphony-serving/symphony/transport/mono"
+
+// gpuTree is a tournament tree over GPU ids, keyed by free time: node i has
+// the least of its children 2i and 2i+1; the leaves begin at size.
+type gpuTree struct {
+	least []mono.Time
+	size  int // leaves, a power of two; 0 before the first GPU
+}
+
+// grow makes room for ids below n.
+func (t *gpuTree) grow(n int) {
+	size := max(1, t.size)
+	for size < n {
+		size *= 2
+	}
+	if size == t.size {
+		return
+	}
+	least := make([]mono.Time, 2*size)
+	for i := range least {
+		least[i] = mono.Never
+	}
+	if t.size > 0 {
+		copy(least[size:], t.least[t.size:])
+	}
+	t.least, t.size = least, size
+	for i := size - 1; i > 0; i-- {
+		t.least[i] = min(t.least[2*i], t.least[2*i+1])
+	}
+}
+
+// set changes the free time of id.
+func (t *gpuTree) set(id uint32, free mono.Time) {
+	i := t.size + int(id)
+	t.least[i] = free
+	for i /= 2; i > 0; i /= 2 {
+		v := min(t.least[2*i], t.least[2*i+1])
+		if t.least[i] == v {
+			return
+		}
+		t.least[i] = v
+	}
+}
+
+// firstBy is the smallest id that is free by when.
+func (t *gpuTree) firstBy(when mono.Time) (id uint32, ok bool) {
+	if t.size == 0 || t.least[1] > when {
+		return 0, false
+	}
+	i := 1
+	for i < t.size {
+		i *= 2
+		if t.least[i] > when {
+			i++
+		}
+	}
+	return uint32(i - t.size), true
+}
+
+// earliest is the GPU that is free first, the smallest id among equals, and
+// when; mono.Never when none will be.
+func (t *gpuTree) earliest() (id uint32, free mono.Time) {
+	if t.size == 0 || t.least[1] == mono.Never {
+		return 0, mono.Never
+	}
+	free = t.least[1]
+	id, _ = t.firstBy(free)
+	return id, free
+}

@@ -1,0 +1,202 @@
+package rank
+
+import (
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/pq"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// outstandingMax bounds Config.Outstanding.
+const outstandingMax = 4
+
+// Life numbers the lives of a GPU: it rises with every AddGPU of its id.
+type Life uint32
+
+// Grant says: model may use GPU, which is free from FreeAt on.
+type Grant struct {
+	Model  wire.ModelID
+	GPU    wire.GPUID
+	Life   Life
+	FreeAt mono.Time
+}
+
+// Answer is a model's reply to a grant. Batch 0: it used the GPU for nothing.
+type Answer struct {
+	Grant Grant
+	Batch wire.BatchID
+	Exec  mono.Time // planned start
+	Until mono.Time // planned end: the GPU is free again
+}
+
+// Out collects the effects of a call; the caller empties it.
+type Out struct{ Grants []Grant }
+
+// Config of a Rank.
+type Config struct {
+	// Outstanding is how many undone batches a GPU may have, 1 to 4; 0 means 2:
+	// one that runs and one whose inputs are fetched meanwhile.
+	Outstanding int
+}
+
+// gpu is one device.
+type gpu struct {
+	life    Life
+	present bool
+	granted bool
+	free    mono.Time // when it is free, by what was planned and reported
+	undone  [outstandingMax]run
+	undoneN int
+}
+
+// run is a batch that was sent and not yet reported.
+type run struct {
+	batch       wire.BatchID
+	exec, until mono.Time
+}
+
+// model is one model's candidate and where it stands.
+type model struct {
+	candidate batching.Candidate
+	granting  bool // a grant is under way: candidates wait for its answer
+}
+
+// Rank is the matchmaker of one sub-cluster.
+type Rank struct {
+	cfg    Config
+	models []model
+	gpus   []gpu
+	timers pq.Heap // model -> exec - delay
+	ready  pq.Heap // model -> latest
+	tree   gpuTree
+	count  int // GPUs present
+}
+
+// New makes a Rank without models or GPUs.
+func New(cfg Config) *Rank {
+	if cfg.Outstanding <= 0 {
+		cfg.Outstanding = 2
+	}
+	cfg.Outstanding = min(cfg.Outstanding, outstandingMax)
+	return &Rank{cfg: cfg}
+}
+
+// GPUs is the number of GPUs present.
+func (r *Rank) GPUs() int { return r.count }
+
+// SetCandidate replaces the model's candidate; Size 0 takes it away. While a
+// grant to the model is under way the call is void: the candidate was formed
+// before the model knew of the grant. (inform_candidate)
+func (r *Rank) SetCandidate(id wire.ModelID, c batching.Candidate) {
+	for int(id) >= len(r.models) {
+		r.models = append(r.models, model{})
+	}
+	m := &r.models[id]
+	if m.granting {
+		return
+	}
+	m.candidate = c
+	r.ready.Remove(uint32(id))
+	if c.Size == 0 {
+		r.timers.Remove(uint32(id))
+		return
+	}
+	r.timers.Set(uint32(id), int64(c.Exec.Add(-c.Delay)))
+}
+
+// AddGPU begins a new life of a GPU that is free from freeAt on.
+func (r *Rank) AddGPU(id wire.GPUID, freeAt mono.Time) Life {
+	for int(id) >= len(r.gpus) {
+		r.gpus = append(r.gpus, gpu{})
+	}
+	r.tree.grow(len(r.gpus))
+	if r.gpus[id].present {
+		r.RemoveGPU(id)
+	}
+	r.count++
+	r.gpus[id] = gpu{life: r.gpus[id].life + 1, present: true, free: freeAt}
+	r.place(id)
+	return r.gpus[id].life
+}
+
+// RemoveGPU ends a GPU's life. An answer to a grant under way, and reports of
+// its batches, are ignored later.
+func (r *Rank) RemoveGPU(id wire.GPUID) {
+	if int(id) >= len(r.gpus) || !r.gpus[id].present {
+		return
+	}
+	r.count--
+	r.gpus[id] = gpu{life: r.gpus[id].life}
+	r.place(id)
+}
+
+// Answer takes a model's reply to a grant: the GPU is busy until then, and the
+// model may be granted again. (inform_gpu)
+func (r *Rank) Answer(a Answer) {
+	r.models[a.Grant.Model].granting = false
+	g := r.alive(a.Grant.GPU, a.Grant.Life)
+	if g == nil {
+		return
+	}
+	g.granted = false
+	if a.Batch != 0 {
+		g.undone[g.undoneN] = run{a.Batch, a.Exec, a.Until}
+		g.undoneN++
+		g.free = a.Until
+	}
+	r.place(a.Grant.GPU)
+}
+
+// Done takes a backend's report: the batch ended at end, early or late. The
+// batch queued behind it, if any, starts at its planned time or at end.
+func (r *Rank) Done(id wire.GPUID, life Life, batch wire.BatchID, end mono.Time) {
+	g := r.alive(id, life)
+	if g == nil {
+		return
+	}
+	at := -1
+	for i := range g.undoneN {
+		if g.undone[i].batch == batch {
+			at = i
+		}
+	}
+	if at < 0 {
+		return
+	}
+	copy(g.undone[at:], g.undone[at+1:g.undoneN])
+	g.undoneN--
+	g.free = end
+	for i := at; i < g.undoneN; i++ {
+		u := &g.undone[i]
+		length := u.until.Sub(u.exec)
+		u.exec = max(u.exec, g.free)
+		u.until = u.exec.Add(length)
+		g.free = u.until
+	}
+	if at > 0 && at == g.undoneN { // reported before an earlier one: that one still rules
+		g.free = max(g.free, g.undone[at-1].until)
+	}
+	r.place(id)
+}
+
+// alive is the GPU if it still lives the life that is spoken of.
+func (r *Rank) alive(id wire.GPUID, life Life) *gpu {
+	if int(id) >= len(r.gpus) {
+		return nil
+	}
+	g := &r.gpus[id]
+	if !g.present || g.life != life {
+		return nil
+	}
+	return g
+}
+
+// place puts the GPU's free time into the table; see invariant 2.
+func (r *Rank) place(id wire.GPUID) {
+	g := &r.gpus[id]
+	free := g.free
+	if !g.present || g.granted || g.undoneN >= r.cfg.Outstanding {
+		free = mono.Never
+	}
+	r.tree.set(uint32(id), free)
+}

@@ -1,0 +1,71 @@
+package rank
+
+import (
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Step fires every timer that is due and appends the grants. Each turn of
+// either loop takes a model out of a heap, so Step ends.
+func (r *Rank) Step(now mono.Time, out *Out) {
+	for r.timers.Len() > 0 {
+		id, at := r.timers.Min()
+		if at > int64(now) {
+			break
+		}
+		r.onModelTimer(id, out)
+	}
+	r.onGPUTimer(now, out)
+}
+
+// onModelTimer: the candidate may start; find it a GPU or let it wait ready.
+func (r *Rank) onModelTimer(id uint32, out *Out) {
+	r.timers.Remove(id)
+	c := r.models[id].candidate
+	if gpu, ok := r.tree.firstBy(c.Exec); ok {
+		r.grant(id, gpu, out)
+		return
+	}
+	r.ready.Set(id, int64(c.Latest))
+}
+
+// onGPUTimer: while the GPU that is free first is within reach of an order
+// sent now, the ready candidate with the least latest takes it. Candidates that
+// this GPU cannot serve in time leave: their model forms a smaller one at
+// that very instant (batching.Model.NextWake).
+func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
+	for r.ready.Len() > 0 {
+		gpu, free := r.tree.earliest()
+		id, latest := r.ready.Min()
+		if free == mono.Never || free.Add(-r.models[id].candidate.Delay) > now {
+			return
+		}
+		r.ready.Remove(id)
+		if latest >= int64(free) {
+			r.grant(id, gpu, out)
+		}
+	}
+}
+
+func (r *Rank) grant(id, gpu uint32, out *Out) {
+	m, g := &r.models[id], &r.gpus[gpu]
+	m.granting, g.granted = true, true
+	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, FreeAt: g.free})
+	r.place(wire.GPUID(gpu))
+}
+
+// NextWake is when the next timer fires; Never when none is set.
+func (r *Rank) NextWake() mono.Time {
+	wake := mono.Never
+	if r.timers.Len() > 0 {
+		_, at := r.timers.Min()
+		wake = mono.Time(at)
+	}
+	if r.ready.Len() > 0 {
+		if _, free := r.tree.earliest(); free != mono.Never {
+			id, _ := r.ready.Min()
+			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
+		}
+	}
+	return wake
+}
