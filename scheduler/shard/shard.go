@@ -1,0 +1,330 @@
+package shard
+
+import (
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/pq"
+	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// model is one model of the shard.
+type model struct {
+	*batching.Model // nil: not served
+	margin          mono.Dur
+	informed        batching.Candidate // what the rank was told last
+}
+
+// Shard is the models of one loop.
+type Shard struct {
+	slots   slots
+	batches batches
+	models  []model
+	gpus    int     // GPUs alive: without one, requests are answered at once
+	share   int     // GPUs that one model can count on
+	wakes   pq.Heap // model -> NextWake
+	dead    []rank.Life
+	taken   []uint32           // scratch of Granted
+	dropped []batching.Dropped // scratch
+}
+
+// New makes a Shard without models.
+func New(cfg Config) *Shard {
+	return &Shard{slots: newSlots(cfg.RequestsMax), batches: newBatches(cfg.Index, cfg.BatchesMax)}
+}
+
+// AddModel begins to serve a model; ids are dense.
+func (s *Shard) AddModel(id wire.ModelID, cfg ModelConfig) {
+	for int(id) >= len(s.models) {
+		s.models = append(s.models, model{})
+	}
+	cfg.GPUs = s.share
+	s.models[id] = model{Model: batching.NewModel(cfg.Config), margin: cfg.Margin}
+}
+
+// RemoveModel ends a model: its waiting requests are dropped for reason.
+// Batches that run are left to end.
+func (s *Shard) RemoveModel(id wire.ModelID, reason wire.Reason, out *Out) {
+	m := s.model(id)
+	if m == nil {
+		return
+	}
+	s.dropAll(m, reason, out)
+	s.wakes.Remove(uint32(id))
+	if m.informed.Size > 0 {
+		out.Candidates = append(out.Candidates, Candidate{Model: id})
+	}
+	*m = model{}
+}
+
+// DropAll empties every queue for reason, when the process shuts down.
+func (s *Shard) DropAll(now mono.Time, reason wire.Reason, out *Out) {
+	for i := range s.models {
+		if m := s.model(wire.ModelID(i)); m != nil {
+			s.dropAll(m, reason, out)
+			s.update(now, wire.ModelID(i), out)
+		}
+	}
+}
+
+func (s *Shard) dropAll(m *model, reason wire.Reason, out *Out) {
+	for {
+		slot, ok := m.PopAny()
+		if !ok {
+			return
+		}
+		s.drop(slot, reason, out)
+	}
+}
+
+// Submit queues a request. It is refused, in Drops, when the model is not
+// served, no GPU is there, or the queue or the slots are full.
+func (s *Shard) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *Out) {
+	m := s.model(id)
+	reason := wire.ReasonNone
+	switch {
+	case m == nil:
+		reason = wire.ReasonUnknownModel
+	case s.gpus == 0:
+		reason = wire.ReasonUnavailable
+	}
+	if reason == wire.ReasonNone {
+		slot, ok := s.slots.take(r)
+		if ok && m.Push(r.Deadline.Add(-m.margin), slot) {
+			s.update(now, id, out)
+			return
+		}
+		if ok {
+			s.slots.give(slot)
+		}
+		reason = wire.ReasonFull
+	}
+	out.Drops = append(out.Drops, batching.Drop{Request: r, Reason: reason})
+}
+
+// Granted answers a grant: with a batch, or with the GPU unused when nothing
+// waits that it could serve. (granted_gpu)
+func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
+	m := s.model(g.Model)
+	answer := rank.Answer{Grant: g}
+	if m != nil && !s.isDead(g.GPU, g.Life) && len(s.batches.free) > 0 {
+		var exec mono.Time
+		s.taken, s.dropped, exec = m.Take(now, g.FreeAt, s.taken[:0], s.dropped[:0])
+		s.dropAppend(out)
+		if n := len(s.taken); n > 0 {
+			until := exec.Add(m.Profile().Latency(n))
+			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, exec, until, out), exec, until
+		}
+	}
+	out.Answers = append(out.Answers, answer)
+	if m != nil {
+		s.update(now, g.Model, out)
+		s.inform(g.Model, m, out, true) // the rank dropped what it knew when it granted
+	}
+}
+
+// dispatch records the batch of the taken slots.
+func (s *Shard) dispatch(g rank.Grant, exec, until mono.Time, out *Out) wire.BatchID {
+	b := s.batches.take()
+	b.model, b.gpu, b.life, b.exec, b.until, b.size = g.Model, g.GPU, g.Life, exec, until, len(s.taken)
+	b.first = none
+	from := len(out.requests)
+	for i := len(s.taken) - 1; i >= 0; i-- {
+		s.slots.next[s.taken[i]], b.first = b.first, s.taken[i]
+	}
+	for _, slot := range s.taken {
+		out.requests = append(out.requests, s.slots.requests[slot])
+	}
+	out.Dispatches = append(out.Dispatches, Dispatch{Batch: b.id, Model: b.model, GPU: b.gpu, Life: b.life,
+		Exec: exec, Until: until, Requests: out.requests[from:len(out.requests):len(out.requests)]})
+	return b.id
+}
+
+// Run is what Completed says of the batch that ended.
+type Run struct {
+	Model       wire.ModelID
+	GPU         wire.GPUID
+	Life        rank.Life
+	Size        int
+	Exec, Until mono.Time
+}
+
+// Completed forgets a batch: its backend answered its requests. False when
+// the id is not that of a running batch (a late report of a lost GPU).
+func (s *Shard) Completed(id wire.BatchID) (Run, bool) {
+	b := s.batches.find(id)
+	if b == nil {
+		return Run{}, false
+	}
+	run := Run{b.model, b.gpu, b.life, b.size, b.exec, b.until}
+	for slot := b.first; slot != none; {
+		next := s.slots.next[slot]
+		s.slots.give(slot)
+		slot = next
+	}
+	s.batches.give(b)
+	return run, true
+}
+
+// Lost ends the life of a GPU: the requests of its batches are queued again,
+// or dropped as backend_lost when too little time is left. O(batches).
+func (s *Shard) Lost(now mono.Time, gpu wire.GPUID, life rank.Life, out *Out) {
+	for int(gpu) >= len(s.dead) {
+		s.dead = append(s.dead, 0)
+	}
+	s.dead[gpu] = max(s.dead[gpu], life)
+	for i := range s.batches.records {
+		b := &s.batches.records[i]
+		if b.id != 0 && b.gpu == gpu && b.life <= life {
+			s.requeue(now, b, out)
+		}
+	}
+}
+
+// requeue puts a lost batch's requests back.
+func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
+	m := s.model(b.model)
+	for slot := b.first; slot != none; {
+		next := s.slots.next[slot]
+		r := s.slots.requests[slot]
+		alone := mono.Never
+		if m != nil && s.gpus > 0 {
+			alone = now.Add(m.Profile().Latency(1) + m.margin)
+		}
+		if alone > r.Deadline || !m.Push(r.Deadline.Add(-m.margin), slot) {
+			s.drop(slot, wire.ReasonBackendLost, out)
+		}
+		slot = next
+	}
+	id := b.model
+	s.batches.give(b)
+	if m != nil {
+		s.update(now, id, out)
+	}
+}
+
+func (s *Shard) isDead(gpu wire.GPUID, life rank.Life) bool {
+	return int(gpu) < len(s.dead) && life <= s.dead[gpu]
+}
+
+// SetGPUs tells how many GPUs are alive and how many of them one model can
+// count on (its share, at least 1). With none, what waits is dropped.
+func (s *Shard) SetGPUs(now mono.Time, n, share int, out *Out) {
+	s.gpus, s.share = n, share
+	for i := range s.models {
+		m := s.model(wire.ModelID(i))
+		if m == nil {
+			continue
+		}
+		m.SetGPUs(share)
+		if n == 0 {
+			s.dropAll(m, wire.ReasonUnavailable, out)
+		}
+		s.update(now, wire.ModelID(i), out)
+	}
+}
+
+// SetProfile replaces a model's latency profile.
+func (s *Shard) SetProfile(now mono.Time, id wire.ModelID, p *profile.Profile, out *Out) {
+	if m := s.model(id); m != nil {
+		m.SetProfile(p)
+		s.update(now, id, out)
+	}
+}
+
+// SetMargin replaces a model's margin, for requests yet to come.
+func (s *Shard) SetMargin(id wire.ModelID, margin mono.Dur) {
+	if m := s.model(id); m != nil {
+		m.margin = margin
+	}
+}
+
+// SetDelay replaces the network's delay bound for all models.
+func (s *Shard) SetDelay(now mono.Time, d batching.Delay, out *Out) {
+	for i := range s.models {
+		if m := s.model(wire.ModelID(i)); m != nil {
+			m.SetDelay(d)
+			s.update(now, wire.ModelID(i), out)
+		}
+	}
+}
+
+// Wake forms the candidates anew whose time has passed; call it at NextWake.
+func (s *Shard) Wake(now mono.Time, out *Out) {
+	for s.wakes.Len() > 0 {
+		id, at := s.wakes.Min()
+		if at > int64(now) {
+			return
+		}
+		s.update(now, wire.ModelID(id), out)
+	}
+}
+
+// NextWake is when Wake must be called; Never when no candidate stands.
+func (s *Shard) NextWake() mono.Time {
+	if s.wakes.Len() == 0 {
+		return mono.Never
+	}
+	_, at := s.wakes.Min()
+	return mono.Time(at)
+}
+
+// Queued is the number of requests that wait for a batch in the model's queue;
+// Used those that hold a slot in the whole shard.
+func (s *Shard) Queued(id wire.ModelID) int {
+	if m := s.model(id); m != nil {
+		return m.Len()
+	}
+	return 0
+}
+
+// Used is the number of requests queued or running.
+func (s *Shard) Used() int { return s.slots.used }
+
+// model is the model if it is served, else nil.
+func (s *Shard) model(id wire.ModelID) *model {
+	if int(id) >= len(s.models) || s.models[id].Model == nil {
+		return nil
+	}
+	return &s.models[id]
+}
+
+// update forms the model's candidate, arms its timer, and informs the rank.
+func (s *Shard) update(now mono.Time, id wire.ModelID, out *Out) {
+	m := &s.models[id]
+	s.dropped = m.Update(now, s.dropped[:0])
+	s.dropAppend(out)
+	if wake := m.NextWake(); wake == mono.Never {
+		s.wakes.Remove(uint32(id))
+	} else {
+		s.wakes.Set(uint32(id), int64(wake))
+	}
+	s.inform(id, m, out, false)
+}
+
+// inform appends the candidate if the rank does not know it. An Out has at
+// most one entry for a model when it is drained after each call.
+func (s *Shard) inform(id wire.ModelID, m *model, out *Out, always bool) {
+	c := m.Candidate()
+	if c == m.informed && !always {
+		return
+	}
+	m.informed = c
+	if n := len(out.Candidates); n > 0 && out.Candidates[n-1].Model == id {
+		out.Candidates[n-1].Candidate = c
+		return
+	}
+	out.Candidates = append(out.Candidates, Candidate{id, c})
+}
+
+func (s *Shard) dropAppend(out *Out) {
+	for _, d := range s.dropped {
+		s.drop(d.Slot, d.Reason, out)
+	}
+}
+
+func (s *Shard) drop(slot uint32, reason wire.Reason, out *Out) {
+	out.Drops = append(out.Drops, batching.Drop{Request: s.slots.requests[slot], Reason: reason})
+	s.slots.give(slot)
+}

@@ -1,0 +1,55 @@
+package shard
+
+import (
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Config of a Shard.
+type Config struct {
+	Index       int // which shard this is, 0 to 255: part of its batch ids
+	RequestsMax int // requests queued or running at a time
+	BatchesMax  int // batches running at a time, at most 65,536
+}
+
+// ModelConfig of one model. Margin is taken off each deadline: for the way of
+// the answer back and for what no profile foresees.
+type ModelConfig struct {
+	batching.Config
+	Margin mono.Dur
+}
+
+// Dispatch is a finished batch for a GPU. Requests is valid until the Out is
+// reset.
+type Dispatch struct {
+	Batch    wire.BatchID
+	Model    wire.ModelID
+	GPU      wire.GPUID
+	Life     rank.Life
+	Exec     mono.Time
+	Until    mono.Time
+	Requests []batching.Request
+}
+
+// Candidate is a model's new candidate, for the rank.
+type Candidate struct {
+	Model     wire.ModelID
+	Candidate batching.Candidate
+}
+
+// Out collects the effects of calls.
+type Out struct {
+	Drops      []batching.Drop
+	Dispatches []Dispatch
+	Answers    []rank.Answer // replies to grants; precede the candidates of this Out
+	Candidates []Candidate
+	requests   []batching.Request // backs Dispatches
+}
+
+// Reset empties the Out and keeps its memory.
+func (o *Out) Reset() {
+	o.Drops, o.Dispatches, o.Answers = o.Drops[:0], o.Dispatches[:0], o.Answers[:0]
+	o.Candidates, o.requests = o.Candidates[:0], o.requests[:0]
+}
