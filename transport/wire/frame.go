@@ -21,6 +21,7 @@ const magic = 'S'
 
 // Header is a decoded frame header.
 type Header struct {
+	Version uint8
 	Kind    Kind
 	Body    int
 	Payload int
@@ -55,20 +56,56 @@ func checksum(header, body []byte) uint32 {
 // ParseHeader reads the header at the start of b (at least HeaderSize bytes)
 // and checks magic, version and lengths. payloadMax bounds the payload.
 // The checksum is Verify's, once the body is there.
+//
+// The header's layout and Reject's are the same in every version: with
+// ErrVersion the header is filled, so that a Reject of another version can be
+// read and told to people.
 func ParseHeader(b []byte, payloadMax int) (Header, error) {
 	if b[0] != magic {
 		return Header{}, fmt.Errorf("%w: it begins with %q", ErrMagic, printable(b[:4]))
 	}
-	if b[1] != Version {
-		return Header{}, fmt.Errorf("%w: it is %d, ours is %d", ErrVersion, b[1], Version)
-	}
-	h := Header{Kind: Kind(b[2]), crc: binary.LittleEndian.Uint32(b[12:])}
+	h := Header{Version: b[1], Kind: Kind(b[2]), crc: binary.LittleEndian.Uint32(b[12:])}
 	body, payload := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
-	if body > BodyMax || payload > uint32(min(payloadMax, PayloadMax)) {
+	if body > BodyMax || payload > uint32(max(0, min(payloadMax, PayloadMax))) {
 		return Header{}, fmt.Errorf("%w: body %d of at most %d, payload %d of at most %d", ErrLength, body, BodyMax, payload, payloadMax)
 	}
 	h.Body, h.Payload = int(body), int(payload)
+	if h.Version != Version {
+		return h, fmt.Errorf("%w: it is %d, ours is %d", ErrVersion, h.Version, Version)
+	}
 	return h, nil
+}
+
+// Scan looks at the front of a stream. It returns the first frame's header
+// once header and body are there and verified (the body is then
+// buf[HeaderSize:h.Size()], its payload begins at h.Size()), or else need > 0:
+// how long buf must be at least before it pays to look again.
+func Scan(buf []byte, payloadMax int) (h Header, need int, err error) {
+	if len(buf) < HeaderSize {
+		return Header{}, HeaderSize, nil
+	}
+	if h, err = ParseHeader(buf, payloadMax); err != nil {
+		return h, 0, err
+	}
+	if len(buf) < h.Size() {
+		return h, h.Size(), nil
+	}
+	return h, 0, h.Verify(buf)
+}
+
+// Count is the number of frames that stand whole, each without a payload, one
+// behind the other in b; ok is false when anything else does. It trusts the
+// checksums: b was appended by this process.
+func Count(b []byte) (n int, ok bool) {
+	for len(b) >= HeaderSize {
+		h, err := ParseHeader(b, 0)
+		if err != nil || len(b) < h.Size() {
+			return n, false
+		}
+		b = b[h.Size():]
+		n++
+	}
+	return n, len(b) == 0 && n > 0
 }
 
 // Verify checks the checksum; frame is the header and the body.

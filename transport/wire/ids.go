@@ -86,12 +86,12 @@ const (
 	reasonEnd
 )
 
-var reasonNames = [...]string{"none", "deadline", "shed", "full", "unavailable", "unknown_model",
-	"backend_lost", "execution", "input", "expired", "cancelled", "draining"}
-
+// String is the name used in metrics' labels and errors.
 func (r Reason) String() string {
+	names := [reasonEnd]string{"none", "deadline", "shed", "full", "unavailable", "unknown_model",
+		"backend_lost", "execution", "input", "expired", "cancelled", "draining"}
 	if r < reasonEnd {
-		return reasonNames[r]
+		return names[r]
 	}
 	return "unknown"
 }
