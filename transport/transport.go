@@ -2,6 +2,10 @@
 // networks that join them: ordered links that carry frames (package wire),
 // pull input bytes, and know how far the peer's clock lies away.
 //
+// The package also holds what every transport needs and none should write
+// twice: Outbox (bounded send queue), Heart (delay, clock offset, silence),
+// Mux (scheme to Network) and Keep (one link held up for ever).
+//
 // Implementations: transport/loopback (in process) and transport/tcp. Both
 // pass transport/transporttest. Ownership: a Link's methods may be called from
 // any goroutine; a Handler's methods are called by the link's one receiving
@@ -40,8 +44,8 @@ type Handler interface {
 	// Receive gets every frame of the kinds above link level.
 	Receive(l Link, f Frame)
 	// Buffer is asked where the n payload bytes of a frame shall lie, before
-	// they are read from the socket. nil: the link uses a buffer of its own
-	// that holds until Receive returns.
+	// they are read from the socket. nil (or one shorter than n): the link uses
+	// a buffer of its own that holds until Receive returns.
 	Buffer(l Link, kind wire.Kind, body []byte, n int) []byte
 	// Closed is the last call: the link is gone, err says why (never nil).
 	Closed(l Link, err error)
@@ -60,9 +64,10 @@ type ReadOp struct {
 	Request wire.RequestID
 	Input   wire.SlabRef
 	Dst     []byte
-	// Done is called exactly once, from the link's receiving goroutine or, when
-	// the link is down, from the caller's: nil, ErrStale, ErrClosed, ...
-	// It must not block. Token is handed back, so that one func serves all ops.
+	// Done is called exactly once, also when Read returns an error: from the
+	// link's receiving goroutine or, when the op could not be sent (ErrFull,
+	// ErrClosed), from the caller's. nil, ErrStale, ErrClosed, ...; after it,
+	// nobody writes to Dst. It must not block. Token is handed back, so that one func serves all ops.
 	Done  func(token uint64, err error)
 	Token uint64
 }
@@ -77,16 +82,22 @@ type Link interface {
 	Send(frames []byte) error
 	// SendPayload queues one frame whose payload bytes follow; they are not
 	// copied (beyond the socket's own) and must not change until release is
-	// called (exactly once, also on error; nil: nobody to tell).
+	// called (exactly once, also on error, then before SendPayload returns;
+	// nil: nobody to tell). A payload larger than the whole send buffer is
+	// taken when nothing else is queued. release must not block.
 	SendPayload(frame []byte, payload []byte, release func()) error
-	// Read pulls inputs from the peer, all in parallel.
+	// Read pulls inputs from the peer, all in parallel: all or nothing is sent,
+	// and every op's Done is called in either case. The error says why nothing
+	// was sent.
 	Read(ops []ReadOp) error
 	// Shift is the span to add to the peer's instants to get ours.
 	Shift() mono.Dur
 	// Stats is what the heartbeats measured.
 	Stats() LinkStats
 	// Close flushes what was queued (within a second) and closes; Handler.Closed
-	// then gets cause, or ErrClosed when cause is nil. Idempotent.
+	// then gets cause, or ErrClosed when cause is nil. It returns at once, so
+	// that a Handler may call it: Closed tells the end. What the peer sends from
+	// then on is discarded. Idempotent.
 	Close(cause error)
 }
 
@@ -95,22 +106,12 @@ type LinkStats struct {
 	RTT        mono.Dur // median round trip
 	DelayBound mono.Dur // high percentile of the one-way delay: feeds d_ctrl
 	Offset     mono.Dur // peer's clock minus ours (== -Shift)
-	Samples    int
+	Samples    int      // round trips in the window; 0: nothing is known yet
 	FramesIn   uint64
 	FramesOut  uint64
 	BytesIn    uint64
 	BytesOut   uint64
 	SendsFull  uint64 // Sends refused with ErrFull
-}
-
-// Options of one end of a link; zero values mean the defaults of Defaults.
-type Options struct {
-	Hello      wire.Hello // what we say of ourselves
-	Slabs      SlabSource // nil: READs are refused
-	SendBuffer int        // bytes of queued frames before ErrFull (default 4 MiB)
-	Heartbeat  mono.Dur   // between pings (default 100 ms)
-	Silence    mono.Dur   // without any byte from the peer: ErrSilent (default 1 s)
-	PayloadMax int        // largest payload accepted (default wire.PayloadMax)
 }
 
 // Network makes links. Addresses are "tcp:host:port" or "inproc:name".
@@ -127,6 +128,7 @@ type Network interface {
 type Listener interface {
 	// Address is where peers can dial ("tcp:127.0.0.1:41235").
 	Address() string
-	// Close stops accepting and closes the accepted links.
+	// Close stops accepting, closes the accepted links and waits until their
+	// handlers were told (a second or so). Not from a Handler's method.
 	Close() error
 }

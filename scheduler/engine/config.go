@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/scheduler/shard"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Sink carries out what the loops decide. Its methods are called on a model
+// loop's thread (index says which) and must not block; what the arguments
+// point to is valid until they return.
+type Sink interface {
+	// Dispatch sends a batch to its GPU's backend.
+	Dispatch(loop int, d *shard.Dispatch)
+	// Drop answers a request that gets no batch.
+	Drop(loop int, d *batching.Drop)
+	// Flush ends the loop's turn: what Dispatch and Drop gathered may leave.
+	Flush(loop int)
+}
+
+// Config of an Engine. Zero values mean the defaults in brackets.
+type Config struct {
+	ModelLoops  int        // threads that batch [1]
+	RingSize    int        // requests that wait for a loop's attention [8192]
+	RequestsMax int        // requests queued or running, per loop [131072]
+	GPUsMax     int        // [4096]
+	Spin        mono.Dur   // how long before an instant loops spin [0: sleep only]
+	Margin      mono.Dur   // taken off every deadline [1 ms]
+	Outstanding int        // undone batches per GPU [2]
+	Record      *Recording // inputs and decisions of all loops, for replay [nil: none]
+}
+
+func (c *Config) complete() error {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.ModelLoops, 1)
+	def(&c.RingSize, 8192)
+	def(&c.RequestsMax, 1<<17)
+	def(&c.GPUsMax, 4096)
+	def(&c.Outstanding, 2)
+	if c.Margin == 0 {
+		c.Margin = mono.Millisecond
+	}
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("engine: "+format, args...))
+		}
+	}
+	check(c.ModelLoops >= 1 && c.ModelLoops <= 64, "%d model loops, must be 1 to 64", c.ModelLoops)
+	check(c.RingSize >= 2 && c.RingSize <= 1<<22, "ring of %d, must be 2 to 4194304", c.RingSize)
+	check(c.RequestsMax >= 1 && c.RequestsMax <= 1<<24, "%d requests, must be 1 to 16777216", c.RequestsMax)
+	check(c.GPUsMax >= 1 && c.GPUsMax <= 16384, "%d GPUs, must be 1 to 16384", c.GPUsMax)
+	check(c.Margin >= 0 && c.Spin >= 0, "margin %v and spin %v must not be negative", c.Margin, c.Spin)
+	return errors.Join(errs...)
+}
+
+// Done is a backend's report of a batch.
+type Done struct {
+	Batch wire.BatchID
+	End   mono.Time
+	Fetch mono.Dur // order's arrival at the backend until all inputs were there
+	Ran   int
+}
+
+// GPU names one life of a GPU.
+type GPU struct {
+	ID   wire.GPUID
+	Life rank.Life
+}

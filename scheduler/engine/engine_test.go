@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/scheduler/shard"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// devices is a Sink with emulated GPUs: a batch takes as long as planned, give
+// or take the jitter, and is then reported.
+type devices struct {
+	engine   *Engine
+	jitter   float64
+	mu       sync.Mutex
+	rand     *rand.Rand
+	dead     map[wire.GPUID]bool
+	busy     map[wire.GPUID]mono.Time // end of what runs
+	answers  map[wire.RequestID]int
+	served   int
+	reasons  map[wire.Reason]int
+	overlaps int
+	timers   sync.WaitGroup
+}
+
+func newDevices(seed uint64, jitter float64) *devices {
+	return &devices{jitter: jitter, rand: rand.New(rand.NewPCG(seed, 5)), dead: map[wire.GPUID]bool{}, busy: map[wire.GPUID]mono.Time{},
+		answers: map[wire.RequestID]int{}, reasons: map[wire.Reason]int{}}
+}
+
+func (d *devices) Drop(_ int, r *batching.Drop) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answers[r.Request.ID]++
+	d.reasons[r.Reason]++
+}
+
+func (d *devices) Flush(int) {}
+
+func (d *devices) Dispatch(_ int, b *shard.Dispatch) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead[b.GPU] {
+		return // an order that crossed the GPU's end: Lost queues it again
+	}
+	length := b.Until.Sub(b.Exec)
+	length += mono.Dur(float64(length) * d.jitter * (d.rand.Float64() - 0.5))
+	start := max(b.Exec, mono.Now(), d.busy[b.GPU])
+	end := start.Add(length)
+	d.busy[b.GPU] = end
+	ids := make([]wire.RequestID, len(b.Requests))
+	for i, r := range b.Requests {
+		ids[i] = r.ID
+	}
+	d.timers.Add(1)
+	batch, gpu := b.Batch, b.GPU
+	time.AfterFunc(end.Sub(mono.Now()).Std(), func() {
+		defer d.timers.Done()
+		d.finish(batch, gpu, ids, end)
+	})
+}
+
+func (d *devices) finish(batch wire.BatchID, gpu wire.GPUID, ids []wire.RequestID, end mono.Time) {
+	d.mu.Lock()
+	if d.dead[gpu] {
+		d.mu.Unlock()
+		return
+	}
+	for _, id := range ids {
+		d.answers[id]++
+		d.served++
+	}
+	d.mu.Unlock()
+	d.engine.Done(Done{Batch: batch, End: end, Fetch: 50 * mono.Microsecond, Ran: len(ids)})
+}
+
+func line(t testing.TB, alpha, beta float64) *profile.Profile {
+	p, err := profile.Linear(mono.FromMillis(alpha), mono.FromMillis(beta), 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// start makes a running engine with models of 60 ms SLO and GPUs.
+func start(t testing.TB, cfg Config, d *devices, models, gpus int) (*Engine, []GPU) {
+	t.Helper()
+	e, err := New(cfg, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.engine = e
+	e.Start()
+	for m := range models {
+		if err := e.AddModel(wire.ModelID(m), batching.Config{Profile: line(t, 1, 4), SLO: 60 * mono.Millisecond, QueueMax: 1 << 14}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.SetDelay(batching.Delay{Ctrl: 200 * mono.Microsecond})
+	var lives []GPU
+	for g := range gpus {
+		life, err := e.AddGPU(wire.GPUID(g), mono.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lives = append(lives, life)
+	}
+	return e, lives
+}
+
+// offer submits at a steady rate and returns the number of requests accepted.
+func offer(e *Engine, models int, rate float64, span time.Duration) (accepted int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for begin := time.Now(); time.Since(begin) < span; time.Sleep(time.Millisecond) {
+		for due := int(time.Since(begin).Seconds() * rate); accepted < due; accepted++ {
+			now := mono.Now()
+			q := batching.Request{ID: wire.RequestID(accepted + 1), Arrival: now, Deadline: now.Add(60 * mono.Millisecond)}
+			for !e.Submit(wire.ModelID(r.IntN(models)), &q) {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}
+	return accepted
+}
+
+func (d *devices) checkOnce(t *testing.T, accepted int) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range accepted {
+		if n := d.answers[wire.RequestID(i+1)]; n != 1 {
+			t.Fatalf("request %d has %d answers, want 1 (served %d, dropped %v)", i+1, n, d.served, d.reasons)
+		}
+	}
+}
+
+// A live run, with GPUs that end early and late and one that is lost and comes
+// back, is replayed on bare cores: the same grants, the same batches.
+func TestReplayGivesTheSameGrants(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	for _, loops := range []int{1, 3} {
+		t.Run(fmt.Sprint(loops, " loops"), func(t *testing.T) {
+			cfg := Config{ModelLoops: loops, Record: NewRecording(), GPUsMax: 64, RequestsMax: 1 << 12}
+			d := newDevices(7, 0.3)
+			e, gpus := start(t, cfg, d, 5, 4)
+			time.AfterFunc(400*time.Millisecond, func() {
+				d.mu.Lock()
+				d.dead[1] = true
+				d.mu.Unlock()
+				e.RemoveGPU(gpus[1])
+			})
+			accepted := offer(e, 5, 1500, 1200*time.Millisecond)
+			time.Sleep(150 * time.Millisecond)
+			d.timers.Wait()
+			e.Stop()
+			d.checkOnce(t, accepted)
+			grants, batches, err := cfg.Record.Replay(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if grants < 50 || batches < 50 {
+				t.Fatalf("only %d grants and %d batches compared", grants, batches)
+			}
+			t.Logf("%d requests, %d served, dropped %v; %d grants and %d batches equal", accepted, d.served, d.reasons, grants, batches)
+		})
+	}
+}
+
+// A replay of a log that was tampered with must not pass.
+func TestReplaySeesADifference(t *testing.T) {
+	cfg := Config{Record: NewRecording(), GPUsMax: 8}
+	d := newDevices(1, 0)
+	e, _ := start(t, cfg, d, 1, 2)
+	offer(e, 1, 500, 200*time.Millisecond)
+	time.Sleep(100 * time.Millisecond)
+	d.timers.Wait()
+	e.Stop()
+	for i := range cfg.Record.models[0] {
+		if r := &cfg.Record.models[0][i]; r.in.op == opSubmit {
+			r.in.request.Deadline = r.in.request.Deadline.Add(-20 * mono.Millisecond)
+		}
+	}
+	if _, _, err := cfg.Record.Replay(cfg); err == nil {
+		t.Fatal("earlier deadlines gave the same batches")
+	}
+}
+
+func TestStopAnswersWhatWaits(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	d := newDevices(1, 0)
+	e, _ := start(t, Config{}, d, 1, 1)
+	q := batching.Request{ID: 1, Deadline: mono.Now().Add(3600 * mono.Second)}
+	if !e.Submit(0, &q) {
+		t.Fatal("refused")
+	}
+	e.Stop()
+	d.checkOnce(t, 1)
+	if d.reasons[wire.ReasonDraining] != 1 {
+		t.Fatalf("reasons %v, want one draining", d.reasons)
+	}
+	if e.Submit(0, &q) {
+		t.Fatal("a stopped engine took a request")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	d := newDevices(1, 0)
+	e, gpus := start(t, Config{}, d, 1, 1)
+	defer e.Stop()
+	e.RemoveGPU(gpus[0])
+	now := mono.Now()
+	e.Submit(0, &batching.Request{ID: 1, Deadline: now.Add(mono.Second)})
+	e.Submit(9, &batching.Request{ID: 2, Deadline: now.Add(mono.Second)})
+	for begin := time.Now(); time.Since(begin) < 5*time.Second; time.Sleep(time.Millisecond) {
+		d.mu.Lock()
+		done := d.reasons[wire.ReasonUnavailable] == 1 && d.reasons[wire.ReasonUnknownModel] == 1
+		d.mu.Unlock()
+		if done {
+			return
+		}
+	}
+	t.Fatalf("reasons %v, want one unavailable (no GPU) and one unknown_model", d.reasons)
+}
+
+// An engine with nothing to do uses no CPU.
+func TestIdleUsesNoCPU(t *testing.T) {
+	d := newDevices(1, 0)
+	e, _ := start(t, Config{ModelLoops: 4}, d, 20, 64)
+	defer e.Stop()
+	time.Sleep(50 * time.Millisecond)
+	var before, after syscall.Rusage
+	turns := e.Stats()
+	syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+	time.Sleep(time.Second)
+	syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+	used := time.Duration(after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano())
+	t.Logf("CPU used in an idle second: %v", used)
+	if n := e.Stats().Rank.Turns - turns.Rank.Turns; n > 5 {
+		t.Errorf("the idle rank loop made %d turns in a second", n)
+	}
+}

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// loopStats are a loop's counters: written by the loop (full by submitters),
+// read by anybody.
+type loopStats struct {
+	turns, requests, dispatches, drops, full, burstMax atomic.Uint64
+	busy                                               atomic.Int64 // ns
+}
+
+// LoopStats is a snapshot of a loop's counters.
+type LoopStats struct {
+	Turns      uint64
+	Requests   uint64 // requests that left in batches
+	Dispatches uint64 // batches; for the rank loop: grants
+	Drops      uint64
+	Full       uint64 // Submits refused
+	BurstMax   uint64 // most inputs of one ring in one turn
+	Wakes      uint64 // sleeps ended by others
+	Waiting    int    // inputs in the rings now
+	Used       int    // requests queued or running
+	Busy       mono.Dur
+}
+
+// Stats is a snapshot of the engine.
+type Stats struct {
+	Models []LoopStats // per model loop
+	Rank   LoopStats
+	// FetchBase and FetchPerItem are what batches' inputs took to reach the
+	// backends: what each pays (median), and a high percentile per item beyond.
+	FetchBase, FetchPerItem mono.Dur
+}
+
+// Stats takes a snapshot.
+func (e *Engine) Stats() Stats {
+	var s Stats
+	for _, l := range e.loops {
+		n := l.stats.snapshot()
+		n.Waiting, n.Used, n.Wakes = l.requests.Len()+l.commands.Len(), int(l.used.Load()), l.waiter.Wakes()
+		s.Models = append(s.Models, n)
+	}
+	s.Rank = e.rank.stats.snapshot()
+	s.Rank.Waiting, s.Rank.Wakes = e.rank.events.Len(), e.rank.waiter.Wakes()
+	s.FetchBase, s.FetchPerItem = e.fetches.bounds()
+	return s
+}
+
+func (c *loopStats) snapshot() LoopStats {
+	return LoopStats{Turns: c.turns.Load(), Requests: c.requests.Load(), Dispatches: c.dispatches.Load(), Drops: c.drops.Load(),
+		Full: c.full.Load(), BurstMax: c.burstMax.Load(), Busy: mono.Dur(c.busy.Load())}
+}

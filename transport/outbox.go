@@ -1,0 +1,233 @@
+package transport
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Outbox is the bounded queue between the goroutines that send on a link and
+// the one that moves what they sent. Senders append under a short lock; the
+// mover takes everything there is at once, so that many frames share a system
+// call and a wake-up.
+//
+// Invariants:
+//  1. Frames leave in the order in which they came in.
+//  2. A payload's release runs exactly once: when its batch was moved, or when
+//     it was refused, or when the link died.
+//  3. queued counts every byte from entry until Moved, so a slow peer fills
+//     the box and not the memory.
+//
+// Rejected: a ring of frames (a lock-free one cannot hold the all-or-nothing
+// promise of Send for several frames and payloads by reference), a channel of
+// byte slices (an allocation a frame, and one wake-up each).
+type Outbox struct {
+	limit int           // Immutable.
+	wake  chan struct{} // Capacity 1; a token only after idle was set.
+
+	mu      sync.Mutex // Guards what follows.
+	pending Batch
+	queued  int
+	idle    bool  // The mover sleeps.
+	closed  error // Why no more is taken.
+	full    uint64
+	frames  uint64
+}
+
+// Batch is what the mover takes: frames, some with a payload behind them.
+type Batch struct {
+	Bytes []byte // frames, headers and bodies
+	Parts []Part // payloads, in order
+}
+
+// Part is a payload that follows the frame that ends at Bytes[End].
+type Part struct {
+	End     int
+	Payload []byte
+
+	release func()
+	slabs   SlabSource // Unpinned instead of release, when not nil: saves a closure a READ.
+	pinned  wire.SlabRef
+}
+
+// batchKeep is the largest buffer that is kept for the next batch.
+const batchKeep = 1 << 20
+
+// NewOutbox bounds the queued bytes by limit.
+func NewOutbox(limit int) *Outbox {
+	return &Outbox{limit: limit, wake: make(chan struct{}, 1)}
+}
+
+// Send queues frames without payload. See Link.Send.
+func (o *Outbox) Send(frames []byte) error {
+	n, ok := wire.Count(frames)
+	if !ok {
+		return fmt.Errorf("%w: Send wants whole frames without payload, got %d bytes with %d such in front", ErrProtocol, len(frames), n)
+	}
+	return o.put(frames, n, o.limit, nil)
+}
+
+// SendPayload queues one frame and its payload. See Link.SendPayload.
+func (o *Outbox) SendPayload(frame, payload []byte, release func()) error {
+	p := Part{Payload: payload, release: release}
+	if h, need, err := wire.Scan(frame, wire.PayloadMax); err != nil || need > 0 || len(frame) != h.Size() || h.Payload != len(payload) {
+		p.Release()
+		return fmt.Errorf("%w: SendPayload wants one frame that announces its %d bytes of payload", ErrProtocol, len(payload))
+	}
+	err := o.put(frame, 1, o.limit, &p)
+	if err != nil {
+		p.Release()
+	}
+	return err
+}
+
+// Reply queues a frame of the link's own (a pong, a reply to a READ) beyond
+// the limit: their number is bounded by the protocol.
+func (o *Outbox) Reply(frame []byte) error { return o.put(frame, 1, unbounded, nil) }
+
+// ReplyPinned is Reply with a pinned slab as the payload; it is unpinned once
+// the bytes have left (or now, on error).
+func (o *Outbox) ReplyPinned(frame, payload []byte, slabs SlabSource, ref wire.SlabRef) error {
+	p := Part{Payload: payload, slabs: slabs, pinned: ref}
+	err := o.put(frame, 1, unbounded, &p)
+	if err != nil {
+		p.Release()
+	}
+	return err
+}
+
+// Ping queues a frame that may be left out: when the box is overfull, nobody
+// reads at the other end anyway.
+func (o *Outbox) Ping(frame []byte) error { return o.put(frame, 1, 2*o.limit, nil) }
+
+const unbounded = 1 << 62
+
+// put appends frames and at most one payload. A payload that alone is beyond
+// the limit is taken when the box is empty, or it could never be sent.
+func (o *Outbox) put(frames []byte, count, limit int, p *Part) error {
+	size := len(frames)
+	if p != nil {
+		size += len(p.Payload)
+	}
+	o.mu.Lock()
+	if o.closed != nil {
+		o.mu.Unlock()
+		return o.closed
+	}
+	if o.queued+size > limit && (p == nil || o.queued > 0) {
+		o.full++
+		o.mu.Unlock()
+		return ErrFull
+	}
+	o.queued += size
+	o.frames += uint64(count)
+	o.pending.Bytes = append(o.pending.Bytes, frames...)
+	if p != nil {
+		p.End = len(o.pending.Bytes)
+		o.pending.Parts = append(o.pending.Parts, *p)
+	}
+	wake := o.idle
+	o.idle = false
+	o.mu.Unlock()
+	if wake {
+		o.wake <- struct{}{}
+	}
+	return nil
+}
+
+// Close refuses everything from now on with err; what is queued can still be
+// taken. The first call counts.
+func (o *Outbox) Close(err error) {
+	o.mu.Lock()
+	if o.closed == nil {
+		o.closed = err
+	}
+	wake := o.idle
+	o.idle = false
+	o.mu.Unlock()
+	if wake {
+		o.wake <- struct{}{}
+	}
+}
+
+// Take swaps what is queued against b's emptied buffers and waits while there
+// is nothing; false: the box is closed and empty. One goroutine only.
+func (o *Outbox) Take(b *Batch) bool {
+	for {
+		if got, open := o.TryTake(b); got || !open {
+			return got
+		}
+		<-o.wake
+	}
+}
+
+// TryTake is Take without waiting. Where nothing was got, the next entry
+// brings a token on Wake.
+func (o *Outbox) TryTake(b *Batch) (got, open bool) {
+	b.reset()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.pending.Bytes) == 0 {
+		o.idle = o.closed == nil
+		return false, o.closed == nil
+	}
+	*b, o.pending = o.pending, *b
+	return true, true
+}
+
+// Wake brings a token when TryTake is worth calling again.
+func (o *Outbox) Wake() <-chan struct{} { return o.wake }
+
+// Moved tells that n bytes (frames and payloads) have left: there is room.
+func (o *Outbox) Moved(n int) {
+	o.mu.Lock()
+	o.queued -= n
+	o.mu.Unlock()
+}
+
+// Counts are the frames taken in and the Sends refused so far.
+func (o *Outbox) Counts() (frames, full uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.frames, o.full
+}
+
+// Size is the bytes of b, payloads included.
+func (b *Batch) Size() int {
+	n := len(b.Bytes)
+	for i := range b.Parts {
+		n += len(b.Parts[i].Payload)
+	}
+	return n
+}
+
+// Release lets all payloads go that were not yet. For a batch that will not be
+// moved any more.
+func (b *Batch) Release() {
+	for i := range b.Parts {
+		b.Parts[i].Release()
+	}
+}
+
+// reset empties b for the next fill and lets go of references.
+func (b *Batch) reset() {
+	clear(b.Parts)
+	b.Bytes, b.Parts = b.Bytes[:0], b.Parts[:0]
+	if cap(b.Bytes) > batchKeep {
+		b.Bytes = nil
+	}
+}
+
+// Release tells the payload's owner that its bytes are not needed any more;
+// further calls do nothing.
+func (p *Part) Release() {
+	release, slabs := p.release, p.slabs
+	p.release, p.slabs = nil, nil
+	if release != nil {
+		release()
+	}
+	if slabs != nil {
+		slabs.Unpin(p.pinned)
+	}
+}
