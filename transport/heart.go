@@ -142,5 +142,5 @@ func (h *Heart) Stats(st *LinkStats) {
 	slices.Sort(trips[:st.Samples])
 	slices.Sort(ways[:st.Samples])
 	st.RTT = trips[st.Samples/2]
-	st.DelayBound = ways[max(0, st.Samples-1-st.Samples/64)]
+	st.DelayBound = ways[max(0, st.Samples-1-st.Samples/heartWindow)]
 }

@@ -11,43 +11,79 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// Back-off of a Keeper: it doubles from the first to the last, with jitter,
-// so that a restarted scheduler is found within half a second and not by all
-// peers in the same instant.
-const (
-	backoffFirst = 50 * mono.Millisecond
-	backoffLast  = 500 * mono.Millisecond
-	dialTimeout  = 2 * mono.Second
-)
+// KeepConfig says which link KeepWith holds up. Network, Address and Handler are
+// required, the funcs may be nil.
+type KeepConfig struct {
+	Network Network
+	Address string
+	Options Options
+	Handler Handler // of every link, one after the other
 
-// Keeper keeps one outgoing link up: it dials, and dials again whenever the
-// link is gone. Its handler sees every link's frames and end.
-type Keeper struct {
-	network Network
-	address string
-	options Options
-	handler Handler
-	up      func(Link)
-	failed  func(error)
+	// OnUp gets each new link, before the Keeper hands it out and before the
+	// Handler gets its first frame: the place for the first message. It must not
+	// wait for a frame.
+	OnUp func(l Link)
+	// OnDown comes after the Handler's Closed of a link that was up.
+	OnDown func(err error)
+	// OnFail gets an attempt's error when it differs from the one before (a
+	// log line once, not twice a second). Attempts go on in every case, also
+	// after a refusal that waiting alone will not cure: the other side may be
+	// restarted with another version or token.
+	OnFail func(err error)
 
-	link   atomic.Pointer[Link]
-	cancel context.CancelFunc
-	done   chan struct{}
-	lost   chan struct{}
+	Seed    uint64   // of the jitter, so that many peers do not come back at once
+	Attempt mono.Dur // limit of one attempt (default 2 s)
 }
 
-// Keep starts a Keeper. up is called on each new link, before the Keeper hands
-// it out; failed when an attempt fails for another reason than the last one.
-// Both may be nil. They run on the Keeper's goroutine.
+// Back-off between attempts: doubling from backoffMin to backoffMax;
+// backoffSlow when the peer speaks another version, which takes people.
+const (
+	backoffMin  = 50 * mono.Millisecond
+	backoffMax  = 500 * mono.Millisecond
+	backoffSlow = 2 * mono.Second
+)
+
+// Keeper holds one outgoing link up until it is closed.
+type Keeper struct {
+	c    KeepConfig
+	stop context.CancelFunc
+	done chan struct{}
+	link atomic.Pointer[Link]
+
+	// Owned by run.
+	rng  *rand.Rand
+	last string // the last error told to OnFail
+}
+
+// Keep is KeepWith for the common case: up on each new link, failed when an
+// attempt fails for another reason than the last one (either may be nil), until
+// Close.
 func Keep(n Network, address string, o Options, h Handler, up func(Link), failed func(error)) *Keeper {
-	ctx, cancel := context.WithCancel(context.Background())
-	k := &Keeper{network: n, address: address, options: o, handler: h, up: up, failed: failed,
-		cancel: cancel, done: make(chan struct{}), lost: make(chan struct{}, 1)}
+	c := KeepConfig{Network: n, Address: address, Options: o, Handler: h, OnUp: up, OnFail: failed, Seed: rand.Uint64()}
+	return KeepWith(context.Background(), c)
+}
+
+// KeepWith starts to dial and never gives up before ctx ends or Close.
+func KeepWith(ctx context.Context, c KeepConfig) *Keeper {
+	if c.Attempt <= 0 {
+		c.Attempt = 2 * mono.Second
+	}
+	if c.OnUp == nil {
+		c.OnUp = func(Link) {}
+	}
+	if c.OnDown == nil {
+		c.OnDown = func(error) {}
+	}
+	if c.OnFail == nil {
+		c.OnFail = func(error) {}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	k := &Keeper{c: c, stop: stop, done: make(chan struct{}), rng: rand.New(rand.NewPCG(c.Seed, 0x6b656570))}
 	go k.run(ctx)
 	return k
 }
 
-// Link is the present link; nil while there is none.
+// Link is the live link; nil while there is none.
 func (k *Keeper) Link() Link {
 	if p := k.link.Load(); p != nil {
 		return *p
@@ -55,53 +91,73 @@ func (k *Keeper) Link() Link {
 	return nil
 }
 
-// Close ends the Keeper and its link, flushing what was queued.
+// Send is Link().Send, ErrClosed while there is no link.
+func (k *Keeper) Send(frames []byte) error {
+	if l := k.Link(); l != nil {
+		return l.Send(frames)
+	}
+	return ErrClosed
+}
+
+// Close ends the attempts, closes the link (flushing) and waits for Handler
+// and OnDown to be told. Not from within them.
 func (k *Keeper) Close() {
-	k.cancel()
+	k.stop()
 	<-k.done
 }
 
+// Done is closed when the keeper has ended.
+func (k *Keeper) Done() <-chan struct{} { return k.done }
+
 func (k *Keeper) run(ctx context.Context) {
 	defer close(k.done)
-	pause, lastError := backoffFirst, ""
+	defer k.stop()
+	wait := backoffMin
 	for ctx.Err() == nil {
-		link, err := k.dial(ctx)
-		if err != nil {
-			if k.failed != nil && err.Error() != lastError && ctx.Err() == nil {
-				k.failed(err)
-			}
-			lastError = err.Error()
-			if errors.Is(err, ErrVersion) || errors.Is(err, ErrRejected) {
-				pause = backoffLast // it will not change by asking often
-			}
-			sleep(ctx, pause+mono.Dur(rand.Int64N(int64(pause)/4)))
-			pause = min(2*pause, backoffLast)
-			continue
+		lived, err := k.attempt(ctx)
+		if lived >= backoffMax {
+			wait = backoffMin
 		}
-		pause, lastError = backoffFirst, ""
-		if k.up != nil {
-			k.up(link)
+		pause := wait
+		if errors.Is(err, ErrVersion) {
+			pause = backoffSlow
 		}
-		k.link.Store(&link)
-		select {
-		case <-k.lost:
-		case <-ctx.Done():
-			k.link.Store(nil)
-			link.Close(nil)
-			<-k.lost
-		}
-		k.link.Store(nil)
+		wait = min(2*wait, backoffMax)
+		k.sleep(ctx, pause)
 	}
 }
 
-func (k *Keeper) dial(ctx context.Context) (Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout.Std())
-	defer cancel()
-	return k.network.Dial(ctx, k.address, k.options, keeperHandler{k})
+// attempt dials once and stays for the link's life; lived is how long it was.
+func (k *Keeper) attempt(ctx context.Context) (lived mono.Dur, err error) {
+	s := &session{k: k, ready: make(chan struct{}), gone: make(chan error, 1)}
+	dial, cancel := context.WithTimeout(ctx, k.c.Attempt.Std())
+	l, err := k.c.Network.Dial(dial, k.c.Address, k.c.Options, s)
+	cancel()
+	if err != nil {
+		if text := err.Error(); text != k.last && ctx.Err() == nil {
+			k.last = text
+			k.c.OnFail(err)
+		}
+		return 0, err
+	}
+	k.last = ""
+	up := mono.Now()
+	k.c.OnUp(l)
+	k.link.Store(&l)
+	close(s.ready)
+	select {
+	case err = <-s.gone:
+	case <-ctx.Done():
+		l.Close(nil)
+		err = <-s.gone
+	}
+	k.c.OnDown(err)
+	return mono.Now().Sub(up), nil
 }
 
-func sleep(ctx context.Context, d mono.Dur) {
-	t := time.NewTimer(d.Std())
+// sleep waits between half of d and d.
+func (k *Keeper) sleep(ctx context.Context, d mono.Dur) {
+	t := time.NewTimer((d/2 + mono.Dur(k.rng.Int64N(int64(d/2)))).Std())
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -109,17 +165,38 @@ func sleep(ctx context.Context, d mono.Dur) {
 	}
 }
 
-// keeperHandler passes everything on, and tells the Keeper of the end.
-type keeperHandler struct{ k *Keeper }
-
-func (h keeperHandler) Receive(l Link, f Frame) { h.k.handler.Receive(l, f) }
-
-func (h keeperHandler) Buffer(l Link, kind wire.Kind, body []byte, n int) []byte {
-	return h.k.handler.Buffer(l, kind, body, n)
+// session passes one link's calls on to the handler, from OnUp on.
+type session struct {
+	k     *Keeper
+	ready chan struct{} // closed once OnUp has returned
+	gone  chan error
+	open  bool // Owned by the link's receiving goroutine.
 }
 
-func (h keeperHandler) Closed(l Link, err error) {
-	h.k.link.Store(nil)
-	h.k.handler.Closed(l, err)
-	h.k.lost <- struct{}{}
+func (s *session) await() {
+	if !s.open {
+		<-s.ready
+		s.open = true
+	}
+}
+
+// Receive passes on.
+func (s *session) Receive(l Link, f Frame) {
+	s.await()
+	s.k.c.Handler.Receive(l, f)
+}
+
+// Buffer passes on.
+func (s *session) Buffer(l Link, kind wire.Kind, body []byte, n int) []byte {
+	s.await()
+	return s.k.c.Handler.Buffer(l, kind, body, n)
+}
+
+// Closed takes the link away first, so that nobody who asks after the
+// handler was told finds the dead one.
+func (s *session) Closed(l Link, err error) {
+	s.await()
+	s.k.link.Store(nil)
+	s.k.c.Handler.Closed(l, err)
+	s.gone <- err
 }

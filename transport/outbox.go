@@ -131,9 +131,17 @@ func (o *Outbox) put(frames []byte, count, limit int, p *Part) error {
 	o.idle = false
 	o.mu.Unlock()
 	if wake {
-		o.wake <- struct{}{}
+		o.rouse()
 	}
 	return nil
+}
+
+// rouse leaves a token; one that nobody fetched yet is enough.
+func (o *Outbox) rouse() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Close refuses everything from now on with err; what is queued can still be
@@ -147,7 +155,7 @@ func (o *Outbox) Close(err error) {
 	o.idle = false
 	o.mu.Unlock()
 	if wake {
-		o.wake <- struct{}{}
+		o.rouse()
 	}
 }
 

@@ -4,7 +4,7 @@
 //
 // The package also holds what every transport needs and none should write
 // twice: Outbox (bounded send queue), Heart (delay, clock offset, silence),
-// Mux (scheme to Network) and Keep (one link held up for ever).
+// Mux (scheme to Network) and Keeper (one link held up for ever).
 //
 // Implementations: transport/loopback (in process) and transport/tcp. Both
 // pass transport/transporttest. Ownership: a Link's methods may be called from
@@ -117,10 +117,13 @@ type LinkStats struct {
 // Network makes links. Addresses are "tcp:host:port" or "inproc:name".
 type Network interface {
 	// Dial makes one attempt; ctx bounds it. Errors wrap ErrUnreachable,
-	// ErrVersion, ErrRejected or ErrProtocol and say what to do.
+	// ErrVersion, ErrRejected or ErrProtocol and say what to do; h was then not
+	// called. The link's Shift is measured before Dial returns.
 	Dial(ctx context.Context, address string, o Options, h Handler) (Link, error)
 	// Listen accepts links; accept decides for each peer, from its hello, which
-	// handler serves it, or refuses it with an error that the peer is told.
+	// handler serves it, or refuses it with an error that the peer is told. It
+	// may be called from several goroutines. Every handler that it returned gets
+	// its Closed, also when the link dies before its first frame.
 	Listen(address string, o Options, accept func(peer wire.Hello) (Handler, error)) (Listener, error)
 }
 
