@@ -19,6 +19,8 @@ type Sink interface {
 	Dispatch(loop int, d *shard.Dispatch)
 	// Drop answers a request that gets no batch.
 	Drop(loop int, d *batching.Drop)
+	// Completed tells of a batch's report, after the core has taken it.
+	Completed(loop int, r *shard.Run, d *Done)
 	// Flush ends the loop's turn: what Dispatch and Drop gathered may leave.
 	Flush(loop int)
 }
@@ -26,6 +28,7 @@ type Sink interface {
 // Config of an Engine. Zero values mean the defaults in brackets.
 type Config struct {
 	ModelLoops  int        // threads that batch [1]
+	FirstLoop   int        // number of the first loop: batch ids of engines with other numbers differ [0]
 	RingSize    int        // requests that wait for a loop's attention [8192]
 	RequestsMax int        // requests queued or running, per loop [131072]
 	GPUsMax     int        // [4096]
@@ -56,6 +59,7 @@ func (c *Config) complete() error {
 		}
 	}
 	check(c.ModelLoops >= 1 && c.ModelLoops <= 64, "%d model loops, must be 1 to 64", c.ModelLoops)
+	check(c.FirstLoop >= 0 && c.FirstLoop+c.ModelLoops <= 256, "loops %d to %d, must be below 256", c.FirstLoop, c.FirstLoop+c.ModelLoops)
 	check(c.RingSize >= 2 && c.RingSize <= 1<<22, "ring of %d, must be 2 to 4194304", c.RingSize)
 	check(c.RequestsMax >= 1 && c.RequestsMax <= 1<<24, "%d requests, must be 1 to 16777216", c.RequestsMax)
 	check(c.GPUsMax >= 1 && c.GPUsMax <= 16384, "%d GPUs, must be 1 to 16384", c.GPUsMax)
@@ -66,6 +70,7 @@ func (c *Config) complete() error {
 // Done is a backend's report of a batch.
 type Done struct {
 	Batch wire.BatchID
+	Start mono.Time
 	End   mono.Time
 	Fetch mono.Dur // order's arrival at the backend until all inputs were there
 	Ran   int

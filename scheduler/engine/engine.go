@@ -52,7 +52,7 @@ func New(cfg Config, sink Sink) (*Engine, error) {
 	for i := range cfg.ModelLoops {
 		l := &modelLoop{index: i, engine: e, requests: ring.NewQueue[input](cfg.RingSize),
 			commands: ring.NewQueue[input](cfg.GPUsMax + batches + 1024),
-			shard:    shard.New(shard.Config{Index: i, RequestsMax: cfg.RequestsMax, BatchesMax: batches})}
+			shard:    shard.New(shard.Config{Index: cfg.FirstLoop + i, RequestsMax: cfg.RequestsMax, BatchesMax: batches})}
 		l.waiter.Spin = cfg.Spin
 		e.loops = append(e.loops, l)
 	}
@@ -108,7 +108,7 @@ func (e *Engine) Submit(model wire.ModelID, r *batching.Request) bool {
 
 // Done hands in a backend's report.
 func (e *Engine) Done(d Done) {
-	if i := shard.ShardOf(d.Batch); i < len(e.loops) {
+	if i := shard.ShardOf(d.Batch) - e.cfg.FirstLoop; i >= 0 && i < len(e.loops) {
 		e.command(e.loops[i], &input{op: opCompleted, done: d})
 	}
 }
@@ -164,21 +164,37 @@ func (e *Engine) AddGPU(id wire.GPUID, freeAt mono.Time) (GPU, error) {
 	return g, nil
 }
 
-// RemoveGPU ends a GPU's life; what ran there is queued again. A GPU that has
-// begun another life since is left alone.
+// RetireGPU grants the GPU nothing more and lets what runs there end: its
+// backend drains. RemoveGPU may follow.
+func (e *Engine) RetireGPU(g GPU) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.retireGPU(g) {
+		e.tellGPUs()
+	}
+}
+
+func (e *Engine) retireGPU(g GPU) bool {
+	if life, ok := e.gpus[g.ID]; !ok || life != g.Life {
+		return false
+	}
+	delete(e.gpus, g.ID)
+	e.toRank(&rankInput{op: rankRemove, gpu: g})
+	return true
+}
+
+// RemoveGPU ends a GPU's life; what ran there is queued again. A later life of
+// the same GPU is not touched.
 func (e *Engine) RemoveGPU(g GPU) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if life, ok := e.gpus[g.ID]; !ok || life != g.Life {
-		return
-	}
 	e.removeGPU(g)
-	e.tellGPUs()
 }
 
 func (e *Engine) removeGPU(g GPU) {
-	delete(e.gpus, g.ID)
-	e.toRank(&rankInput{op: rankRemove, gpu: g})
+	if e.retireGPU(g) {
+		defer e.tellGPUs() // after the batches are queued again: without GPUs they are answered
+	}
 	for _, l := range e.loops {
 		e.command(l, &input{op: opLost, grant: rank.Grant{GPU: g.ID, Life: g.Life}})
 	}

@@ -45,7 +45,8 @@ func (d *devices) Drop(_ int, r *batching.Drop) {
 	d.reasons[r.Reason]++
 }
 
-func (d *devices) Flush(int) {}
+func (d *devices) Flush(int)                        {}
+func (d *devices) Completed(int, *shard.Run, *Done) {}
 
 func (d *devices) Dispatch(_ int, b *shard.Dispatch) {
 	d.mu.Lock()

@@ -136,6 +136,7 @@ func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 	done := l.in.done
 	l.engine.toRank(&rankInput{op: rankDone, gpu: GPU{run.GPU, run.Life}, batch: done.Batch, at: done.End})
 	l.engine.fetches.add(done.Fetch, done.Ran)
+	l.engine.sink.Completed(l.index, &run, &done)
 	o := l.overruns[run.Model]
 	if o == nil || !o.add(done.End.Sub(run.Until)) {
 		return

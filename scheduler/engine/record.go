@@ -103,7 +103,7 @@ func (r *Recording) Replay(cfg Config) (grants, batches int, err error) {
 }
 
 func replayModels(cfg Config, loop int, log []modelRecord) (batches int, err error) {
-	s := shard.New(shard.Config{Index: loop, RequestsMax: cfg.RequestsMax, BatchesMax: cfg.GPUsMax * cfg.Outstanding})
+	s := shard.New(shard.Config{Index: cfg.FirstLoop + loop, RequestsMax: cfg.RequestsMax, BatchesMax: cfg.GPUsMax * cfg.Outstanding})
 	var out shard.Out
 	for i := range log {
 		rec := &log[i]
