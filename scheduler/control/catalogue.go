@@ -1,0 +1,162 @@
+package control
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/scheduler/shard"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// joinPool adds a backend's devices and models to the pool of their type.
+// Caller holds mu and has checked the pool.
+func (s *Server) joinPool(b *backend, index uint32, doc *catalog.Pool) error {
+	p := s.pools[doc.DeviceType]
+	if p == nil {
+		var err error
+		if p, err = s.newPool(doc.DeviceType); err != nil {
+			return err
+		}
+	}
+	if s.othersIn(p, b.name) == "" {
+		if err := s.setModels(p, doc); err != nil {
+			return err
+		}
+	}
+	for device := range doc.Devices {
+		g := p.slot(b.name, device)
+		free := mono.Now()
+		if device < len(doc.FreeAt) {
+			free = free.Add(max(0, doc.FreeAt[device]))
+		}
+		life, err := p.engine.AddGPU(g.id, free)
+		if err != nil {
+			return err
+		}
+		g.undone.Store(0)
+		g.seat.Store(&seat{backend: b, life: life, pool: index, device: uint32(device)})
+		b.seats = append(b.seats, seated{p, g, life})
+	}
+	return nil
+}
+
+func (s *Server) newPool(deviceType string) (*pool, error) {
+	p := &pool{deviceType: deviceType, slots: map[string]wire.GPUID{}}
+	p.gpus.Store(&[]*gpu{})
+	p.sink = newSink(s, p, s.cfg.ModelLoops)
+	cfg := engine.Config{ModelLoops: s.cfg.ModelLoops, FirstLoop: len(s.pools) * s.cfg.ModelLoops, Spin: s.cfg.Spin,
+		Margin: s.cfg.Margin, RequestsMax: s.cfg.RequestsMax}
+	if len(s.pools) == 0 {
+		cfg.Record = s.cfg.Record
+	}
+	var err error
+	if p.engine, err = engine.New(cfg, p.sink); err != nil {
+		return nil, fmt.Errorf("pool %s: %w", deviceType, err)
+	}
+	p.engine.Start()
+	p.delay = batching.Delay{Ctrl: s.cfg.DelayMin}
+	p.engine.SetDelay(p.delay)
+	s.pools[deviceType] = p
+	s.byLoop.Store(appendPool(s.byLoop.Load(), p, s.cfg.ModelLoops))
+	return p, nil
+}
+
+// setModels makes the pool serve exactly doc's models.
+func (s *Server) setModels(p *pool, doc *catalog.Pool) error {
+	keys, err := poolKeys(doc)
+	if err != nil {
+		return err
+	}
+	gone, _ := difference(p.keys, keys)
+	for _, key := range gone {
+		id := s.models[key]
+		p.engine.RemoveModel(id, wire.ReasonUnavailable)
+		s.entries[id].Ready = false
+		delete(s.models, key)
+	}
+	for i := range doc.Models {
+		spec := &doc.Models[i]
+		cfg, err := modelConfig(spec, s.cfg.QueueMax)
+		if err != nil {
+			return err
+		}
+		id, known := s.models[spec.Key()]
+		if known {
+			p.engine.RemoveModel(id, wire.ReasonUnavailable)
+		} else {
+			id = wire.ModelID(len(s.entries))
+			s.entries = append(s.entries, catalog.Entry{ID: id, DeviceType: p.deviceType})
+			s.models[spec.Key()] = id
+		}
+		s.entries[id].Spec = *spec
+		if err := p.engine.AddModel(id, cfg); err != nil {
+			return err
+		}
+		p.engine.SetDelay(p.delay)
+	}
+	p.keys = keys
+	return nil
+}
+
+// catalogue is the document; caller holds mu.
+func (s *Server) catalogue() catalog.Catalogue {
+	c := catalog.Catalogue{Epoch: s.epoch, Serial: s.serial}
+	for i := range s.entries {
+		e := s.entries[i]
+		if id, ok := s.models[e.Spec.Key()]; !ok || id != e.ID {
+			continue // no longer served
+		}
+		c.Entries = append(c.Entries, e)
+	}
+	slices.SortFunc(c.Entries, func(a, b catalog.Entry) int { return cmp.Compare(a.ID, b.ID) })
+	return c
+}
+
+// broadcastCatalogue recomputes who serves what, publishes the routes, and
+// tells everybody. Caller holds mu.
+func (s *Server) broadcastCatalogue() {
+	s.serial++
+	routes := make([]route, len(s.entries))
+	for i := range s.entries {
+		e := &s.entries[i]
+		p := s.pools[e.DeviceType]
+		id, served := s.models[e.Spec.Key()]
+		e.GPUs = p.seated()
+		e.Ready = served && id == e.ID && e.GPUs > 0
+		routes[i] = route{p.engine, e.Ready}
+	}
+	s.routes.Store(&routes)
+	c := s.catalogue()
+	for _, f := range s.frontends {
+		sendDoc(f.link, wire.DocCatalogue, c)
+	}
+	for _, b := range s.backends {
+		sendDoc(b.link, wire.DocCatalogue, c)
+	}
+}
+
+// appendPool extends the table from a batch id's loop to its pool.
+func appendPool(old *[]*pool, p *pool, loops int) *[]*pool {
+	var table []*pool
+	if old != nil {
+		table = slices.Clone(*old)
+	}
+	for range loops {
+		table = append(table, p)
+	}
+	return &table
+}
+
+// poolOf finds the pool whose engine made the batch; nil for a foreign id.
+func (s *Server) poolOf(id wire.BatchID) *pool {
+	table := s.byLoop.Load()
+	if i := shard.ShardOf(id); table != nil && i < len(*table) {
+		return (*table)[i]
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package control
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Config of a Server. Zero values mean the defaults in brackets.
+type Config struct {
+	Listen      []string // addresses; at least one
+	Network     transport.Network
+	Name        string                // of this process, for peers' logs ["scheduler"]
+	Token       string                // the cluster's secret [none]
+	Logger      zerolog.Logger        // [discards]
+	Metrics     prometheus.Registerer // [none]
+	ModelLoops  int                   // per pool [1]
+	Spin        mono.Dur              // [0]
+	Margin      mono.Dur              // [1 ms]
+	QueueMax    int                   // waiting requests per model [32768]
+	RequestsMax int                   // per model loop [131072]
+	DelayMin    mono.Dur              // least assumed d_ctrl [100 us]
+	DelayMax    mono.Dur              // most believed d_ctrl [5 ms]
+
+	FrontendsMax int // [1024]
+	BackendsMax  int // [1024]
+	PoolsMax     int // [16]
+	ModelsMax    int // over all pools [4096]
+
+	Record *engine.Recording // of the first pool, for replay tests [none]
+}
+
+func (c *Config) complete() error {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.ModelLoops, 1)
+	def(&c.QueueMax, 1<<15)
+	def(&c.RequestsMax, 1<<17)
+	def(&c.FrontendsMax, 1024)
+	def(&c.BackendsMax, 1024)
+	def(&c.PoolsMax, 16)
+	def(&c.ModelsMax, engine.ModelsMax)
+	if c.DelayMin == 0 {
+		c.DelayMin = 100 * mono.Microsecond
+	}
+	if c.DelayMax == 0 {
+		c.DelayMax = 5 * mono.Millisecond
+	}
+	if c.Name == "" {
+		c.Name = "scheduler"
+	}
+	var errs []error
+	if len(c.Listen) == 0 {
+		errs = append(errs, errors.New("scheduler: no address to listen on"))
+	}
+	if c.Network == nil {
+		errs = append(errs, errors.New("scheduler: no network"))
+	}
+	if c.ModelLoops*c.PoolsMax > 256 {
+		errs = append(errs, fmt.Errorf("scheduler: %d model loops for each of %d pools, at most 256 in all", c.ModelLoops, c.PoolsMax))
+	}
+	if c.DelayMax < c.DelayMin {
+		errs = append(errs, fmt.Errorf("scheduler: delay bound at most %v is below its least %v", c.DelayMax, c.DelayMin))
+	}
+	return errors.Join(errs...)
+}
+
+// tokenHash is what Hello carries; all zeros without a token.
+func tokenHash(token string) (h [32]byte) {
+	if token == "" {
+		return h
+	}
+	return sha256.Sum256([]byte(token))
+}

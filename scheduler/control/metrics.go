@@ -1,0 +1,98 @@
+package control
+
+import (
+	"strconv"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// metrics are the scheduler's, collected from the counters at each scrape.
+type metrics struct {
+	server     *Server
+	registerer prometheus.Registerer
+	drops      dropCounters
+
+	busy, batches, gpus, delay, loops, waiting *prometheus.Desc
+}
+
+// dropTally counts a frontend's drops by reason.
+type dropTally [16]atomic.Uint64
+
+func (t *dropTally) add(r wire.Reason) {
+	if int(r) < len(t) {
+		t[r].Add(1)
+	}
+}
+
+func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{server: s, registerer: r,
+		busy:    prometheus.NewDesc("symphony_gpu_busy_seconds_total", "Time that the device executed batches.", []string{"pool", "gpu"}, nil),
+		batches: prometheus.NewDesc("symphony_gpu_batches_total", "Batches that the device reported.", []string{"pool", "gpu"}, nil),
+		gpus:    prometheus.NewDesc("symphony_gpus", "Devices present.", []string{"pool"}, nil),
+		delay:   prometheus.NewDesc("symphony_network_delay_bound_seconds", "Network delay that the scheduler reckons with.", []string{"pool", "part"}, nil),
+		loops:   prometheus.NewDesc("symphony_loop_busy_seconds_total", "Time that a loop of the scheduler worked.", []string{"pool", "loop"}, nil),
+		waiting: prometheus.NewDesc("symphony_queue_requests", "Requests queued or running.", []string{"pool"}, nil),
+	}
+	drops := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_drops_total", Help: "Requests given up before execution, by reason."}, []string{"reason"})
+	for r := wire.ReasonDeadline; r <= wire.ReasonDraining; r++ {
+		m.drops[r] = drops.WithLabelValues(r.String())
+	}
+	if r == nil {
+		return m, nil
+	}
+	if err := r.Register(m); err != nil {
+		return nil, err
+	}
+	return m, r.Register(drops)
+}
+
+func (m *metrics) drop(r wire.Reason) { m.drops.drop(r) }
+
+func (m *metrics) unregister() {
+	if m.registerer != nil {
+		m.registerer.Unregister(m)
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.busy, m.batches, m.gpus, m.delay, m.loops, m.waiting} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	m.server.mu.Lock()
+	defer m.server.mu.Unlock()
+	for _, p := range m.server.pools {
+		m.collectPool(p, ch)
+	}
+}
+
+func (m *metrics) collectPool(p *pool, ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, g := range *p.gpus.Load() {
+		id := strconv.Itoa(int(g.id))
+		counter(m.busy, float64(g.busy.Load())/1e9, p.deviceType, id)
+		counter(m.batches, float64(g.batches.Load()), p.deviceType, id)
+	}
+	gauge(m.gpus, float64(p.seated()), p.deviceType)
+	gauge(m.delay, p.delay.Ctrl.Seconds(), p.deviceType, "ctrl")
+	gauge(m.delay, p.delay.Data.Seconds(), p.deviceType, "data")
+	stats, used := p.engine.Stats(), 0
+	for i, l := range stats.Models {
+		counter(m.loops, l.Busy.Seconds(), p.deviceType, "model-"+strconv.Itoa(i))
+		used += l.Used
+	}
+	counter(m.loops, stats.Rank.Busy.Seconds(), p.deviceType, "rank")
+	gauge(m.waiting, float64(used), p.deviceType)
+}

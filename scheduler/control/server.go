@@ -1,0 +1,175 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Server is the scheduler's process.
+type Server struct {
+	cfg       Config
+	log       zerolog.Logger
+	epoch     wire.Epoch
+	metrics   *metrics
+	listeners []transport.Listener
+	draining  atomic.Bool
+	stop      chan struct{} // closed by Close
+	ticking   sync.WaitGroup
+
+	// Snapshots for the request path; replaced under mu.
+	routes      atomic.Pointer[[]route]     // by wire.ModelID
+	frontendsBy atomic.Pointer[[]*frontend] // by wire.FrontendID; nil where one left
+	byLoop      atomic.Pointer[[]*pool]     // by the loop in a wire.BatchID
+
+	mu        sync.Mutex // Guards what follows: membership, the cold path.
+	closed    bool
+	pools     map[string]*pool
+	models    map[string]wire.ModelID // by key
+	entries   []catalog.Entry         // by wire.ModelID
+	serial    uint64
+	frontends map[wire.FrontendID]*frontend
+	backends  map[string]*backend // by name
+	nextID    uint32
+}
+
+// route says where a model's requests go.
+type route struct {
+	engine *engine.Engine // nil: the model is no longer served
+	ready  bool
+}
+
+// New starts a scheduler: it listens when New returns.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, log: cfg.Logger, epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
+		pools: map[string]*pool{}, models: map[string]wire.ModelID{}, frontends: map[wire.FrontendID]*frontend{}, backends: map[string]*backend{}}
+	s.routes.Store(&[]route{})
+	s.frontendsBy.Store(&[]*frontend{})
+	var err error
+	if s.metrics, err = newMetrics(s, cfg.Metrics); err != nil {
+		return nil, err
+	}
+	for _, address := range cfg.Listen {
+		l, err := cfg.Network.Listen(address, transport.Options{
+			Hello: wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: tokenHash(cfg.Token), Name: cfg.Name},
+			Refused: func(remote string, err error) {
+				s.log.Warn().Str("remote", remote).Err(err).Msg("connection refused")
+			},
+		}, s.accept)
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("scheduler: %w", err)
+		}
+		s.listeners = append(s.listeners, l)
+		s.log.Info().Str("address", l.Address()).Uint64("epoch", uint64(s.epoch)).Msg("scheduler listens")
+	}
+	s.ticking.Add(1)
+	go s.tick()
+	return s, nil
+}
+
+// Addresses are where the server listens, in the order of Config.Listen.
+func (s *Server) Addresses() []string {
+	var out []string
+	for _, l := range s.listeners {
+		out = append(out, l.Address())
+	}
+	return out
+}
+
+// Epoch is the number of this scheduler's reign.
+func (s *Server) Epoch() wire.Epoch { return s.epoch }
+
+func (s *Server) accept(peer wire.Hello) (transport.Handler, error) {
+	switch {
+	case s.draining.Load():
+		return nil, errors.New("the scheduler is shutting down")
+	case peer.Role == wire.RoleFrontend:
+		return &frontend{server: s, name: peer.Name}, nil
+	case peer.Role == wire.RoleBackend:
+		return &backend{server: s, name: peer.Name}, nil
+	}
+	return nil, fmt.Errorf("a scheduler serves frontends and backends, not role %d", peer.Role)
+}
+
+// frontend finds a frontend's link without a lock; nil when it left.
+func (s *Server) frontend(id wire.FrontendID) *frontend {
+	all := *s.frontendsBy.Load()
+	if int(id) >= len(all) {
+		return nil
+	}
+	return all[id]
+}
+
+// Drain refuses new requests, waits until the queued ones are answered or ctx
+// ends, and tells the peers that the scheduler leaves.
+func (s *Server) Drain(ctx context.Context) error {
+	s.draining.Store(true)
+	for s.open() > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("scheduler: %d requests still open: %w", s.open(), ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	leave := (&wire.Leave{Epoch: s.epoch}).Append(nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.frontends {
+		_ = f.link.Send(leave)
+	}
+	for _, b := range s.backends {
+		_ = b.link.Send(leave)
+	}
+	return nil
+}
+
+// open is the number of requests queued or running.
+func (s *Server) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, p := range s.pools {
+		for _, l := range p.engine.Stats().Models {
+			n += l.Used + l.Waiting
+		}
+	}
+	return n
+}
+
+// Close ends the server at once; what waits is answered with draining.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.stop)
+	pools := s.pools
+	s.mu.Unlock()
+	s.draining.Store(true)
+	s.ticking.Wait()
+	for _, p := range pools {
+		p.engine.Stop()
+	}
+	var errs []error
+	for _, l := range s.listeners {
+		errs = append(errs, l.Close())
+	}
+	s.metrics.unregister()
+	return errors.Join(errs...)
+}

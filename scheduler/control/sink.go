@@ -1,0 +1,140 @@
+package control
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/scheduler/shard"
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// sink carries out a pool's decisions: it gathers a turn's messages per link
+// and sends each link's with one call.
+type sink struct {
+	server *Server
+	pool   *pool
+	loops  []loopSink
+}
+
+// loopSink is what one model loop has gathered. Owned by that loop.
+type loopSink struct {
+	pending map[transport.Link]*pending
+	dirty   []*pending
+	batch   wire.Batch // scratch
+	answer  wire.Answer
+}
+
+// pending is the frames for one link.
+type pending struct {
+	link    transport.Link
+	frames  []byte
+	backend *backend // nil for a frontend's link
+}
+
+func newSink(s *Server, p *pool, loops int) *sink {
+	k := &sink{server: s, pool: p, loops: make([]loopSink, loops)}
+	for i := range k.loops {
+		k.loops[i].pending = map[transport.Link]*pending{}
+	}
+	return k
+}
+
+// to finds the link's pending frames and marks them for Flush.
+func (l *loopSink) to(link transport.Link, b *backend) *pending {
+	p, ok := l.pending[link]
+	if !ok {
+		p = &pending{link: link, backend: b}
+		l.pending[link] = p
+	}
+	if len(p.frames) == 0 {
+		l.dirty = append(l.dirty, p)
+	}
+	return p
+}
+
+// Dispatch implements engine.Sink.
+func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
+	g := k.pool.gpu(d.GPU)
+	seat := g.seat.Load()
+	if seat == nil || seat.life.Life != d.Life {
+		return // it left just now: Lost is on its way to the loop and queues the batch again
+	}
+	g.undone.Add(1)
+	g.until.Store(int64(d.Until))
+	g.length.Store(int64(d.Until.Sub(d.Exec)))
+	l := &k.loops[loop]
+	m := &l.batch
+	m.Epoch, m.Batch, m.Model, m.GPU = k.server.epoch, d.Batch, d.Model, d.GPU
+	m.Device, m.Pool, m.Exec, m.Until = seat.device, seat.pool, d.Exec, d.Until
+	m.Items = m.Items[:0]
+	for i := range d.Requests {
+		r := &d.Requests[i]
+		m.Items = append(m.Items, wire.BatchItem{Request: r.ID, Frontend: r.Frontend, Deadline: r.Deadline, Input: r.Input})
+	}
+	p := l.to(seat.backend.link, seat.backend)
+	p.frames = m.Append(p.frames)
+}
+
+// Drop implements engine.Sink.
+func (k *sink) Drop(loop int, d *batching.Drop) {
+	f := k.server.frontend(d.Request.Frontend)
+	if f == nil {
+		return // it is gone, and with it who asked
+	}
+	f.countDrop(d.Reason)
+	k.server.metrics.drop(d.Reason)
+	l := &k.loops[loop]
+	l.answer = wire.Answer{Request: d.Request.ID, Reason: d.Reason}
+	p := l.to(f.link, nil)
+	p.frames = l.answer.Append(p.frames)
+}
+
+// Completed implements engine.Sink.
+func (k *sink) Completed(_ int, r *shard.Run, d *engine.Done) {
+	g := k.pool.gpu(r.GPU)
+	g.undone.Add(-1)
+	g.batches.Add(1)
+	if d.Ran > 0 && d.End > d.Start {
+		g.busy.Add(int64(d.End.Sub(d.Start)))
+	}
+}
+
+// Flush implements engine.Sink.
+func (k *sink) Flush(loop int) {
+	l := &k.loops[loop]
+	for _, p := range l.dirty {
+		err := p.link.Send(p.frames)
+		p.frames = p.frames[:0]
+		if err == nil {
+			continue
+		}
+		delete(l.pending, p.link)
+		// A link that is full or gone loses its orders: close it, so that they
+		// are queued again. A frontend's answers expire at the frontend.
+		if p.backend != nil {
+			p.link.Close(err)
+		}
+	}
+	l.dirty = l.dirty[:0]
+	if len(l.pending) > 4096 { // links come and go: forget the dead ones now and then
+		clear(l.pending)
+	}
+}
+
+// overdue reports whether the GPU has not reported long after it should have.
+func (g *gpu) overdue(now mono.Time) bool {
+	grace := max(mono.Second, 4*mono.Dur(g.length.Load()))
+	return g.undone.Load() > 0 && now > mono.Time(g.until.Load()).Add(grace)
+}
+
+// dropCounters are one counter per reason, found without a map.
+type dropCounters [16]prometheus.Counter
+
+func (c *dropCounters) drop(r wire.Reason) {
+	if int(r) < len(c) && c[r] != nil {
+		c[r].Inc()
+	}
+}

@@ -1,0 +1,78 @@
+package control
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// tickEvery is how often the server looks at delays and overdue batches.
+const tickEvery = 200 * time.Millisecond
+
+func (s *Server) tick() {
+	defer s.ticking.Done()
+	t := time.NewTicker(tickEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-t.C:
+		}
+		s.mu.Lock()
+		for _, p := range s.pools {
+			s.measureDelay(p)
+		}
+		s.closeOverdue()
+		s.mu.Unlock()
+	}
+}
+
+// measureDelay turns what links and batches showed into the pool's delay
+// bound: d_ctrl is the worst link's one-way delay plus what every batch's
+// fetch pays, d_data what each further input costs. Clamped, and changed only
+// when it moved by a tenth: each change forms every candidate anew.
+func (s *Server) measureDelay(p *pool) {
+	var link mono.Dur
+	for _, b := range s.backends {
+		for _, seat := range b.seats {
+			if seat.pool == p {
+				link = max(link, b.link.Stats().DelayBound)
+				break
+			}
+		}
+	}
+	stats := p.engine.Stats()
+	d := batching.Delay{
+		Ctrl: min(max(link+stats.FetchBase, s.cfg.DelayMin), s.cfg.DelayMax),
+		Data: min(stats.FetchPerItem, s.cfg.DelayMax/16),
+	}
+	if moved(p.delay.Ctrl, d.Ctrl) || moved(p.delay.Data, d.Data) {
+		p.delay = d
+		p.engine.SetDelay(d)
+	}
+}
+
+func moved(before, now mono.Dur) bool {
+	change := now - before
+	if change < 0 {
+		change = -change
+	}
+	return change > before/10 && change > 5*mono.Microsecond
+}
+
+// closeOverdue gives up backends that owe a report for too long: their link
+// may live while their device hangs.
+func (s *Server) closeOverdue() {
+	now := mono.Now()
+	for _, b := range s.backends {
+		for _, seat := range b.seats {
+			if seat.gpu.overdue(now) {
+				b.link.Close(fmt.Errorf("GPU %s owes a report since %v", seat.gpu.name, now.Sub(mono.Time(seat.gpu.until.Load()))))
+				break
+			}
+		}
+	}
+}
