@@ -35,6 +35,7 @@ type Heart struct {
 	window   [heartWindow]sample
 	samples  int // written in all
 	sequence uint64
+	known    bool // shift was told by SetShift: samples do not touch it
 }
 
 // heartWindow is 12.8 s of heartbeats every 100 ms.
@@ -101,6 +102,9 @@ func (h *Heart) Sample(sent, received, replied, ended mono.Time) {
 	defer h.mu.Unlock()
 	h.window[h.samples%heartWindow] = s
 	h.samples++
+	if h.known {
+		return
+	}
 	best, least := h.window[0], mono.Dur(0)
 	for i, s := range h.live() {
 		cost := s.rtt + max(0, ended.Sub(s.at))/driftDiv
@@ -115,8 +119,13 @@ func (h *Heart) Sample(sent, received, replied, ended mono.Time) {
 // Shift is the span to add to the peer's instants.
 func (h *Heart) Shift() mono.Dur { return mono.Dur(h.shift.Load()) }
 
-// SetShift is for ends that know it without measuring.
-func (h *Heart) SetShift(d mono.Dur) { h.shift.Store(int64(d)) }
+// SetShift is for ends that know it exactly, without measuring.
+func (h *Heart) SetShift(d mono.Dur) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known = true
+	h.shift.Store(int64(d))
+}
 
 func (h *Heart) live() []sample { return h.window[:min(h.samples, heartWindow)] }
 
@@ -135,9 +144,12 @@ func (h *Heart) Stats(st *LinkStats) {
 		trips[i] = s.rtt
 		least = min(least, s.rtt)
 	}
+	doubt := least / 2
+	if h.known {
+		doubt = 0
+	}
 	for i, s := range h.live() {
-		way := max(s.there-st.Offset, s.back+st.Offset) + least/2
-		ways[i] = min(s.rtt, way)
+		ways[i] = min(s.rtt, max(s.there-st.Offset, s.back+st.Offset)+doubt)
 	}
 	slices.Sort(trips[:st.Samples])
 	slices.Sort(ways[:st.Samples])

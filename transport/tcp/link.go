@@ -1,0 +1,150 @@
+package tcp
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// lingerMax is how long Close may take to flush and part.
+const lingerMax = time.Second
+
+// link is one end of a connection.
+type link struct {
+	// Immutable after start.
+	o       transport.Options
+	conn    *net.TCPConn
+	peer    wire.Hello
+	handler transport.Handler
+	heart   *transport.Heart
+	out     *transport.Outbox
+	ended   func(*link) // tells the listener; may be nil
+
+	// Owned by the receiving goroutine (but in's counters are shared).
+	in      *inbound
+	scratch []byte // payloads that nobody had a buffer for
+	reply   []byte // a frame of the link's own
+
+	reads    reads         // Guards itself.
+	serving  atomic.Int64  // READs of the peer whose reply has not left
+	framesIn atomic.Uint64 // by the receiving goroutine
+	bytesOut atomic.Uint64 // by the writer
+	wrote    chan struct{} // closed by the writer at its end
+	done     chan struct{} // closed after Handler.Closed
+
+	mu    sync.Mutex // Guards what follows.
+	cause error      // why the link ends; the first counts
+	beat  *time.Timer
+	state atomic.Int32 // written under mu
+}
+
+const (
+	stateLive    int32 = iota
+	stateParting       // flushing, then FIN; what comes in is discarded
+	stateBroken        // nothing can be sent any more
+)
+
+// start makes the link live; the handshake is over.
+func (l *link) start() {
+	l.mu.Lock()
+	l.beat = time.AfterFunc(l.o.Heartbeat.Std(), l.pulse)
+	l.mu.Unlock()
+	go l.write()
+	go l.receive()
+}
+
+// Peer is the other side's hello.
+func (l *link) Peer() wire.Hello { return l.peer }
+
+// Send queues frames. See transport.Link.
+func (l *link) Send(frames []byte) error { return l.out.Send(frames) }
+
+// SendPayload queues a frame and its payload. See transport.Link.
+func (l *link) SendPayload(frame, payload []byte, release func()) error {
+	return l.out.SendPayload(frame, payload, release)
+}
+
+// Read asks the peer for slabs. See transport.Link.
+func (l *link) Read(ops []transport.ReadOp) error { return l.reads.send(ops, l.out) }
+
+// Shift is the span to add to the peer's instants.
+func (l *link) Shift() mono.Dur { return l.heart.Shift() }
+
+// Stats collects the counters and the heartbeats' measurements.
+func (l *link) Stats() transport.LinkStats {
+	st := transport.LinkStats{FramesIn: l.framesIn.Load(), BytesIn: l.in.bytes.Load(), BytesOut: l.bytesOut.Load()}
+	st.FramesOut, st.SendsFull = l.out.Counts()
+	l.heart.Stats(&st)
+	return st
+}
+
+// Close parts from the peer after flushing. See transport.Link.
+func (l *link) Close(cause error) {
+	if cause == nil {
+		cause = transport.ErrClosed
+	}
+	l.end(cause, stateParting)
+}
+
+// end begins the link's end; the first call decides why and how. Parting gives
+// both directions lingerMax, broken gives them nothing. The receiving
+// goroutine does the rest: see finish.
+func (l *link) end(cause error, how int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause == nil {
+		l.cause = cause
+		if l.beat != nil {
+			l.beat.Stop()
+		}
+		l.out.Close(closedBy(cause))
+	}
+	if how <= l.state.Load() {
+		return
+	}
+	l.state.Store(how)
+	if how == stateBroken {
+		l.conn.Close()
+		return
+	}
+	l.conn.SetDeadline(time.Now().Add(lingerMax))
+}
+
+// closedBy is what later Sends and READs are told: always ErrClosed, and why.
+func closedBy(cause error) error {
+	if cause == transport.ErrClosed {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", transport.ErrClosed, cause)
+}
+
+// fail ends the link because the peer broke the protocol: it is told so.
+func (l *link) fail(err error) {
+	m := wire.Reject{Version: wire.Version, Text: err.Error()}
+	l.out.Reply(m.Append(nil)) // a closed outbox means that the end has begun
+	l.end(err, stateParting)
+}
+
+// pulse is the heartbeat: it pings, and ends the link when the peer is silent.
+// While the receiving goroutine is not reading (a slow handler) silence says
+// nothing about the peer.
+func (l *link) pulse() {
+	if l.heart.Silent() && l.in.reading.Load() {
+		l.conn.SetLinger(0)
+		l.end(fmt.Errorf("%w: nothing for %v; it or the network between is down or overloaded", transport.ErrSilent, l.o.Silence), stateBroken)
+		return
+	}
+	var space [64]byte
+	l.out.Ping(l.heart.AppendPing(space[:0])) // full or closed: the next beat will see
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause == nil {
+		l.beat.Reset(l.o.Heartbeat.Std())
+	}
+}
