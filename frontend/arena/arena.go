@@ -1,0 +1,206 @@
+// Package arena is the frontend's memory for inputs: slabs of fixed sizes
+// outside the Go heap, where backends READ them. The collector does not see
+// it, it does not move, and RDMA can register it.
+//
+// # Invariants
+//
+//  1. A slab is free, or belongs to one request. Its handle carries the
+//     generation of that life; Free moves the generation on at once, so that a
+//     READ with an old handle is refused (transport.ErrStale), never served.
+//  2. The bytes of a pinned slab stay as they are: a slab freed while pinned is
+//     used again only after its last Unpin.
+//  3. Memory is bounded by the arena's size. Full is an answer (ErrFull).
+//
+// Sizes are powers of four from 1 KiB to 16 MiB; memory that one size took is
+// not given to another. So the arena must be sized for the mix of inputs.
+package arena
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// ErrFull: no slab of the wanted size is left.
+var ErrFull = errors.New("arena is full")
+
+// ErrTooLarge: the input is larger than the largest slab.
+var ErrTooLarge = errors.New("input is larger than the largest slab")
+
+const (
+	smallest = 1 << 10
+	classes  = 8
+	// Largest is the largest input that a slab holds.
+	Largest = smallest << (2 * (classes - 1))
+	// chunk is how much memory a size takes at a time, if its slabs are smaller.
+	chunk = 1 << 20
+)
+
+// slab is one piece of the arena.
+type slab struct {
+	offset     int
+	class      int8
+	freed      bool // freed while pinned
+	used       bool
+	generation uint32
+	pins       int32
+	request    wire.RequestID
+	length     uint32
+}
+
+// Arena is a bounded set of slabs; safe for concurrent use.
+type Arena struct {
+	memory []byte
+
+	mu    sync.Mutex
+	slabs []slab
+	free  [classes][]uint32 // slabs by size
+	taken int               // bytes of memory that belong to a size
+	used  int               // slabs in use
+}
+
+// New maps an arena of size bytes (rounded up to a whole chunk).
+func New(size int64) (*Arena, error) {
+	size = (size + chunk - 1) / chunk * chunk
+	m, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, fmt.Errorf("arena of %d bytes: %w", size, err)
+	}
+	return &Arena{memory: m}, nil
+}
+
+// Close unmaps the memory. No slab may be pinned or written any more.
+func (a *Arena) Close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m := a.memory
+	a.memory, a.slabs, a.free = nil, nil, [classes][]uint32{}
+	if m == nil {
+		return nil
+	}
+	return unix.Munmap(m)
+}
+
+// Used is the number of slabs in use.
+func (a *Arena) Used() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.used
+}
+
+// classOf is the smallest class that holds n bytes.
+func classOf(n int) int {
+	c := 0
+	for smallest<<(2*c) < n {
+		c++
+	}
+	return c
+}
+
+// Alloc takes a slab for n bytes. The bytes may hold an earlier input's.
+func (a *Arena) Alloc(n int) (wire.SlabHandle, []byte, error) {
+	if n > Largest {
+		return 0, nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, n, Largest)
+	}
+	class := classOf(n)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.free[class]) == 0 && !a.carve(class) {
+		return 0, nil, ErrFull
+	}
+	last := len(a.free[class]) - 1
+	i := a.free[class][last]
+	a.free[class] = a.free[class][:last]
+	s := &a.slabs[i]
+	s.used, s.request, s.length = true, 0, uint32(n)
+	a.used++
+	return wire.MakeSlabHandle(i, s.generation), a.bytes(s), nil
+}
+
+// carve gives the class another chunk of memory.
+func (a *Arena) carve(class int) bool {
+	size := smallest << (2 * class)
+	span := max(chunk, size)
+	if a.taken+span > len(a.memory) {
+		return false
+	}
+	for at := a.taken; at+size <= a.taken+span; at += size {
+		a.free[class] = append(a.free[class], uint32(len(a.slabs)))
+		a.slabs = append(a.slabs, slab{offset: at, class: int8(class)})
+	}
+	a.taken += span
+	return true
+}
+
+func (a *Arena) bytes(s *slab) []byte {
+	return a.memory[s.offset : s.offset+int(s.length) : s.offset+int(s.length)]
+}
+
+// SetRequest says whose input the slab holds; before that, no READ is served.
+func (a *Arena) SetRequest(h wire.SlabHandle, r wire.RequestID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.find(h); s != nil {
+		s.request = r
+	}
+}
+
+// Free ends the slab's life. A stale handle is ignored.
+func (a *Arena) Free(h wire.SlabHandle) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.find(h)
+	if s == nil {
+		return
+	}
+	s.used = false
+	s.generation++
+	a.used--
+	if s.pins > 0 {
+		s.freed = true
+		return
+	}
+	a.free[s.class] = append(a.free[s.class], h.Index())
+}
+
+// find is the slab if the handle's life is its present one.
+func (a *Arena) find(h wire.SlabHandle) *slab {
+	i := int(h.Index())
+	if i >= len(a.slabs) || !a.slabs[i].used || a.slabs[i].generation != h.Generation() {
+		return nil
+	}
+	return &a.slabs[i]
+}
+
+// Pin implements transport.SlabSource.
+func (a *Arena) Pin(ref wire.SlabRef, r wire.RequestID) ([]byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.find(ref.Handle)
+	if s == nil || s.request != r || s.length != ref.Length {
+		return nil, transport.ErrStale
+	}
+	s.pins++
+	return a.bytes(s), nil
+}
+
+// Unpin implements transport.SlabSource.
+func (a *Arena) Unpin(ref wire.SlabRef) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := ref.Handle.Index()
+	if int(i) >= len(a.slabs) {
+		return
+	}
+	s := &a.slabs[i]
+	s.pins--
+	if s.pins == 0 && s.freed {
+		s.freed = false
+		a.free[s.class] = append(a.free[s.class], i)
+	}
+}

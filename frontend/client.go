@@ -1,0 +1,279 @@
+package frontend
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/frontend/arena"
+	"github.com/symphony-serving/symphony/frontend/inflight"
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/tcp"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Client is a frontend: safe for concurrent use.
+type Client struct {
+	o        Options
+	log      zerolog.Logger
+	arena    *arena.Arena
+	data     transport.Listener
+	keeper   *transport.Keeper
+	metrics  *metrics
+	images   chan imageJob
+	wake     chan struct{} // the expiry loop shall look again
+	stop     chan struct{} // closed by Close
+	loops    sync.WaitGroup
+	draining atomic.Bool
+	closing  sync.Once
+
+	models   atomic.Pointer[snapshot]
+	admitted atomic.Pointer[admission] // nil: no scheduler has us now
+	changed  atomic.Pointer[chan struct{}]
+
+	mu      sync.Mutex // Guards what follows.
+	table   *inflight.Table
+	open    []call // by slot
+	sleeps  mono.Time
+	expired []uint32 // scratch
+}
+
+// admission is what the scheduler made of us.
+type admission struct {
+	epoch wire.Epoch
+	id    wire.FrontendID
+	link  transport.Link
+}
+
+// Dial starts a frontend and waits until the scheduler has admitted it, or
+// ctx ends. From then on the client reconnects by itself.
+func Dial(ctx context.Context, o Options) (*Client, error) {
+	c, err := newClient(o)
+	if err != nil {
+		return nil, err
+	}
+	var last atomic.Pointer[error]
+	c.connect(func(err error) { last.Store(&err) })
+	if err := c.wait(ctx, func() bool { return c.admitted.Load() != nil && c.models.Load() != nil }); err != nil {
+		c.Close()
+		if p := last.Load(); p != nil {
+			err = *p
+		}
+		return nil, &Error{Kind: ErrUnavailable, Msg: fmt.Sprintf("scheduler %s: %v; is it running there?", o.Scheduler, err)}
+	}
+	return c, nil
+}
+
+func newClient(o Options) (*Client, error) {
+	o = o.complete()
+	if o.Scheduler == "" {
+		return nil, errors.New("frontend: Options.Scheduler is empty: give the scheduler's address, for example tcp:127.0.0.1:9000")
+	}
+	if o.MaxInFlight < 1 || o.MaxInFlight > inflight.SlotsMax {
+		return nil, fmt.Errorf("frontend: MaxInFlight %d, must be 1 to %d", o.MaxInFlight, inflight.SlotsMax)
+	}
+	a, err := arena.New(o.ArenaBytes)
+	if err != nil {
+		return nil, fmt.Errorf("frontend: %w", err)
+	}
+	c := &Client{o: o, log: o.Logger, arena: a, images: make(chan imageJob, 4*o.PreprocessConcurrency),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
+		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
+	signal := make(chan struct{})
+	c.changed.Store(&signal)
+	if c.metrics, err = newMetrics(c, o.Metrics); err != nil {
+		a.Close()
+		return nil, fmt.Errorf("frontend: %w", err)
+	}
+	c.data, err = o.Network.Listen(o.Listen, transport.Options{Hello: c.hello(), Slabs: a}, c.accept)
+	if err != nil {
+		a.Close()
+		return nil, fmt.Errorf("frontend: %w", err)
+	}
+	c.loops.Add(1 + o.PreprocessConcurrency)
+	go c.expireLoop()
+	for range o.PreprocessConcurrency {
+		go c.imageLoop()
+	}
+	return c, nil
+}
+
+func (o Options) complete() Options {
+	if o.Listen == "" {
+		o.Listen = "tcp:127.0.0.1:0"
+	}
+	if o.Name == "" {
+		o.Name = "frontend"
+	}
+	if o.Network == nil {
+		o.Network = transport.Mux{"tcp": tcp.New()}
+	}
+	if o.ArenaBytes == 0 {
+		o.ArenaBytes = 256 << 20
+	}
+	if o.MaxInFlight == 0 {
+		o.MaxInFlight = 1 << 16
+	}
+	if o.PreprocessConcurrency <= 0 {
+		o.PreprocessConcurrency = max(1, runtime.NumCPU()-1)
+	}
+	if o.ReplyMargin == 0 {
+		o.ReplyMargin = mono.Millisecond
+	}
+	return o
+}
+
+func randomStart() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+func (c *Client) hello() wire.Hello {
+	h := wire.Hello{Role: wire.RoleFrontend, Incarnation: randomStart(), Name: c.o.Name}
+	if c.o.Token != "" {
+		h.Token = sha256.Sum256([]byte(c.o.Token))
+	}
+	return h
+}
+
+// connect keeps the link to the scheduler up.
+func (c *Client) connect(failed func(error)) {
+	address := c.o.Advertise
+	if address == "" {
+		address = c.data.Address()
+	}
+	up := func(l transport.Link) {
+		sendDoc(l, wire.DocFrontend, catalog.FrontendInfo{Name: c.o.Name, Address: address})
+	}
+	c.keeper = transport.Keep(c.o.Network, c.o.Scheduler, transport.Options{Hello: c.hello()}, (*schedulerHandler)(c), up, func(err error) {
+		c.log.Warn().Str("scheduler", c.o.Scheduler).Err(err).Msg("no link to the scheduler; trying on")
+		failed(err)
+	})
+}
+
+// accept takes backends on the data address.
+func (c *Client) accept(peer wire.Hello) (transport.Handler, error) {
+	if peer.Role != wire.RoleBackend {
+		return nil, errors.New("only backends read inputs here")
+	}
+	return (*dataHandler)(c), nil
+}
+
+// Models is the catalogue as last heard of.
+func (c *Client) Models() catalog.Catalogue {
+	if s := c.models.Load(); s != nil {
+		return s.doc
+	}
+	return catalog.Catalogue{}
+}
+
+// Model finds one model; version "" is the highest. The error is ErrUnknownModel.
+func (c *Client) Model(name, version string) (catalog.Entry, error) {
+	s := c.models.Load()
+	if s == nil {
+		return catalog.Entry{}, &Error{Kind: ErrUnavailable, Model: name, Msg: "no catalogue yet"}
+	}
+	m, err := s.find(name, version)
+	if err != nil {
+		return catalog.Entry{}, err
+	}
+	return m.entry, nil
+}
+
+// Ready reports whether the scheduler has admitted this frontend and it is not
+// draining.
+func (c *Client) Ready() bool { return c.admitted.Load() != nil && !c.draining.Load() }
+
+// InFlight is the number of open requests.
+func (c *Client) InFlight() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.table.Len()
+}
+
+// WaitReady waits until each named model has a backend.
+func (c *Client) WaitReady(ctx context.Context, models ...string) error {
+	return c.wait(ctx, func() bool {
+		if !c.Ready() {
+			return false
+		}
+		for _, name := range models {
+			if e, err := c.Model(name, ""); err != nil || !e.Ready {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// wait waits for a condition that catalogue and admission decide.
+func (c *Client) wait(ctx context.Context, ok func() bool) error {
+	for {
+		changed := *c.changed.Load()
+		if ok() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.stop:
+			return transport.ErrClosed
+		}
+	}
+}
+
+// signal ends every wait for a moment.
+func (c *Client) signal() {
+	next := make(chan struct{})
+	close(*c.changed.Swap(&next))
+}
+
+// Drain refuses new requests, waits until the open ones are answered or ctx
+// ends, and closes.
+func (c *Client) Drain(ctx context.Context) error {
+	c.draining.Store(true)
+	var err error
+	for c.InFlight() > 0 && err == nil {
+		select {
+		case <-ctx.Done():
+			err = fmt.Errorf("frontend: %d requests still open: %w", c.InFlight(), ctx.Err())
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	if a := c.admitted.Load(); a != nil {
+		_ = a.link.Send((&wire.Leave{Epoch: a.epoch}).Append(nil))
+	}
+	return errors.Join(err, c.Close())
+}
+
+// Close ends the client at once; open requests are answered with ErrUnavailable.
+func (c *Client) Close() error {
+	var err error
+	c.closing.Do(func() {
+		c.draining.Store(true)
+		close(c.stop)
+		if c.keeper != nil {
+			c.keeper.Close()
+		}
+		c.failAll(wire.ReasonDraining)
+		c.loops.Wait()
+		c.failAll(wire.ReasonDraining) // images that were being decoded
+		err = c.data.Close()
+		c.metrics.unregister()
+		err = errors.Join(err, c.arena.Close())
+	})
+	return err
+}

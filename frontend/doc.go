@@ -1,0 +1,28 @@
+// Package frontend is the Go client library: an application imports it, dials
+// the scheduler, and asks models for inferences. The HTTP ingress is built on
+// the same client.
+//
+//	client, err := frontend.Dial(ctx, frontend.Options{Scheduler: "tcp:127.0.0.1:9000"})
+//	reply, err := client.Infer(ctx, frontend.Request{Model: "digits-cnn", Image: png})
+//
+//	Infer --> check, preprocess --> slab --> Submit --> scheduler
+//	backend --READ--> slab;  backend --Output--> Infer returns
+//
+// # Promises
+//
+//  1. Every request is answered exactly once: a Response or an *Error. If
+//     nothing comes by its deadline, the client answers by itself.
+//  2. Nothing waits without bound: a full arena or table is ErrOverloaded, a
+//     lost scheduler is ErrUnavailable, both at once. The client reconnects by
+//     itself.
+//  3. Data given in a Request may be reused as soon as Infer or InferAsync has
+//     returned, but for Image in InferAsync: until done is called. Data in a
+//     Response belongs to the caller.
+//
+// # Deadlines
+//
+// The deadline is Request.Timeout from now, else the model's SLO from now; an
+// earlier deadline of the context tightens it. A later one does not loosen it:
+// a deferred scheduler really uses the time that it is given, and a context of
+// ten seconds is a limit on patience, not a wish to wait.
+package frontend

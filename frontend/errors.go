@@ -1,0 +1,95 @@
+package frontend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Kinds of errors. Match with errors.Is; errors.As with *Error tells more.
+var (
+	// ErrDropped: the scheduler gave the request up before its execution.
+	ErrDropped = errors.New("dropped by the scheduler")
+	// ErrDeadlineExceeded: it could not be, or was not, answered in time.
+	ErrDeadlineExceeded = errors.New("deadline exceeded")
+	// ErrOverloaded: a bounded queue, arena or table is full; try later.
+	ErrOverloaded = errors.New("overloaded")
+	// ErrUnknownModel: no such model or version in the catalogue.
+	ErrUnknownModel = errors.New("unknown model")
+	// ErrBadInput: the request does not fit the model.
+	ErrBadInput = errors.New("bad input")
+	// ErrUnavailable: no scheduler or no backend serves this now.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrFailed: the model's execution failed.
+	ErrFailed = errors.New("execution failed")
+	// ErrCancelled: the caller's context ended first.
+	ErrCancelled = errors.New("cancelled")
+)
+
+// Error is why a request has no output.
+type Error struct {
+	Kind   error // one of the kinds above
+	Reason wire.Reason
+	Model  string
+	Msg    string
+}
+
+func (e *Error) Error() string {
+	s := e.Kind.Error()
+	if e.Model != "" {
+		s = fmt.Sprintf("model %s: %s", e.Model, s)
+	}
+	if e.Msg != "" {
+		s += ": " + e.Msg
+	}
+	return s
+}
+
+// Is makes the kinds match, and the standard library's context errors.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrDeadlineExceeded:
+		return e.Kind == target || e.Reason == wire.ReasonDeadline || e.Reason == wire.ReasonExpired
+	case context.DeadlineExceeded:
+		return e.Kind == ErrDeadlineExceeded
+	case context.Canceled:
+		return e.Kind == ErrCancelled
+	}
+	return e.Kind == target
+}
+
+// reasonError says in words what the reason means.
+func reasonError(model string, r wire.Reason) *Error {
+	e := &Error{Kind: ErrDropped, Reason: r, Model: model}
+	switch r {
+	case wire.ReasonDeadline:
+		e.Msg = "it could no longer make its deadline"
+	case wire.ReasonShed:
+		e.Msg = "shed under overload so that the others keep their batch"
+	case wire.ReasonFull:
+		e.Kind, e.Msg = ErrOverloaded, "the scheduler's queue is full"
+	case wire.ReasonUnavailable:
+		e.Kind, e.Msg = ErrUnavailable, "no backend serves it now"
+	case wire.ReasonBackendLost:
+		e.Kind, e.Msg = ErrUnavailable, "its backend died and too little time was left to try another"
+	case wire.ReasonDraining:
+		e.Kind, e.Msg = ErrUnavailable, "shutting down"
+	case wire.ReasonUnknownModel:
+		e.Kind, e.Msg = ErrUnknownModel, "the scheduler does not know it"
+	case wire.ReasonExecution:
+		e.Kind, e.Msg = ErrFailed, "see the backend's log"
+	case wire.ReasonInput:
+		e.Kind, e.Msg = ErrBadInput, "the backend could not read the input"
+	case wire.ReasonExpired:
+		e.Kind, e.Msg = ErrDeadlineExceeded, "no answer came in time"
+	case wire.ReasonCancelled:
+		e.Kind = ErrCancelled
+	}
+	return e
+}
+
+func badInput(model, format string, args ...any) *Error {
+	return &Error{Kind: ErrBadInput, Reason: wire.ReasonInput, Model: model, Msg: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,216 @@
+package frontend
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/symphony-serving/symphony/frontend/arena"
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// timeoutMax bounds Request.Timeout.
+const timeoutMax = time.Hour
+
+// expiryGrace is how long after the deadline the client waits for an answer
+// that may be on its way, before it answers by itself.
+const expiryGrace = mono.Millisecond
+
+// call is an open request.
+type call struct {
+	done       func(*Response, error)
+	model      *model
+	slab       wire.SlabHandle
+	arrival    mono.Time
+	deadline   mono.Time
+	preprocess mono.Dur
+	submitted  mono.Time
+	output     []byte // where the output's bytes go
+	stopCtx    func() bool
+}
+
+// Infer asks for one inference and waits for its answer.
+func (c *Client) Infer(ctx context.Context, r Request) (*Response, error) {
+	type answer struct {
+		response *Response
+		err      error
+	}
+	ch := make(chan answer, 1)
+	c.InferAsync(ctx, r, func(response *Response, err error) { ch <- answer{response, err} })
+	a := <-ch // comes by the deadline at the latest, or when ctx ends
+	return a.response, a.err
+}
+
+// InferAsync asks for one inference. done is called exactly once: from this
+// goroutine when the request is refused at once, else from one of the
+// client's own, which it must not block. There is no goroutine per request.
+func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response, error)) {
+	arrival := mono.Now()
+	m, err := c.admit(&r)
+	if err != nil {
+		c.refuse(m, r.Model, err, done)
+		return
+	}
+	deadline, err := c.deadline(ctx, arrival, &r, m)
+	if err != nil {
+		c.refuse(m, r.Model, err, done)
+		return
+	}
+	k := call{done: done, model: m, arrival: arrival, deadline: deadline}
+	if r.Image != nil {
+		c.queueImage(ctx, r.Image, k)
+		return
+	}
+	var few [8]*Tensor
+	tensors, err := m.order(r.Inputs, few[:0])
+	if err != nil {
+		c.refuse(m, r.Model, err, done)
+		return
+	}
+	slab, bytes, err := c.alloc(m, m.size(tensors))
+	if err != nil {
+		c.refuse(m, r.Model, err, done)
+		return
+	}
+	m.write(bytes, tensors)
+	k.slab = slab
+	c.submit(ctx, k, uint32(len(bytes)))
+}
+
+// admit finds the model, or says why the request cannot be taken at all.
+func (c *Client) admit(r *Request) (*model, *Error) {
+	s := c.models.Load()
+	if s == nil {
+		return nil, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: r.Model, Msg: "no scheduler yet"}
+	}
+	m, err := s.find(r.Model, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.draining.Load():
+		return m, reasonError(r.Model, wire.ReasonDraining)
+	case c.admitted.Load() == nil:
+		return m, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: r.Model, Msg: "the scheduler cannot be reached"}
+	case !m.entry.Ready:
+		return m, reasonError(r.Model, wire.ReasonUnavailable)
+	case r.Image != nil && r.Inputs != nil:
+		return m, badInput(r.Model, "give inputs or an image, not both")
+	case r.Image != nil && m.planError != nil:
+		return m, badInput(r.Model, "its image preprocessing is wrong: %v", m.planError)
+	case r.Image != nil && m.plan == nil:
+		return m, badInput(r.Model, "it has no image preprocessing: send tensors")
+	}
+	return m, nil
+}
+
+// deadline applies the rule of the package's comment.
+func (c *Client) deadline(ctx context.Context, arrival mono.Time, r *Request, m *model) (mono.Time, *Error) {
+	if r.Timeout < 0 || r.Timeout > timeoutMax {
+		return 0, badInput(r.Model, "timeout %v, must be above 0 and at most %v", r.Timeout, timeoutMax)
+	}
+	budget := m.entry.Spec.SLO
+	if r.Timeout > 0 {
+		budget = mono.Dur(r.Timeout)
+	}
+	deadline := arrival.Add(budget)
+	if d, ok := ctx.Deadline(); ok {
+		deadline = min(deadline, mono.FromStd(d))
+	}
+	if ctx.Err() != nil {
+		return 0, contextError(r.Model, ctx)
+	}
+	if deadline <= arrival {
+		return 0, reasonError(r.Model, wire.ReasonExpired)
+	}
+	return deadline, nil
+}
+
+func contextError(model string, ctx context.Context) *Error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return reasonError(model, wire.ReasonExpired)
+	}
+	return reasonError(model, wire.ReasonCancelled)
+}
+
+func (c *Client) alloc(m *model, n int) (wire.SlabHandle, []byte, *Error) {
+	slab, bytes, err := c.arena.Alloc(n)
+	switch {
+	case errors.Is(err, arena.ErrTooLarge):
+		return 0, nil, badInput(m.entry.Spec.Name, "%v", err)
+	case err != nil:
+		return 0, nil, &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: m.entry.Spec.Name, Msg: "the frontend's arena is full"}
+	}
+	return slab, bytes, nil
+}
+
+// submit registers the call and sends its record. From here on the call is
+// answered by whoever takes it out of the table.
+func (c *Client) submit(ctx context.Context, k call, length uint32) {
+	a := c.admitted.Load()
+	k.submitted = mono.Now()
+	c.mu.Lock()
+	id, slot, ok := c.table.Add(k.deadline.Add(expiryGrace))
+	if ok {
+		c.open[slot] = k
+		c.wakeExpiry()
+	}
+	c.mu.Unlock()
+	if !ok {
+		c.arena.Free(k.slab)
+		c.refuse(k.model, k.model.entry.Spec.Name, &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: k.model.entry.Spec.Name,
+			Msg: "too many open requests"}, k.done)
+		return
+	}
+	c.arena.SetRequest(k.slab, id)
+	if ctx.Done() != nil {
+		c.watch(ctx, id, slot)
+	}
+	reason := wire.ReasonUnavailable
+	if a != nil {
+		m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.o.ReplyMargin),
+			Input: wire.SlabRef{Handle: k.slab, Length: length}}
+		var frame [128]byte
+		err := a.link.Send(m.Append(frame[:0]))
+		if err == nil && c.admitted.Load() == a {
+			return
+		}
+		if errors.Is(err, transport.ErrFull) {
+			reason = wire.ReasonFull
+		}
+	}
+	c.fail(id, reason) // the link is gone or full; if it went just now, the call is answered already
+}
+
+// watch ends the call when its context ends.
+func (c *Client) watch(ctx context.Context, id wire.RequestID, slot uint32) {
+	stop := context.AfterFunc(ctx, func() {
+		reason := wire.ReasonCancelled
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			reason = wire.ReasonExpired
+		}
+		c.fail(id, reason)
+	})
+	c.mu.Lock()
+	if _, open := c.table.Find(id); open {
+		c.open[slot].stopCtx = stop
+		stop = nil
+	}
+	c.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// refuse answers a request that never was in the table.
+func (c *Client) refuse(m *model, name string, err *Error, done func(*Response, error)) {
+	if err.Model == "" {
+		err.Model = name
+	}
+	if m != nil {
+		m.metrics.count(err)
+	}
+	done(nil, err)
+}

@@ -1,0 +1,126 @@
+package frontend
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// schedulerHandler is the client as handler of its link to the scheduler.
+type schedulerHandler Client
+
+// Buffer implements transport.Handler.
+func (h *schedulerHandler) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
+
+// Receive implements transport.Handler.
+func (h *schedulerHandler) Receive(l transport.Link, f transport.Frame) {
+	c := (*Client)(h)
+	switch f.Kind {
+	case wire.KindAnswer:
+		var m wire.Answer
+		if err := m.Decode(f.Body); err != nil {
+			l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+			return
+		}
+		c.fail(m.Request, m.Reason)
+	case wire.KindDoc:
+		if err := c.onDoc(l, f); err != nil {
+			l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+		}
+	case wire.KindLeave: // the scheduler drains: its refusals say so
+	default:
+		l.Close(fmt.Errorf("%w: frame of kind %d from the scheduler", transport.ErrProtocol, f.Kind))
+	}
+}
+
+func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
+	var d wire.Doc
+	if err := d.Decode(f.Body); err != nil {
+		return err
+	}
+	switch d.Type {
+	case wire.DocAdmitted:
+		var a catalog.Admitted
+		if err := json.Unmarshal(f.Payload, &a); err != nil {
+			return err
+		}
+		if a.Error != "" {
+			c.log.Error().Str("error", a.Error).Msg("the scheduler does not admit this frontend")
+			return fmt.Errorf("not admitted: %s", a.Error)
+		}
+		c.models.Store(nil) // another epoch has other ids: wait for its catalogue
+		c.admitted.Store(&admission{epoch: a.Epoch, id: a.Frontend, link: l})
+		c.log.Info().Uint64("epoch", uint64(a.Epoch)).Uint32("id", uint32(a.Frontend)).Msg("admitted by the scheduler")
+	case wire.DocCatalogue:
+		var doc catalog.Catalogue
+		if err := json.Unmarshal(f.Payload, &doc); err != nil {
+			return err
+		}
+		c.models.Store(c.newSnapshot(doc))
+	}
+	c.signal()
+	return nil
+}
+
+// Closed implements transport.Handler.
+func (h *schedulerHandler) Closed(l transport.Link, err error) {
+	c := (*Client)(h)
+	if a := c.admitted.Load(); a != nil && a.link == l {
+		c.admitted.CompareAndSwap(a, nil)
+	}
+	c.failAll(wire.ReasonUnavailable)
+	c.signal()
+	select {
+	case <-c.stop:
+	default:
+		c.log.Warn().AnErr("cause", err).Msg("lost the scheduler: requests are answered unavailable until it is back")
+	}
+}
+
+// dataHandler is the client as handler of the backends' links.
+type dataHandler Client
+
+// Buffer implements transport.Handler: an output's bytes go straight where the
+// Response will have them.
+func (h *dataHandler) Buffer(l transport.Link, kind wire.Kind, body []byte, n int) []byte {
+	var m wire.Output
+	if kind != wire.KindOutput || m.Decode(body, 0) != nil {
+		return nil
+	}
+	return (*Client)(h).destination(m.Request, n)
+}
+
+// Receive implements transport.Handler.
+func (h *dataHandler) Receive(l transport.Link, f transport.Frame) {
+	if f.Kind == wire.KindLeave {
+		return
+	}
+	var m wire.Output
+	if f.Kind != wire.KindOutput {
+		l.Close(fmt.Errorf("%w: frame of kind %d from a backend", transport.ErrProtocol, f.Kind))
+		return
+	}
+	if err := m.Decode(f.Body, l.Shift()); err != nil {
+		l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+		return
+	}
+	(*Client)(h).output(&m, f.Payload)
+}
+
+// Closed implements transport.Handler. What ran on that backend is queued again
+// by the scheduler; nothing is to be done here.
+func (h *dataHandler) Closed(transport.Link, error) {}
+
+// sendDoc sends a document; a link that cannot take it is closing anyway.
+func sendDoc(l transport.Link, t wire.DocType, v any) {
+	payload, err := json.Marshal(v)
+	if err == nil {
+		err = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(payload)), payload, nil)
+	}
+	if err != nil {
+		l.Close(err)
+	}
+}

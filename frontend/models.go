@@ -1,0 +1,81 @@
+package frontend
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/symphony-serving/symphony/frontend/preprocess"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// model is a catalogue entry made ready for requests.
+type model struct {
+	entry     catalog.Entry
+	plan      *preprocess.Plan // nil: takes no images
+	planError error
+	inputs    int // bytes of an item's input; -1 where it varies
+	outputs   int // bytes of an item's output; -1 where it varies
+	metrics   *modelMetrics
+}
+
+// snapshot is one catalogue, immutable.
+type snapshot struct {
+	doc    catalog.Catalogue
+	models map[string][]*model // by name, the highest version first
+}
+
+func (c *Client) newSnapshot(doc catalog.Catalogue) *snapshot {
+	s := &snapshot{doc: doc, models: map[string][]*model{}}
+	for _, e := range doc.Entries {
+		m := &model{entry: e, inputs: itemSize(e.Spec.Inputs), outputs: itemSize(e.Spec.Outputs), metrics: c.metrics.of(e.Spec.Name)}
+		if e.Spec.Image != nil && len(e.Spec.Inputs) == 1 {
+			m.plan, m.planError = preprocess.NewPlan(*e.Spec.Image, e.Spec.Inputs[0])
+		}
+		s.models[e.Spec.Name] = append(s.models[e.Spec.Name], m)
+	}
+	for _, versions := range s.models {
+		slices.SortFunc(versions, func(a, b *model) int { return compareVersions(b.entry.Spec.Version, a.entry.Spec.Version) })
+	}
+	return s
+}
+
+// compareVersions orders "2" before "10"; what is no number comes first.
+func compareVersions(a, b string) int {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	if errX == nil && errY == nil {
+		return x - y
+	}
+	return strings.Compare(a, b)
+}
+
+// itemSize is the bytes of one item's tensors one after the other; -1 where
+// one varies.
+func itemSize(specs []catalog.TensorSpec) int {
+	total := int64(0)
+	for _, s := range specs {
+		n := s.ByteSize()
+		if n < 0 {
+			return -1
+		}
+		total += n
+	}
+	return int(total)
+}
+
+func (s *snapshot) find(name, version string) (*model, *Error) {
+	versions := s.models[name]
+	if len(versions) == 0 {
+		return nil, &Error{Kind: ErrUnknownModel, Model: name, Msg: "not in the catalogue"}
+	}
+	if version == "" {
+		return versions[0], nil
+	}
+	for _, m := range versions {
+		if m.entry.Spec.Version == version {
+			return m, nil
+		}
+	}
+	return nil, &Error{Kind: ErrUnknownModel, Model: name, Msg: "no version " + version}
+}

@@ -1,0 +1,61 @@
+package frontend
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Options of a Client. Zero values mean the defaults in brackets.
+type Options struct {
+	Scheduler             string                // its address; required
+	Listen                string                // where backends read inputs and send outputs ["tcp:127.0.0.1:0"]
+	Advertise             string                // that address as backends reach it [the one listened on]
+	Name                  string                // for logs ["frontend"]
+	Token                 string                // the cluster's secret [none]
+	Network               transport.Network     // [TCP]
+	ArenaBytes            int64                 // memory for inputs [256 MiB]
+	MaxInFlight           int                   // open requests [65536]
+	PreprocessConcurrency int                   // images decoded at a time [cores less one, at least 1]
+	ReplyMargin           mono.Dur              // reserved for the way back of an output [1 ms]
+	Logger                zerolog.Logger        // [discards]
+	Metrics               prometheus.Registerer // [none]
+}
+
+// Tensor is one input or output: little-endian, row-major.
+type Tensor struct {
+	Name  string
+	Type  catalog.DataType
+	Shape []int64
+	Data  []byte
+}
+
+// Request is one item for one model: Inputs, or an Image for models with
+// image preprocessing. Shapes may have a leading batch dimension of 1.
+type Request struct {
+	Model   string
+	Version string // "": the highest
+	Inputs  []Tensor
+	Image   []byte        // PNG or JPEG
+	Timeout time.Duration // end-to-end; 0: the model's SLO
+}
+
+// Response is an inference and where its time went.
+type Response struct {
+	Outputs   []Tensor
+	BatchSize int
+	GPU       int
+
+	Preprocess time.Duration // decoding and resizing at the frontend
+	Queue      time.Duration // from the submission until the inputs were fetched
+	Fetch      time.Duration // the backend's READ of the batch's inputs
+	Execute    time.Duration // the batch on the device
+	Reply      time.Duration // from the end of execution to this answer
+	Total      time.Duration
+	Slack      time.Duration // left until the deadline; negative: late
+}
