@@ -1,0 +1,3 @@
+// Package ingress speaks the Open Inference Protocol (KServe V2) over HTTP on
+// top of the frontend's client library.
+package ingress
