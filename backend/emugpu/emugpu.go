@@ -1,0 +1,151 @@
+// Package emugpu emulates GPUs: a batch takes l(b), give or take a jitter, in
+// real time. Execution on a GPU is predictable, so that a delay is a faithful
+// stand-in for scheduling questions (Symphony, section 5). Thousands of
+// devices share one thread that waits precisely.
+//
+// The output of a request is its input's first bytes, repeated: different
+// requests get different outputs, and a mix-up is seen.
+package emugpu
+
+import (
+	"math/rand/v2"
+	"sync"
+
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/scheduler/pq"
+	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/ring"
+)
+
+// Clock ends the executions of all devices made from it. Close it last.
+type Clock struct {
+	waiter ring.Waiter
+	done   chan struct{}
+
+	mu      sync.Mutex // Guards what follows.
+	ends    pq.Heap    // device -> end
+	devices []*Device
+	rand    *rand.Rand
+	stopped bool
+}
+
+// NewClock starts the clock; seed is that of the jitter.
+func NewClock(seed uint64) *Clock {
+	c := &Clock{done: make(chan struct{}), rand: rand.New(rand.NewPCG(seed, 0x656d75))}
+	go c.run()
+	return c
+}
+
+// Close ends the clock. Executions under way are never finished.
+func (c *Clock) Close() {
+	c.mu.Lock()
+	c.stopped = true
+	c.mu.Unlock()
+	c.waiter.Wake()
+	<-c.done
+}
+
+// Device is one emulated GPU.
+type Device struct {
+	clock    *Clock
+	id       uint32
+	profiles []*profile.Profile
+	jitter   float64
+
+	// Guarded by clock.mu.
+	batch *executor.Batch
+	start mono.Time
+	end   mono.Time
+}
+
+// NewDevice makes a device that runs models with these profiles. A run takes up
+// to jitter times longer, evenly spread.
+func (c *Clock) NewDevice(profiles []*profile.Profile, jitter float64) *Device {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := &Device{clock: c, id: uint32(len(c.devices)), profiles: profiles, jitter: jitter}
+	c.devices = append(c.devices, d)
+	return d
+}
+
+// Launch implements executor.Device.
+func (d *Device) Launch(b *executor.Batch) {
+	c := d.clock
+	length := d.profiles[b.Model].Latency(b.Size)
+	c.mu.Lock()
+	if d.jitter > 0 {
+		length += mono.Dur(float64(length) * d.jitter * c.rand.Float64())
+	}
+	d.batch, d.start = b, mono.Now()
+	d.end = d.start.Add(length)
+	first := c.ends.Len() == 0
+	if !first {
+		_, at := c.ends.Min()
+		first = int64(d.end) < at
+	}
+	c.ends.Set(d.id, int64(d.end))
+	c.mu.Unlock()
+	if first {
+		c.waiter.Wake()
+	}
+}
+
+// Close implements executor.Device.
+func (d *Device) Close() {
+	d.clock.mu.Lock()
+	defer d.clock.mu.Unlock()
+	d.clock.ends.Remove(d.id)
+	d.batch = nil
+}
+
+// run waits for the next end and finishes its batch.
+func (c *Clock) run() {
+	defer close(c.done)
+	ring.Lock()
+	for {
+		c.waiter.Arm()
+		b, start, end, next, stopped := c.due(mono.Now())
+		switch {
+		case stopped:
+			return
+		case b != nil:
+			c.waiter.Disarm()
+			fill(b)
+			b.Finish(start, end, nil)
+		default:
+			c.waiter.Wait(next)
+		}
+	}
+}
+
+// due takes the next batch that has ended.
+func (c *Clock) due(now mono.Time) (b *executor.Batch, start, end, next mono.Time, stopped bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped || c.ends.Len() == 0 {
+		return nil, 0, 0, mono.Never, c.stopped
+	}
+	id, at := c.ends.Min()
+	if mono.Time(at) > now {
+		return nil, 0, 0, mono.Time(at), false
+	}
+	c.ends.Remove(id)
+	d := c.devices[id]
+	b, d.batch = d.batch, nil
+	return b, d.start, d.end, 0, false
+}
+
+// fill writes the outputs.
+func fill(b *executor.Batch) {
+	for i, out := range b.Outputs {
+		in := b.Inputs[i]
+		if len(in) == 0 {
+			clear(out)
+			continue
+		}
+		for n := copy(out, in); n < len(out); {
+			n += copy(out[n:], out[:n])
+		}
+	}
+}

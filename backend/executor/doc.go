@@ -1,0 +1,24 @@
+// Package executor runs batches on one device: fetch the inputs, execute,
+// send the outputs, report.
+//
+//	order --READ all inputs in parallel--> buffer --device--> outputs --> frontends
+//	                                                     \--> Done --> scheduler
+//
+// While one batch executes, the inputs of the next are fetched: a device has
+// at most ordersMax orders.
+//
+// # Rules
+//
+//  1. Each order gets exactly one Done; each of its items at most one Output.
+//  2. An input that cannot be read (stale slab, frontend gone) fails its item
+//     alone; the others run.
+//  3. An item whose deadline has passed when the device is free is answered
+//     with deadline and not run.
+//  4. Nothing here blocks: orders, completed READs and finished executions
+//     are events under one short lock. So a device costs no goroutine beyond
+//     its own.
+//  5. A batch starts as soon as inputs and device allow, also before its
+//     planned Exec: the plan has room for the network, and a device that is
+//     done early is free early.
+//  6. Buffers are reused when the last output was taken by its link.
+package executor

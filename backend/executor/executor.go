@@ -1,0 +1,155 @@
+package executor
+
+import (
+	"sync"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Executor is one device and its orders.
+type Executor struct {
+	device Device   // Immutable.
+	models []Model  // Immutable.
+	links  Links    // Immutable.
+	report Reporter // Immutable.
+	obs    Observer // Immutable.
+
+	mu      sync.Mutex // Guards what follows.
+	orders  []*order   // in order of arrival; not the running one
+	running *order
+	spare   []*order // finished ones, with their buffers
+	closed  bool
+}
+
+// order is an Order on its way.
+type order struct {
+	Order
+	exec    *Executor
+	batch   Batch
+	in, out []byte              // buffers, grown as needed
+	ops     []transport.ReadOp  // scratch
+	done    func(uint64, error) // readDone, bound once
+	reasons []wire.Reason       // by item
+	refused []bool              // by item: not to be READ at all; owned by fetch
+	ready   mono.Time           // 0: inputs are still being fetched
+	index   []int               // batch position -> item
+	frame   []byte              // scratch
+	report  wire.Done
+
+	mu      sync.Mutex
+	reading int // READs under way, and one for the issuing itself
+	holding int // outputs that links still refer to, and one for the order itself
+}
+
+// New makes an executor for a device.
+func New(device Device, models []Model, links Links, report Reporter, obs Observer) *Executor {
+	return &Executor{device: device, models: models, links: links, report: report, obs: obs}
+}
+
+// Close ends the device. Orders that wait are reported as not run.
+func (e *Executor) Close() {
+	e.mu.Lock()
+	e.closed = true
+	waiting := e.orders
+	e.orders = nil
+	e.mu.Unlock()
+	for _, o := range waiting {
+		e.refuse(&o.Order, wire.ReasonDraining)
+	}
+	e.device.Close()
+}
+
+// Idle reports whether nothing is under way.
+func (e *Executor) Idle() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running == nil && len(e.orders) == 0
+}
+
+// Submit takes an order; Items are copied.
+func (e *Executor) Submit(in *Order) {
+	if in.ModelIndex < 0 || in.ModelIndex >= len(e.models) || len(in.Items) > e.models[in.ModelIndex].MaxBatch {
+		e.refuse(in, wire.ReasonExecution)
+		return
+	}
+	e.mu.Lock()
+	if waiting := len(e.orders); e.closed || waiting >= ordersMax {
+		closed := e.closed
+		e.mu.Unlock()
+		e.refuse(in, map[bool]wire.Reason{true: wire.ReasonDraining, false: wire.ReasonFull}[closed])
+		return
+	}
+	o := e.takeSpare()
+	items := append(o.Items[:0], in.Items...)
+	o.Order = *in
+	o.Items = items
+	e.orders = append(e.orders, o)
+	e.mu.Unlock()
+	o.fetch(&e.models[in.ModelIndex])
+}
+
+func (e *Executor) takeSpare() *order {
+	if n := len(e.spare); n > 0 {
+		o := e.spare[n-1]
+		e.spare = e.spare[:n-1]
+		return o
+	}
+	o := &order{exec: e}
+	o.done = o.readDone
+	o.batch.Finish = o.finish
+	return o
+}
+
+// refuse answers an order that is not run at all.
+func (e *Executor) refuse(o *Order, reason wire.Reason) {
+	for i := range o.Items {
+		e.answer(&o.Items[i], o, reason)
+	}
+	now := mono.Now()
+	e.report.Report(&wire.Done{Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: now, Start: now, End: now,
+		Failed: uint16(len(o.Items)), Reason: reason})
+}
+
+// answer sends a reason in place of an output.
+func (e *Executor) answer(it *wire.BatchItem, o *Order, reason wire.Reason) {
+	l := e.links.Link(it.Frontend)
+	if l == nil {
+		return
+	}
+	m := wire.Output{Request: it.Request, Reason: reason, BatchSize: uint16(len(o.Items)), Device: o.GPU, Start: mono.Now()}
+	_ = l.Send(m.Append(nil, 0)) // the frontend answers "expired" by itself if this is lost
+}
+
+// start launches the first order whose inputs are there, if the device is
+// free.
+func (e *Executor) start() {
+	for {
+		e.mu.Lock()
+		if e.running != nil || e.closed {
+			e.mu.Unlock()
+			return
+		}
+		var o *order
+		for i, c := range e.orders {
+			if c.isReady() {
+				o = c
+				e.orders = append(e.orders[:i], e.orders[i+1:]...)
+				break
+			}
+		}
+		e.running = o
+		e.mu.Unlock()
+		if o == nil {
+			return
+		}
+		if o.prepare(&e.models[o.ModelIndex]) {
+			e.device.Launch(&o.batch)
+			return
+		}
+		now := mono.Now()
+		o.finish(now, now, nil) // nothing is left to run
+		return
+	}
+}

@@ -1,0 +1,149 @@
+package executor
+
+import (
+	"errors"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// fetch READs all inputs into the order's buffer, all frontends in parallel.
+func (o *order) fetch(m *Model) {
+	n := len(o.Items)
+	o.ready, o.holding = 0, 0
+	o.reasons, o.refused = grow(o.reasons, n), grow(o.refused, n)
+	o.batch.Inputs = grow(o.batch.Inputs, n)
+	total := 0
+	for i := range o.Items {
+		o.reasons[i], o.refused[i] = wire.ReasonNone, false
+		if size := int(o.Items[i].Input.Length); size > m.InputMax || m.InputSize >= 0 && size != m.InputSize {
+			o.reasons[i], o.refused[i] = wire.ReasonInput, true
+			o.Items[i].Input.Length = 0
+		}
+		total += int(o.Items[i].Input.Length)
+	}
+	o.in = grow(o.in, total)
+	at := 0
+	for i := range o.Items {
+		end := at + int(o.Items[i].Input.Length)
+		o.batch.Inputs[i] = o.in[at:end:end]
+		at = end
+	}
+	o.mu.Lock()
+	o.reading = n + 1
+	o.mu.Unlock()
+	o.issue()
+	o.readEnded() // the one for the issuing
+}
+
+// issue sends one Read per frontend with all of its items.
+func (o *order) issue() {
+	for i := range o.Items {
+		if o.refused[i] {
+			o.readEnded()
+			continue
+		}
+		if o.asked(i) {
+			continue
+		}
+		o.ops = o.ops[:0]
+		for j := i; j < len(o.Items); j++ {
+			if it := &o.Items[j]; it.Frontend == o.Items[i].Frontend && !o.refused[j] {
+				o.ops = append(o.ops, transport.ReadOp{Request: it.Request, Input: it.Input, Dst: o.batch.Inputs[j], Done: o.done, Token: uint64(j)})
+			}
+		}
+		l := o.exec.links.Link(o.Items[i].Frontend)
+		if l == nil {
+			for k := range o.ops {
+				o.readDone(o.ops[k].Token, transport.ErrClosed)
+			}
+			continue
+		}
+		_ = l.Read(o.ops) // every op's Done is called in either case
+	}
+}
+
+// asked reports whether an earlier item had the same frontend: its inputs
+// were asked for with that one.
+func (o *order) asked(i int) bool {
+	for j := range i {
+		if o.Items[j].Frontend == o.Items[i].Frontend && !o.refused[j] {
+			return true
+		}
+	}
+	return false
+}
+
+// readDone is every op's Done.
+func (o *order) readDone(token uint64, err error) {
+	if err != nil {
+		reason := wire.ReasonUnavailable // the frontend is gone: nobody to answer
+		if errors.Is(err, transport.ErrStale) {
+			reason = wire.ReasonInput
+		}
+		o.reasons[token] = reason // each token is one goroutine's at a time
+	}
+	o.readEnded()
+}
+
+// readEnded counts; the last one makes the order ready.
+func (o *order) readEnded() {
+	o.mu.Lock()
+	o.reading--
+	last := o.reading == 0
+	if last {
+		o.ready = mono.Now()
+	}
+	o.mu.Unlock()
+	if last {
+		o.exec.start()
+	}
+}
+
+func (o *order) isReady() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ready != 0
+}
+
+// prepare closes the gaps that failed items left and lays out the outputs;
+// false when no item is left.
+func (o *order) prepare(m *Model) bool {
+	now := mono.Now()
+	o.index = o.index[:0]
+	at := 0
+	for i := range o.Items {
+		if o.reasons[i] == wire.ReasonNone && o.Items[i].Deadline < now {
+			o.reasons[i] = wire.ReasonDeadline
+		}
+		if o.reasons[i] != wire.ReasonNone {
+			continue
+		}
+		in := o.batch.Inputs[i]
+		if k := len(o.index); k != i {
+			in = o.in[at : at+copy(o.in[at:], in)]
+			o.batch.Inputs[k] = in
+		}
+		at += len(in)
+		o.index = append(o.index, i)
+	}
+	n := len(o.index)
+	o.batch.Model, o.batch.Size = o.ModelIndex, n
+	o.batch.Input, o.batch.Inputs = o.in[:at], o.batch.Inputs[:n]
+	o.out = grow(o.out, n*m.OutputSize)
+	o.batch.Output = o.out
+	o.batch.Outputs = grow(o.batch.Outputs, n)
+	for k := range n {
+		o.batch.Outputs[k] = o.out[k*m.OutputSize : (k+1)*m.OutputSize : (k+1)*m.OutputSize]
+	}
+	return n > 0
+}
+
+// grow returns a slice of length n, reusing s when it is large enough.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/4)
+	}
+	return s[:n]
+}

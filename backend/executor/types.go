@@ -1,0 +1,63 @@
+package executor
+
+import (
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// ordersMax bounds a device's orders: one runs, one is being fetched, one is on
+// its way because a report crossed it.
+const ordersMax = 3
+
+// Batch is what a device executes. Item i's input lies in Inputs[i], its
+// output goes to Outputs[i]. Where all inputs have the model's fixed size they
+// lie back to back in Input, and so do the outputs in Output.
+type Batch struct {
+	Model   int // index in the pool's models
+	Size    int
+	Input   []byte
+	Inputs  [][]byte
+	Output  []byte
+	Outputs [][]byte
+	// Finish is called exactly once by the device, from any goroutine.
+	Finish func(start, end mono.Time, err error)
+}
+
+// Device executes one batch at a time. Launch does not block; the executor
+// launches the next batch only after Finish.
+type Device interface {
+	Launch(b *Batch)
+	Close()
+}
+
+// Model is what the executor must know of a model.
+type Model struct {
+	InputSize  int // bytes of an item's input; -1: varies
+	InputMax   int // most bytes of an item's input
+	OutputSize int // bytes of an item's output
+	MaxBatch   int
+}
+
+// Links finds the data link to a frontend; nil when there is none.
+type Links interface {
+	Link(id wire.FrontendID) transport.Link
+}
+
+// Order is a batch order as it came from the scheduler.
+type Order struct {
+	wire.Batch
+	ModelIndex int
+	Arrived    mono.Time
+}
+
+// Reporter takes the report of an order.
+type Reporter interface {
+	Report(d *wire.Done)
+}
+
+// Observer is told what happened, for metrics; all fields may be nil.
+type Observer struct {
+	Ran   func(gpu wire.GPUID, model, size int, fetch, execute mono.Dur)
+	Stale func(model int)
+}

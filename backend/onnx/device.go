@@ -1,0 +1,53 @@
+//go:build cgo
+
+package onnx
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// niceness of the executing threads: the loops that must be on time win.
+const niceness = 5
+
+// Device executes batches of its sessions on a thread of its own.
+type Device struct {
+	sessions []*Session
+	batches  chan *executor.Batch
+	done     chan struct{}
+}
+
+// NewDevice starts the thread. The device owns the sessions.
+func NewDevice(sessions []*Session) *Device {
+	d := &Device{sessions: sessions, batches: make(chan *executor.Batch, 1), done: make(chan struct{})}
+	go d.run()
+	return d
+}
+
+// Launch implements executor.Device.
+func (d *Device) Launch(b *executor.Batch) { d.batches <- b }
+
+// Close implements executor.Device; a running batch is finished.
+func (d *Device) Close() {
+	close(d.batches)
+	<-d.done
+	for _, s := range d.sessions {
+		s.Close()
+	}
+}
+
+func (d *Device) run() {
+	defer close(d.done)
+	// The thread keeps its niceness and ends with the goroutine.
+	runtime.LockOSThread()
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), niceness)
+	for b := range d.batches {
+		start := mono.Now()
+		err := d.sessions[b.Model].Run(b)
+		b.Finish(start, mono.Now(), err)
+	}
+}

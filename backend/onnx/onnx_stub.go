@@ -1,0 +1,42 @@
+//go:build !cgo
+
+package onnx
+
+import (
+	"fmt"
+
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// Load says that this binary has no cgo.
+func Load(string) error {
+	return fmt.Errorf("%w: this binary was built with CGO_ENABLED=0; build it with cgo and a C compiler", ErrUnsupported)
+}
+
+// Version is empty without cgo.
+func Version() string { return "" }
+
+// Session is a loaded model.
+type Session struct{}
+
+// Open fails without cgo.
+func Open(string, *catalog.ModelSpec, int) (*Session, error) { return nil, Load("") }
+
+// Close does nothing.
+func (s *Session) Close() {}
+
+// Run fails without cgo.
+func (s *Session) Run(*executor.Batch) error { return ErrUnsupported }
+
+// Device is never made without cgo.
+type Device struct{}
+
+// NewDevice is never called without cgo: Open fails first.
+func NewDevice([]*Session) *Device { return &Device{} }
+
+// Launch fails the batch.
+func (d *Device) Launch(b *executor.Batch) { b.Finish(0, 0, ErrUnsupported) }
+
+// Close does nothing.
+func (d *Device) Close() {}

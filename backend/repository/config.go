@@ -1,0 +1,156 @@
+// Package repository reads models from disk, in the layout people know:
+//
+//	<repo>/<model>/config.yaml
+//	<repo>/<model>/<version>/model.onnx
+//
+// A wrong or missing file fails its model with a message that names file and
+// field; the others are served. Emulated models have no file: their latency
+// profile stands in config.yaml, or in a table of profiles (Zoo).
+package repository
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Platforms of a model.
+const (
+	PlatformONNX     = "onnxruntime_onnx"
+	PlatformEmulated = "emulated"
+)
+
+// file is config.yaml.
+type file struct {
+	Platform   string               `yaml:"platform"` // onnxruntime or emulated
+	SLO        string               `yaml:"slo"`
+	MaxBatch   int                  `yaml:"max_batch"`
+	DeviceType string               `yaml:"device_type"` // cpu when empty
+	DropPolicy string               `yaml:"drop_policy"`
+	Inputs     []catalog.TensorSpec `yaml:"inputs"`
+	Outputs    []catalog.TensorSpec `yaml:"outputs"`
+	Image      *catalog.ImageSpec   `yaml:"image"`
+	Labels     []string             `yaml:"labels"`
+	Profile    *profileFile         `yaml:"profile"` // emulated models
+}
+
+type profileFile struct {
+	AlphaMS float64   `yaml:"alpha_ms"`
+	BetaMS  float64   `yaml:"beta_ms"`
+	TableMS []float64 `yaml:"table_ms"`
+}
+
+// Model is a model of the repository.
+type Model struct {
+	Spec       catalog.ModelSpec // Profile is empty for models that must be measured
+	DeviceType string
+	Path       string // of model.onnx; empty for emulated models
+	Dir        string // <repo>/<model>
+}
+
+// spec turns the file into a model without its version; all errors at once.
+func (f *file) spec(name string) (Model, error) {
+	var errs []error
+	bad := func(field, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
+	}
+	m := Model{DeviceType: f.DeviceType, Spec: catalog.ModelSpec{Name: name, MaxBatch: f.MaxBatch, Inputs: f.Inputs, Outputs: f.Outputs,
+		Image: f.Image, Labels: f.Labels, DropPolicy: f.DropPolicy}}
+	if m.DeviceType == "" {
+		m.DeviceType = "cpu"
+	}
+	switch f.Platform {
+	case "onnxruntime", PlatformONNX:
+		m.Spec.Platform = PlatformONNX
+		if f.Profile != nil {
+			bad("profile", "only emulated models have one here; real ones are measured (symphony profile)")
+		}
+	case PlatformEmulated:
+		m.Spec.Platform = PlatformEmulated
+		m.Spec.Profile = f.Profile.doc()
+		if f.Profile == nil {
+			bad("profile", "an emulated model needs alpha_ms and beta_ms, or table_ms")
+		}
+	default:
+		bad("platform", "%q is none of onnxruntime, emulated", f.Platform)
+	}
+	slo, err := time.ParseDuration(f.SLO)
+	if err != nil || slo <= 0 || slo > time.Hour {
+		bad("slo", "%q is no span above 0 and up to an hour: write it like 50ms", f.SLO)
+	}
+	m.Spec.SLO = mono.Dur(slo)
+	if f.MaxBatch < 1 || f.MaxBatch > 1024 {
+		bad("max_batch", "is %d, must be 1 to 1024", f.MaxBatch)
+	}
+	if f.DropPolicy != "" && f.DropPolicy != "target" && f.DropPolicy != "head" {
+		bad("drop_policy", "%q is none of target, head", f.DropPolicy)
+	}
+	checkTensors("inputs", f.Inputs, bad)
+	checkTensors("outputs", f.Outputs, bad)
+	if f.Image != nil && len(f.Inputs) != 1 {
+		bad("image", "image preprocessing needs exactly one input")
+	}
+	return m, errors.Join(errs...)
+}
+
+func (p *profileFile) doc() catalog.Profile {
+	if p == nil {
+		return catalog.Profile{}
+	}
+	d := catalog.Profile{Alpha: mono.FromMillis(p.AlphaMS), Beta: mono.FromMillis(p.BetaMS)}
+	for _, l := range p.TableMS {
+		d.Table = append(d.Table, mono.FromMillis(l))
+	}
+	return d
+}
+
+// itemMax bounds one item's tensors: what a slab holds.
+const itemMax = 16 << 20
+
+func checkTensors(side string, specs []catalog.TensorSpec, bad func(field, format string, args ...any)) {
+	if len(specs) == 0 {
+		bad(side, "there must be at least one")
+	}
+	total, seen := int64(0), map[string]bool{}
+	for i, s := range specs {
+		field := fmt.Sprintf("%s[%d]", side, i)
+		if s.Name == "" || seen[s.Name] {
+			bad(field+".name", "%q is empty or there twice", s.Name)
+		}
+		seen[s.Name] = true
+		if s.Type.Size() < 1 {
+			bad(field+".type", "%q is none of BOOL UINT8 UINT16 UINT32 UINT64 INT8 INT16 INT32 INT64 FP16 FP32 FP64", s.Type)
+			continue
+		}
+		n := int64(s.Type.Size())
+		for _, d := range s.Shape {
+			if d < 1 || d > itemMax || n*d > itemMax {
+				bad(field+".shape", "%v: dimensions must be positive and an item at most %d bytes; leave the batch dimension out", s.Shape, itemMax)
+				n = 0
+				break
+			}
+			n *= d
+		}
+		total += n
+	}
+	if total > itemMax {
+		bad(side, "%d bytes an item, at most %d", total, itemMax)
+	}
+}
+
+// ModelError says why a model is not served.
+type ModelError struct {
+	Model string
+	File  string
+	Err   error
+}
+
+func (e *ModelError) Error() string {
+	return fmt.Sprintf("model %s: %s: %s", e.Model, e.File, strings.ReplaceAll(e.Err.Error(), "\n", "; "))
+}
+
+func (e *ModelError) Unwrap() error { return e.Err }

@@ -1,0 +1,92 @@
+package repository
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Load reads all models of the repository. The errors are those of single
+// models (*ModelError), which are left out; err is that of the whole folder.
+func Load(dir string) (models []Model, failed []error, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("model repository: %w", err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		m, errs := loadModel(filepath.Join(dir, e.Name()))
+		models, failed = append(models, m...), append(failed, errs...)
+	}
+	if len(models) == 0 && len(failed) == 0 {
+		return nil, nil, fmt.Errorf("model repository %s has no models: it needs %s", dir, filepath.Join("<model>", "config.yaml"))
+	}
+	return models, failed, nil
+}
+
+// loadModel reads one model's folder: every version that is there.
+func loadModel(dir string) (models []Model, failed []error) {
+	name, path := filepath.Base(dir), filepath.Join(dir, "config.yaml")
+	fail := func(file string, err error) { failed = append(failed, &ModelError{name, file, err}) }
+	f, err := readConfig(path)
+	if err != nil {
+		fail(path, err)
+		return nil, failed
+	}
+	m, err := f.spec(name)
+	if err != nil {
+		fail(path, err)
+		return nil, failed
+	}
+	m.Dir = dir
+	if m.Spec.Platform == PlatformEmulated {
+		m.Spec.Version = "1"
+		return []Model{m}, failed
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		fail(dir, err)
+	}
+	for _, e := range entries {
+		if _, err := strconv.ParseUint(e.Name(), 10, 32); err != nil || !e.IsDir() {
+			continue
+		}
+		v := m
+		v.Spec.Version, v.Path = e.Name(), filepath.Join(dir, e.Name(), "model.onnx")
+		if _, err := os.Stat(v.Path); err != nil {
+			fail(v.Path, errors.New("there is no such file"))
+			continue
+		}
+		models = append(models, v)
+	}
+	if len(models) == 0 && len(failed) == 0 {
+		fail(dir, errors.New("it has no version: a folder named by a number with model.onnx in it"))
+	}
+	return models, failed
+}
+
+func readConfig(path string) (*file, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, errors.New("there is no such file")
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	var f file
+	if err := d.Decode(&f); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("it is empty")
+		}
+		return nil, err
+	}
+	return &f, nil
+}
