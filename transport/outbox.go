@@ -17,7 +17,9 @@ import (
 //  2. A payload's release runs exactly once: when its batch was moved, or when
 //     it was refused, or when the link died.
 //  3. queued counts every byte from entry until Moved, so a slow peer fills
-//     the box and not the memory.
+//     the box and not the memory. The pinned payloads of replies to READs are
+//     not counted: they cost no memory here, their number is bounded by
+//     ReadsLimit, and a side that serves many must still be able to send.
 //
 // Rejected: a ring of frames (a lock-free one cannot hold the all-or-nothing
 // promise of Send for several frames and payloads by reference), a channel of
@@ -108,7 +110,7 @@ const unbounded = 1 << 62
 func (o *Outbox) put(frames []byte, count, limit int, p *Part) error {
 	size := len(frames)
 	if p != nil {
-		size += len(p.Payload)
+		size += p.Counted()
 	}
 	o.mu.Lock()
 	if o.closed != nil {
@@ -187,7 +189,7 @@ func (o *Outbox) TryTake(b *Batch) (got, open bool) {
 // Wake brings a token when TryTake is worth calling again.
 func (o *Outbox) Wake() <-chan struct{} { return o.wake }
 
-// Moved tells that n bytes (frames and payloads) have left: there is room.
+// Moved tells that n counted bytes (see Part.Counted) have left: there is room.
 func (o *Outbox) Moved(n int) {
 	o.mu.Lock()
 	o.queued -= n
@@ -201,11 +203,19 @@ func (o *Outbox) Counts() (frames, full uint64) {
 	return o.frames, o.full
 }
 
-// Size is the bytes of b, payloads included.
-func (b *Batch) Size() int {
+// Counted is how many bytes of the payload count against the box's limit.
+func (p *Part) Counted() int {
+	if p.slabs != nil {
+		return 0
+	}
+	return len(p.Payload)
+}
+
+// Counted is how many bytes of b count against the box's limit.
+func (b *Batch) Counted() int {
 	n := len(b.Bytes)
 	for i := range b.Parts {
-		n += len(b.Parts[i].Payload)
+		n += b.Parts[i].Counted()
 	}
 	return n
 }

@@ -140,7 +140,7 @@ func (e *end) deliver(b *transport.Batch) {
 	}
 	e.heart.Heard()
 	e.handling.Store(true)
-	size := b.Size()
+	size := b.Counted()
 	from, part, frames := 0, 0, uint64(0)
 	for from < len(b.Bytes) && !e.stopped.Load() {
 		h, err := wire.ParseHeader(b.Bytes[from:], e.o.PayloadMax)

@@ -42,7 +42,7 @@ func (l *link) write() {
 func (w *writer) move(b *transport.Batch) error {
 	from, part := 0, 0
 	for from < len(b.Bytes) {
-		n, size, first := 0, 0, part
+		n, size, counted, first := 0, 0, 0, part
 		for n+2 <= piecesMax && size < writeMax && from < len(b.Bytes) {
 			to := len(b.Bytes)
 			if part < len(b.Parts) {
@@ -50,10 +50,11 @@ func (w *writer) move(b *transport.Batch) error {
 			}
 			to = min(to, from+writeMax)
 			w.pieces[n] = b.Bytes[from:to]
-			n, size, from = n+1, size+to-from, to
+			n, size, counted, from = n+1, size+to-from, counted+to-from, to
 			if part < len(b.Parts) && from == b.Parts[part].End {
-				w.pieces[n] = b.Parts[part].Payload
-				n, size, part = n+1, size+len(b.Parts[part].Payload), part+1
+				p := &b.Parts[part]
+				w.pieces[n] = p.Payload
+				n, size, counted, part = n+1, size+len(p.Payload), counted+p.Counted(), part+1
 			}
 		}
 		if err := w.send(n); err != nil {
@@ -62,7 +63,7 @@ func (w *writer) move(b *transport.Batch) error {
 		for i := first; i < part; i++ {
 			b.Parts[i].Release()
 		}
-		w.l.out.Moved(size)
+		w.l.out.Moved(counted)
 		w.l.bytesOut.Add(uint64(size))
 	}
 	return nil
