@@ -1,0 +1,189 @@
+package backend
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/backend/emugpu"
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Backend is a running backend.
+type Backend struct {
+	cfg     Config
+	log     zerolog.Logger
+	clock   *emugpu.Clock
+	pools   []*pool
+	keeper  *transport.Keeper
+	metrics *metrics
+	members *members
+
+	epoch     atomic.Uint64                  // the highest promised
+	scheduler atomic.Pointer[transport.Link] // the admitted link; nil while there is none
+	table     atomic.Pointer[[]modelRef]     // by wire.ModelID
+	draining  atomic.Bool
+	closing   sync.Once
+
+	doneMu    sync.Mutex // Guards doneFrame: reports come from many devices.
+	doneFrame []byte
+	orders    schedulerHandler
+}
+
+// modelRef says where a model's executor index is.
+type modelRef struct {
+	pool  int // -1: not served here
+	index int
+}
+
+// New loads models, makes devices, profiles what has no profile, and begins to
+// dial the scheduler. ctx bounds the start, not the life.
+func New(ctx context.Context, cfg Config) (*Backend, error) {
+	if cfg.Name == "" || len(cfg.Pools) == 0 || cfg.Network == nil {
+		return nil, errors.New("backend: it needs a name, a network, and at least one pool of devices")
+	}
+	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1)}
+	b.members = newMembers(b)
+	repo, err := loadRepository(cfg.Repository, b.log)
+	for _, p := range cfg.Pools {
+		var built *pool
+		if err == nil {
+			built, err = b.buildPool(ctx, p, repo)
+		}
+		if err != nil {
+			b.closeDevices()
+			return nil, fmt.Errorf("backend: %w", err)
+		}
+		b.pools = append(b.pools, built)
+	}
+	if b.metrics, err = newMetrics(b, cfg.Metrics); err != nil {
+		b.closeDevices()
+		return nil, fmt.Errorf("backend: %w", err)
+	}
+	for i, p := range b.pools {
+		for _, d := range p.devices {
+			p.executors = append(p.executors, executor.New(d, p.models, b.members, b, b.metrics.observer(i)))
+		}
+	}
+	b.orders.backend = b
+	b.keeper = transport.Keep(cfg.Network, cfg.Scheduler, transport.Options{Hello: b.hello()}, &b.orders, b.introduce, func(err error) {
+		b.log.Warn().Str("scheduler", cfg.Scheduler).Err(err).Msg("no link to the scheduler; trying on")
+	})
+	return b, nil
+}
+
+func (b *Backend) hello() wire.Hello {
+	h := wire.Hello{Role: wire.RoleBackend, Incarnation: rand.Uint64(), Name: b.cfg.Name}
+	if b.cfg.Token != "" {
+		h.Token = sha256.Sum256([]byte(b.cfg.Token))
+	}
+	return h
+}
+
+// introduce is the first message on a new link: what we have.
+func (b *Backend) introduce(l transport.Link) {
+	info := catalog.BackendInfo{Name: b.cfg.Name}
+	for _, p := range b.pools {
+		info.Pools = append(info.Pools, p.doc)
+	}
+	sendDoc(l, wire.DocBackend, info)
+}
+
+// Ready reports whether the scheduler has admitted this backend.
+func (b *Backend) Ready() bool { return b.scheduler.Load() != nil && !b.draining.Load() }
+
+// Report implements executor.Reporter.
+func (b *Backend) Report(d *wire.Done) {
+	l := b.scheduler.Load()
+	if l == nil || uint64(d.Epoch) != b.epoch.Load() {
+		return
+	}
+	b.doneMu.Lock()
+	defer b.doneMu.Unlock()
+	b.doneFrame = d.Append(b.doneFrame[:0])
+	if err := (*l).Send(b.doneFrame); errors.Is(err, transport.ErrFull) {
+		(*l).Close(err) // reports may not be lost: start anew
+	}
+}
+
+// Drain takes no more orders, finishes what is there or until ctx ends, and
+// closes.
+func (b *Backend) Drain(ctx context.Context) error {
+	b.draining.Store(true)
+	if l := b.scheduler.Load(); l != nil {
+		_ = (*l).Send((&wire.Leave{Epoch: wire.Epoch(b.epoch.Load())}).Append(nil))
+	}
+	var err error
+	for quiet := 0; quiet < 5 && err == nil; quiet++ { // orders that crossed our Leave arrive meanwhile
+		if !b.idle() {
+			quiet = 0
+		}
+		select {
+		case <-ctx.Done():
+			err = fmt.Errorf("backend: batches still run: %w", ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return errors.Join(err, b.Close())
+}
+
+func (b *Backend) idle() bool {
+	for _, p := range b.pools {
+		for _, e := range p.executors {
+			if !e.Idle() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Close ends the backend at once.
+func (b *Backend) Close() error {
+	b.closing.Do(func() {
+		b.draining.Store(true)
+		if b.keeper != nil {
+			b.keeper.Close()
+		}
+		b.closeDevices()
+		b.members.closeAll()
+		if b.metrics != nil {
+			b.metrics.unregister()
+		}
+	})
+	return nil
+}
+
+func (b *Backend) closeDevices() {
+	for _, p := range b.pools {
+		for _, e := range p.executors {
+			e.Close()
+		}
+		if len(p.executors) == 0 {
+			for _, d := range p.devices {
+				d.Close()
+			}
+		}
+	}
+	b.clock.Close()
+}
+
+func sendDoc(l transport.Link, t wire.DocType, v any) {
+	payload, err := marshal(v)
+	if err == nil {
+		err = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(payload)), payload, nil)
+	}
+	if err != nil {
+		l.Close(err)
+	}
+}

@@ -1,0 +1,42 @@
+package backend
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/backend/profiler"
+	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/transport"
+)
+
+// Kinds of pools.
+const (
+	KindCPU      = "cpu"
+	KindEmulated = "emulated"
+)
+
+// Config of a Backend.
+type Config struct {
+	Name        string // unique among the backends; a restart under it gets the same GPUs
+	Scheduler   string // its address
+	Network     transport.Network
+	Token       string
+	Repository  string // folder of models; empty: none
+	ONNXRuntime string // path of the shared library; needed for pools of kind cpu
+	ProfileDir  string // where profiles are kept when not beside the models; empty: beside them
+	Pools       []PoolConfig
+	Profiling   profiler.Options // of models without a profile, at start
+	Logger      zerolog.Logger
+	Metrics     prometheus.Registerer // nil: none
+}
+
+// PoolConfig is a set of equal devices.
+type PoolConfig struct {
+	DeviceType string
+	Kind       string // KindCPU or KindEmulated
+	Devices    int
+	Threads    int     // of one execution on a cpu device; 0: 1
+	Jitter     float64 // emulated: share by which a run may take longer
+	Models     []string
+	Zoo        []repository.Zoo
+}

@@ -1,0 +1,152 @@
+package backend
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// members are the frontends and the data links to them.
+type members struct {
+	backend *Backend
+	byID    atomic.Pointer[[]*transport.Keeper] // by wire.FrontendID; read on the request path
+
+	mu     sync.Mutex // Guards changes.
+	all    []*member
+	closed bool
+	ending sync.WaitGroup
+}
+
+// member is one frontend. Links are kept by address: a scheduler's restart
+// gives new ids to the same frontends, and their links stay.
+type member struct {
+	address string
+	keeper  *transport.Keeper
+	id      wire.FrontendID
+	up      bool
+}
+
+func newMembers(b *Backend) *members {
+	m := &members{backend: b}
+	m.byID.Store(&[]*transport.Keeper{})
+	return m
+}
+
+// Link implements executor.Links.
+func (m *members) Link(id wire.FrontendID) transport.Link {
+	all := *m.byID.Load()
+	if int(id) >= len(all) || all[id] == nil {
+		return nil
+	}
+	return all[id].Link()
+}
+
+// set takes the news of a frontend.
+func (m *members) set(news wire.Member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	at := slices.IndexFunc(m.all, func(k *member) bool { return k.address == news.Address })
+	if !news.Up {
+		if at >= 0 && m.all[at].id == news.Frontend {
+			m.end(m.all[at])
+			m.all = slices.Delete(m.all, at, at+1)
+		}
+		m.publish()
+		return
+	}
+	if at < 0 {
+		k := &member{address: news.Address}
+		k.keeper = transport.Keep(m.backend.cfg.Network, news.Address, transport.Options{Hello: m.backend.hello()}, dataHandler{}, nil, func(err error) {
+			m.backend.log.Warn().Str("frontend", news.Address).Err(err).Msg("no data link to the frontend; trying on")
+		})
+		m.all = append(m.all, k)
+		at = len(m.all) - 1
+	}
+	m.all[at].id, m.all[at].up = news.Frontend, true
+	m.publish()
+}
+
+// clear forgets the ids before a new admission tells them anew; the links
+// stay until prune.
+func (m *members) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.all {
+		k.up = false
+	}
+	m.publish()
+}
+
+// prune ends the links of frontends that the admission did not name: its
+// catalogue comes after its members.
+func (m *members) prune() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all = slices.DeleteFunc(m.all, func(k *member) bool {
+		if !k.up {
+			m.end(k)
+		}
+		return !k.up
+	})
+}
+
+// publish makes the table for the request path. Caller holds mu.
+func (m *members) publish() {
+	var table []*transport.Keeper
+	for _, k := range m.all {
+		if !k.up {
+			continue
+		}
+		for int(k.id) >= len(table) {
+			table = append(table, nil)
+		}
+		table[k.id] = k.keeper
+	}
+	m.byID.Store(&table)
+}
+
+// end closes a link without waiting for it. Caller holds mu.
+func (m *members) end(k *member) {
+	m.ending.Add(1)
+	go func() {
+		defer m.ending.Done()
+		k.keeper.Close()
+	}()
+}
+
+func (m *members) closeAll() {
+	m.mu.Lock()
+	m.closed = true
+	for _, k := range m.all {
+		m.end(k)
+	}
+	m.all = nil
+	m.publish()
+	m.mu.Unlock()
+	m.ending.Wait()
+}
+
+// dataHandler is the backend's side of a data link: frontends answer READs
+// (inside the transport) and say nothing else.
+type dataHandler struct{}
+
+// Buffer implements transport.Handler.
+func (dataHandler) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
+
+// Receive implements transport.Handler.
+func (dataHandler) Receive(l transport.Link, f transport.Frame) {
+	if f.Kind != wire.KindLeave {
+		l.Close(fmt.Errorf("%w: frame of kind %d from a frontend", transport.ErrProtocol, f.Kind))
+	}
+}
+
+// Closed implements transport.Handler; the Keeper dials again until the
+// scheduler says that the frontend has left.
+func (dataHandler) Closed(transport.Link, error) {}

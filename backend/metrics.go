@@ -1,0 +1,89 @@
+package backend
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// metrics are the backend's, by pool.
+type metrics struct {
+	backend    *Backend
+	registerer prometheus.Registerer
+	batches    *prometheus.CounterVec
+	items      *prometheus.CounterVec
+	busy       *prometheus.CounterVec
+	stale      *prometheus.CounterVec
+	fetch      *prometheus.HistogramVec
+}
+
+func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_" + name, Help: help}, []string{"pool", "model"})
+	}
+	m := &metrics{backend: b, registerer: r,
+		batches: counter("batches_total", "Batches executed."),
+		items:   counter("items_total", "Requests executed."),
+		busy:    counter("busy_seconds_total", "Time that devices executed."),
+		stale:   counter("stale_reads_total", "Inputs that could not be read: the slab was freed."),
+		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
+			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	for _, c := range m.collectors() {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.fetch}
+}
+
+func (m *metrics) unregister() {
+	if m.registerer != nil {
+		for _, c := range m.collectors() {
+			m.registerer.Unregister(c)
+		}
+	}
+}
+
+// observer looks the pool's counters up once.
+func (m *metrics) observer(pool int) executor.Observer {
+	p := m.backend.pools[pool]
+	type counters struct{ batches, items, busy, stale prometheus.Counter }
+	var all []counters
+	for i := range p.doc.Models {
+		name, label := p.doc.Models[i].Name, p.doc.DeviceType
+		all = append(all, counters{m.batches.WithLabelValues(label, name), m.items.WithLabelValues(label, name),
+			m.busy.WithLabelValues(label, name), m.stale.WithLabelValues(label, name)})
+	}
+	fetch := m.fetch.WithLabelValues(p.doc.DeviceType)
+	return executor.Observer{
+		Ran: func(_ wire.GPUID, model, size int, fetched, executed mono.Dur) {
+			c := &all[model]
+			c.batches.Inc()
+			c.items.Add(float64(size))
+			c.busy.Add(executed.Seconds())
+			fetch.Observe(fetched.Seconds())
+		},
+		Stale: func(model int) { all[model].stale.Inc() },
+	}
+}
+
+// Devices says how many devices of which types there are, for a start-up line.
+func (b *Backend) Devices() map[string]string {
+	out := map[string]string{}
+	for _, p := range b.pools {
+		out[p.doc.DeviceType] = strconv.Itoa(len(p.devices)) + " devices, " + strconv.Itoa(len(p.doc.Models)) + " models"
+	}
+	return out
+}

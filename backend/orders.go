@@ -1,0 +1,146 @@
+package backend
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+func marshal(v any) ([]byte, error) { return json.Marshal(v) }
+
+// schedulerHandler takes what the scheduler sends. Its scratch belongs to the
+// link's receiving goroutine, of which there is one at a time.
+type schedulerHandler struct {
+	backend *Backend
+	order   executor.Order
+}
+
+// Buffer implements transport.Handler.
+func (h *schedulerHandler) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
+
+// Receive implements transport.Handler.
+func (h *schedulerHandler) Receive(l transport.Link, f transport.Frame) {
+	var err error
+	switch f.Kind {
+	case wire.KindBatch:
+		err = h.onBatch(l, f.Body)
+	case wire.KindMember:
+		err = h.onMember(f.Body)
+	case wire.KindDoc:
+		err = h.onDoc(l, f)
+	case wire.KindLeave:
+		h.backend.log.Info().Msg("the scheduler drains")
+	default:
+		err = fmt.Errorf("frame of kind %d from the scheduler", f.Kind)
+	}
+	if err != nil {
+		l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+	}
+}
+
+func (h *schedulerHandler) onBatch(l transport.Link, body []byte) error {
+	b, o := h.backend, &h.order
+	if err := o.Batch.Decode(body, l.Shift()); err != nil {
+		return err
+	}
+	if uint64(o.Epoch) != b.epoch.Load() {
+		return nil // of a scheduler that is no longer obeyed: its requests are its own to lose
+	}
+	o.Arrived, o.ModelIndex = mono.Now(), -1
+	if int(o.Pool) >= len(b.pools) || int(o.Device) >= len(b.pools[o.Pool].executors) {
+		return fmt.Errorf("order for device %d of pool %d, which does not exist", o.Device, o.Pool)
+	}
+	if t := b.table.Load(); t != nil && int(o.Model) < len(*t) && (*t)[o.Model].pool == int(o.Pool) {
+		o.ModelIndex = (*t)[o.Model].index
+	}
+	b.pools[o.Pool].executors[o.Device].Submit(o)
+	return nil
+}
+
+func (h *schedulerHandler) onMember(body []byte) error {
+	var m wire.Member
+	if err := m.Decode(body); err != nil {
+		return err
+	}
+	if uint64(m.Epoch) == h.backend.epoch.Load() {
+		h.backend.members.set(m)
+	}
+	return nil
+}
+
+func (h *schedulerHandler) onDoc(l transport.Link, f transport.Frame) error {
+	var d wire.Doc
+	if err := d.Decode(f.Body); err != nil {
+		return err
+	}
+	switch d.Type {
+	case wire.DocAdmitted:
+		var a catalog.Admitted
+		if err := json.Unmarshal(f.Payload, &a); err != nil {
+			return err
+		}
+		return h.backend.admitted(l, a)
+	case wire.DocCatalogue:
+		var c catalog.Catalogue
+		if err := json.Unmarshal(f.Payload, &c); err != nil {
+			return err
+		}
+		h.backend.setCatalogue(c)
+	}
+	return nil
+}
+
+// admitted begins an epoch, unless a later one was promised already.
+func (b *Backend) admitted(l transport.Link, a catalog.Admitted) error {
+	if a.Error != "" {
+		b.log.Error().Str("error", a.Error).Msg("the scheduler does not admit this backend")
+		return fmt.Errorf("not admitted: %s", a.Error)
+	}
+	before := b.epoch.Load()
+	if uint64(a.Epoch) < before {
+		b.log.Error().Uint64("epoch", uint64(a.Epoch)).Uint64("promised", before).Msg("a scheduler of an earlier epoch is not obeyed; was its clock set back?")
+		return fmt.Errorf("epoch %d, a later one (%d) was promised", a.Epoch, before)
+	}
+	if uint64(a.Epoch) != before {
+		b.table.Store(nil)
+		b.epoch.Store(uint64(a.Epoch))
+	}
+	b.members.clear() // this link's Members follow
+	b.scheduler.Store(&l)
+	b.log.Info().Uint64("epoch", uint64(a.Epoch)).Msg("admitted by the scheduler")
+	return nil
+}
+
+func (b *Backend) setCatalogue(c catalog.Catalogue) {
+	var table []modelRef
+	for _, e := range c.Entries {
+		for int(e.ID) >= len(table) {
+			table = append(table, modelRef{pool: -1})
+		}
+		for pi, p := range b.pools {
+			for mi := range p.doc.Models {
+				if p.doc.DeviceType == e.DeviceType && p.doc.Models[mi].Key() == e.Spec.Key() {
+					table[e.ID] = modelRef{pi, mi}
+				}
+			}
+		}
+	}
+	b.table.Store(&table)
+	b.members.prune()
+}
+
+// Closed implements transport.Handler.
+func (h *schedulerHandler) Closed(l transport.Link, err error) {
+	b := h.backend
+	if p := b.scheduler.Load(); p != nil && *p == l {
+		b.scheduler.Store(nil)
+	}
+	if !b.draining.Load() {
+		b.log.Warn().AnErr("cause", err).Msg("lost the scheduler: what runs is finished; dialling again")
+	}
+}

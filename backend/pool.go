@@ -1,0 +1,211 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/backend/emugpu"
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/backend/onnx"
+	"github.com/symphony-serving/symphony/backend/profiler"
+	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// pool is the devices of one type and their models.
+type pool struct {
+	doc       catalog.Pool
+	models    []executor.Model
+	devices   []executor.Device
+	executors []*executor.Executor
+}
+
+// buildPool loads the pool's models and makes its devices.
+func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []repository.Model) (*pool, error) {
+	models, err := choose(cfg, repo)
+	if err != nil {
+		return nil, err
+	}
+	p := &pool{doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices}}
+	switch cfg.Kind {
+	case KindEmulated:
+		err = p.emulate(b.clock, cfg, models)
+	case KindCPU:
+		err = b.loadCPU(ctx, p, cfg, models)
+	default:
+		err = fmt.Errorf("pool %s: kind %q is none of %s, %s", cfg.DeviceType, cfg.Kind, KindCPU, KindEmulated)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(p.doc.Models) == 0 {
+		return nil, fmt.Errorf("pool %s has no model that could be loaded", cfg.DeviceType)
+	}
+	for i := range p.doc.Models {
+		m := &p.doc.Models[i]
+		in, out := size(m.Inputs), size(m.Outputs)
+		p.models = append(p.models, executor.Model{InputSize: in, InputMax: in, OutputSize: out, MaxBatch: m.MaxBatch})
+	}
+	return p, nil
+}
+
+// choose picks the repository's models of the device type, and the zoo's.
+func choose(cfg PoolConfig, repo []repository.Model) ([]repository.Model, error) {
+	var out []repository.Model
+	var errs []error
+	for _, m := range repo {
+		if m.DeviceType == cfg.DeviceType && (len(cfg.Models) == 0 || slices.Contains(cfg.Models, m.Spec.Name)) {
+			out = append(out, m)
+		}
+	}
+	for _, name := range cfg.Models {
+		if !slices.ContainsFunc(out, func(m repository.Model) bool { return m.Spec.Name == name }) {
+			errs = append(errs, fmt.Errorf("pool %s: the repository has no model %q of this device type that could be read", cfg.DeviceType, name))
+		}
+	}
+	for _, z := range cfg.Zoo {
+		models, err := z.Load(cfg.DeviceType)
+		out, errs = append(out, models...), append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
+func size(specs []catalog.TensorSpec) int {
+	n := int64(0)
+	for _, s := range specs {
+		n += s.ByteSize()
+	}
+	return int(n)
+}
+
+// emulate makes emulated devices.
+func (p *pool) emulate(clock *emugpu.Clock, cfg PoolConfig, models []repository.Model) error {
+	var profiles []*profile.Profile
+	for _, m := range models {
+		if m.Spec.Platform != repository.PlatformEmulated {
+			return fmt.Errorf("pool %s: model %s is of platform %s; an emulated pool runs emulated models", cfg.DeviceType, m.Spec.Key(), m.Spec.Platform)
+		}
+		l, err := profile.FromDoc(m.Spec.Profile, m.Spec.MaxBatch)
+		if err != nil {
+			return fmt.Errorf("model %s: %w", m.Spec.Key(), err)
+		}
+		profiles = append(profiles, l)
+		p.doc.Models = append(p.doc.Models, m.Spec)
+	}
+	for range cfg.Devices {
+		p.devices = append(p.devices, clock.NewDevice(profiles, cfg.Jitter))
+	}
+	return nil
+}
+
+// loadCPU opens the models on every device and measures those without a
+// profile. A model that fails is left out.
+func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models []repository.Model) error {
+	if err := onnx.Load(b.cfg.ONNXRuntime); err != nil {
+		return fmt.Errorf("pool %s: %w", cfg.DeviceType, err)
+	}
+	b.log.Info().Str("version", onnx.Version()).Str("pool", cfg.DeviceType).Int("devices", cfg.Devices).Msg("ONNX Runtime on the CPU")
+	sessions := make([][]*onnx.Session, cfg.Devices)
+	var kept []repository.Model
+	for _, m := range models {
+		if m.Spec.Platform != repository.PlatformONNX {
+			b.log.Error().Str("model", m.Spec.Key()).Msg("not served: an emulated model needs a pool of kind emulated")
+			continue
+		}
+		opened, err := openAll(m, cfg)
+		if err != nil {
+			b.log.Error().Str("model", m.Spec.Key()).Err(err).Msg("not served")
+			continue
+		}
+		for i := range sessions {
+			sessions[i] = append(sessions[i], opened[i])
+		}
+		kept = append(kept, m)
+	}
+	for i := range sessions {
+		p.devices = append(p.devices, onnx.NewDevice(sessions[i]))
+	}
+	for i := range kept {
+		doc, err := b.profileOf(ctx, p.devices[0], i, &kept[i], cfg)
+		if err != nil {
+			return err
+		}
+		kept[i].Spec.Profile = doc
+		p.doc.Models = append(p.doc.Models, kept[i].Spec)
+	}
+	return nil
+}
+
+// openAll opens the model once per device.
+func openAll(m repository.Model, cfg PoolConfig) ([]*onnx.Session, error) {
+	var out []*onnx.Session
+	for range cfg.Devices {
+		s, err := onnx.Open(m.Path, &m.Spec, cfg.Threads)
+		if err != nil {
+			for _, o := range out {
+				o.Close()
+			}
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// profileOf reads the model's profile, or measures it.
+func (b *Backend) profileOf(ctx context.Context, d executor.Device, index int, m *repository.Model, cfg PoolConfig) (catalog.Profile, error) {
+	key := ProfileKey(m, cfg, b.cfg.ProfileDir)
+	if doc, ok := profiler.Read(key); ok {
+		return doc, nil
+	}
+	o := b.cfg.Profiling
+	if o.Budget == 0 {
+		o.Budget = 1500 * mono.Millisecond // at start, briefly; `symphony profile` takes its time
+	}
+	b.log.Info().Str("model", m.Spec.Key()).Str("device_type", cfg.DeviceType).Msg("no profile yet: measuring briefly")
+	r, err := profiler.Measure(ctx, d, index, &m.Spec, o)
+	if err != nil {
+		return catalog.Profile{}, err
+	}
+	path, err := profiler.Write(key, r)
+	b.logProfile(m.Spec.Key(), r, path, err)
+	return r.Profile.Doc(), nil
+}
+
+func (b *Backend) logProfile(model string, r *profiler.Result, path string, err error) {
+	event := b.log.Info()
+	if err != nil {
+		event = b.log.Warn().AnErr("not_kept", err)
+	}
+	event.Str("model", model).Stringer("alpha", r.Line.Alpha).Stringer("beta", r.Line.Beta).Str("file", path).Msg("profile measured")
+}
+
+// ProfileKey is what a model's stored profile belongs to.
+func ProfileKey(m *repository.Model, cfg PoolConfig, dir string) profiler.Key {
+	if dir == "" {
+		dir = m.Dir
+	} else {
+		dir = filepath.Join(dir, m.Spec.Name)
+	}
+	return profiler.Key{ModelPath: m.Path, Dir: dir, Version: m.Spec.Version, Runtime: "onnxruntime " + onnx.Version(),
+		Device: cfg.DeviceType, Threads: max(1, cfg.Threads), MaxBatch: m.Spec.MaxBatch}
+}
+
+// loadRepository reads the models and says which were left out.
+func loadRepository(dir string, log zerolog.Logger) ([]repository.Model, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	models, failed, err := repository.Load(dir)
+	for _, f := range failed {
+		log.Error().Err(f).Msg("not served")
+	}
+	return models, err
+}
