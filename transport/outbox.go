@@ -41,6 +41,8 @@ type Outbox struct {
 type Batch struct {
 	Bytes []byte // frames, headers and bodies
 	Parts []Part // payloads, in order
+
+	small int // fills in a row that used little of Bytes
 }
 
 // Part is a payload that follows the frame that ends at Bytes[End].
@@ -53,8 +55,13 @@ type Part struct {
 	pinned  wire.SlabRef
 }
 
-// batchKeep is the largest buffer that is kept for the next batch.
-const batchKeep = 1 << 20
+// A buffer beyond batchKeep is let go after batchSmall fills in a row that used
+// less than an eighth of it. (At once would be wrong: under load large and
+// small batches alternate, and growing anew each time was most of the cost.)
+const (
+	batchKeep  = 256 << 10
+	batchSmall = 1000
+)
 
 // NewOutbox bounds the queued bytes by limit.
 func NewOutbox(limit int) *Outbox {
@@ -231,10 +238,12 @@ func (b *Batch) Release() {
 // reset empties b for the next fill and lets go of references.
 func (b *Batch) reset() {
 	clear(b.Parts)
-	b.Bytes, b.Parts = b.Bytes[:0], b.Parts[:0]
-	if cap(b.Bytes) > batchKeep {
-		b.Bytes = nil
+	if len(b.Bytes) >= cap(b.Bytes)/8 {
+		b.small = 0
+	} else if b.small++; b.small > batchSmall && cap(b.Bytes) > batchKeep {
+		b.Bytes, b.small = nil, 0
 	}
+	b.Bytes, b.Parts = b.Bytes[:0], b.Parts[:0]
 }
 
 // Release tells the payload's owner that its bytes are not needed any more;

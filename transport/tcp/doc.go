@@ -37,6 +37,28 @@
 // the first frame on. The listener goes live with its last Pong, the dialler
 // with receiving it: neither can see a frame of the other before that.
 //
+// # Measured
+//
+// Two cores, both ends in one process, beside bare blocking TCP in the same run
+// (go test -bench .): a round trip 20 us where the bare one takes 16 (two
+// hand-overs to the writers), 4.7 million small records a second one way, READs
+// of 8 x 150 KB at 3.2 GB/s, 0 allocations each. What the profiles taught:
+//
+//   - Nearly all of a READ is the kernel's two copies (58 % of the samples are
+//     system calls), so one copy fewer on our side shows in the CPU's time but
+//     hardly in the wall clock. Still, what follows a large payload is read in
+//     small bites (headRead): else the next payload comes through the buffer.
+//   - Giving the outbox's buffer back whenever a batch was small halved the
+//     throughput: large and small batches alternate under load.
+//   - Walking the headers of what is sent (wire.Count) costs a tenth of a
+//     flood's time and turns a caller's mistake into an error instead of a
+//     broken stream. Kept.
+//
+// Rejected: writing from the sender's goroutine while the writer sleeps (saves
+// a hand-over, but a model loop would pay 5 us of system call a Send, and a
+// full socket must not stop it); a read deadline per frame (a timer re-armed
+// per read; the heartbeat looks at one atomic instead).
+//
 // # Refuses
 //
 // Encryption (a mesh's or the network's business), peers of another protocol

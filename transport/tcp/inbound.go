@@ -21,6 +21,10 @@ const (
 	// helloSize is enough for the handshake's frames: who connects does not get
 	// a whole buffer before it has said a token.
 	helloSize = 1 << 10
+	// headRead is how much is read at first behind a large payload: probably
+	// the next one's head, and what lies behind that should go straight to its
+	// place and not through the buffer.
+	headRead = 2 << 10
 )
 
 // errMidFrame marks an end of stream inside a frame.
@@ -33,6 +37,7 @@ type inbound struct {
 	payloadMax int
 	buf        []byte
 	r, w       int // buf[r:w] is read and not yet handled
+	most       int // of the next read into buf: headRead after a large payload, doubling while it is filled
 
 	heart   *transport.Heart // nil during the handshake
 	bytes   atomic.Uint64    // Shared: written here, read by Stats.
@@ -41,14 +46,14 @@ type inbound struct {
 
 // newInbound is for the handshake: small, and without payloads.
 func newInbound(conn net.Conn) *inbound {
-	return &inbound{conn: conn, buf: make([]byte, helloSize)}
+	return &inbound{conn: conn, buf: make([]byte, helloSize), most: helloSize}
 }
 
 // live gives it the full buffer, and the heart that each read is told to.
 func (in *inbound) live(payloadMax int, heart *transport.Heart) {
 	buf := make([]byte, bufferSize)
 	in.r, in.w = 0, copy(buf, in.buf[in.r:in.w])
-	in.buf, in.payloadMax, in.heart = buf, payloadMax, heart
+	in.buf, in.payloadMax, in.heart, in.most = buf, payloadMax, heart, bufferSize
 }
 
 // next returns the next frame's header and its body, which holds until the
@@ -90,6 +95,7 @@ func (in *inbound) inline(n int) []byte {
 func (in *inbound) readPayload(dst []byte) error {
 	n := copy(dst, in.buf[in.r:in.w])
 	in.r += n
+	in.most = headRead
 	for dst = dst[n:]; len(dst) > 0; dst = dst[n:] {
 		var err error
 		if n, err = in.read(dst); err != nil {
@@ -123,8 +129,12 @@ func (in *inbound) fill(need int) error {
 		in.w = copy(in.buf, in.buf[in.r:in.w])
 		in.r = 0
 	}
-	n, err := in.read(in.buf[in.w:])
+	most := min(max(in.most, in.r+need-in.w), len(in.buf)-in.w)
+	n, err := in.read(in.buf[in.w:][:most])
 	in.w += n
+	if n == most {
+		in.most = min(2*max(in.most, most), len(in.buf))
+	}
 	if err != nil && in.w > in.r {
 		return midFrame(err)
 	}
