@@ -1,0 +1,61 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+func TestSummary(t *testing.T) {
+	r := NewRecorder([]string{"a", "b"})
+	for i := range 1000 {
+		r.Add(Observation{Model: 0, Latency: mono.Dur(i+1) * mono.Millisecond / 10, BatchSize: 4})
+	}
+	r.Add(Observation{Model: 1, Reason: "shed"})
+	r.Add(Observation{Model: 1, Reason: "late", Latency: mono.Second, BatchSize: 8})
+	all, models, batches, mean := r.Summarise(10)
+	if all.Answered != 1002 || all.Served != 1000 || all.Goodput != 100 || all.Bad["shed"] != 1 || all.Bad["late"] != 1 {
+		t.Errorf("all: %+v", all)
+	}
+	if m := models[0]; m.P50 < 49 || m.P50 > 51 || m.P99 < 98 || m.P99 > 100 || m.BadRate != 0 {
+		t.Errorf("model a: %+v", m)
+	}
+	if models[1].BadRate != 1 || batches[4] != 1000 || batches[8] != 1 || mean < 4 || mean > 4.1 {
+		t.Errorf("model b %+v, batches %v, mean %v", models[1], batches, mean)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	good := Report{All: Summary{Answered: 10, Served: 10}, Models: []Summary{{Model: "a", Answered: 10, Served: 10}}}
+	for want, change := range map[string]func(*Report){
+		"within":           func(*Report) {},
+		"over the SLO":     func(p *Report) { p.Models[0].BadRate = 0.02 },
+		"nothing":          func(p *Report) { p.All.Answered = 0 },
+		"lagged":           func(p *Report) { p.LagMean = 5 },
+		"without an answ":  func(p *Report) { p.Lost = 1 },
+		"answers too many": func(p *Report) { p.Duplicates = 1 },
+		"--outstanding":    func(p *Report) { p.All.Bad = map[string]int64{"generator_full": 1} },
+	} {
+		p := good
+		p.Models = []Summary{good.Models[0]}
+		change(&p)
+		p.Judge()
+		if !strings.Contains(p.Verdict, want) {
+			t.Errorf("verdict %q, want one with %q", p.Verdict, want)
+		}
+	}
+}
+
+func TestPrint(t *testing.T) {
+	p := Report{All: Summary{Answered: 2, Served: 1, Bad: map[string]int64{"shed": 1}}, Batches: map[int]int64{2: 1}, GPUBusy: map[string]float64{"p/0": 0.5, "p/10": 0, "p/2": 0.25}}
+	p.Judge()
+	var b bytes.Buffer
+	p.Print(&b)
+	for _, want := range []string{"ALL", "shed 1", "p/0 50 %, p/2 25 %, p/10 0 %", "VALID"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+}
