@@ -18,7 +18,7 @@ func rooms() map[string]room {
 		"scheduler/invariants": {leaf, nil},
 		"scheduler/profile":    {core, []string{"transport/mono", "transport/catalog"}},
 		"scheduler/batching":   {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/invariants"}},
-		"scheduler/shard":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/invariants"}},
+		"scheduler/shard":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/rank", "scheduler/invariants"}},
 		"scheduler/rank":       {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/batching", "scheduler/invariants"}},
 		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
 		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/invariants"}},

@@ -1,6 +1,7 @@
 package batching
 
 import (
+	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -40,12 +41,21 @@ func (m *Model) Target() int { return m.target }
 // Profile is the latency profile in force.
 func (m *Model) Profile() *profile.Profile { return m.cfg.Profile }
 
+// Delay is the network's delay bound in force.
+func (m *Model) Delay() Delay { return m.cfg.Delay }
+
 // SetProfile, SetDelay and SetGPUs change what Update reckons with; call
 // Update afterwards.
 func (m *Model) SetProfile(p *profile.Profile) { m.cfg.Profile = p; m.retarget() }
 
 // SetDelay sets the network's delay bound.
 func (m *Model) SetDelay(d Delay) { m.cfg.Delay = d; m.retarget() }
+
+// SetWindow sets the rule for exec.
+func (m *Model) SetWindow(w Window) { m.cfg.Window = w }
+
+// SetConfig replaces the whole configuration and keeps the queue.
+func (m *Model) SetConfig(cfg Config) { m.cfg = cfg; m.retarget() }
 
 // SetGPUs sets how many GPUs the model can count on.
 func (m *Model) SetGPUs(n int) { m.cfg.GPUs = n; m.retarget() }
@@ -82,6 +92,8 @@ func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 	for m.queue.Len() > 0 {
 		if b := m.fit(m.deadline(0), now, mono.Past); b > 0 {
 			m.candidate = m.window(min(b, m.queue.Len()), now)
+			invariants.Check(m.candidate.Exec <= m.candidate.Latest, "batching: a window that ends before it begins")
+			invariants.Check(m.NextWake() > now, "batching: a candidate that has expired when it is formed")
 			return drops
 		}
 		drops = append(drops, Dropped{m.queue.Pop().Value, wire.ReasonDeadline})
@@ -126,6 +138,7 @@ func (m *Model) Take(now, gpuFree mono.Time, batch []uint32, drops []Dropped) ([
 		b = m.batchFor(now, gpuFree)
 	}
 	start := max(m.window(b, now).Exec, gpuFree)
+	invariants.Check(start <= m.deadline(0).Add(-m.cfg.Profile.Latency(b)), "batching: a batch that starts after its latest")
 	for range b {
 		batch = append(batch, m.queue.Pop().Value)
 	}

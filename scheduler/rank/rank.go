@@ -2,6 +2,7 @@ package rank
 
 import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -140,9 +141,13 @@ func (r *Rank) Answer(a Answer) {
 	}
 	g.granted = false
 	if a.Batch != 0 {
-		g.undone[g.undoneN] = run{a.Batch, a.Exec, a.Until}
+		invariants.Check(g.undoneN < r.cfg.Outstanding, "rank: more undone batches on a GPU than allowed")
+		// What ran before may have been reported late since the grant.
+		exec := max(a.Exec, g.free)
+		until := exec.Add(a.Until.Sub(a.Exec))
+		g.undone[g.undoneN] = run{a.Batch, exec, until}
 		g.undoneN++
-		g.free = a.Until
+		g.free = until
 	}
 	r.place(a.Grant.GPU)
 }

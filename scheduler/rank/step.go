@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -49,6 +50,7 @@ func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
 
 func (r *Rank) grant(id, gpu uint32, out *Out) {
 	m, g := &r.models[id], &r.gpus[gpu]
+	invariants.Check(!m.granting && !g.granted && g.present, "rank: a grant to a model or of a GPU that has one under way")
 	m.granting, g.granted = true, true
 	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, FreeAt: g.free})
 	r.place(wire.GPUID(gpu))

@@ -34,12 +34,18 @@ func New(cfg Config) *Shard {
 	return &Shard{slots: newSlots(cfg.RequestsMax), batches: newBatches(cfg.Index, cfg.BatchesMax)}
 }
 
-// AddModel begins to serve a model; ids are dense.
+// AddModel begins to serve a model; ids are dense. A model that is served
+// already gets the new configuration and keeps its queue.
 func (s *Shard) AddModel(id wire.ModelID, cfg ModelConfig) {
 	for int(id) >= len(s.models) {
 		s.models = append(s.models, model{})
 	}
 	cfg.GPUs = s.share
+	if m := s.model(id); m != nil {
+		m.SetConfig(cfg.Config)
+		m.margin = cfg.Margin
+		return
+	}
 	s.models[id] = model{Model: batching.NewModel(cfg.Config), margin: cfg.Margin}
 }
 
@@ -190,7 +196,7 @@ func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 		r := s.slots.requests[slot]
 		alone := mono.Never
 		if m != nil && s.gpus > 0 {
-			alone = now.Add(m.Profile().Latency(1) + m.margin)
+			alone = now.Add(m.Delay().Of(1) + m.Profile().Latency(1) + m.margin)
 		}
 		if alone > r.Deadline || !m.Push(r.Deadline.Add(-m.margin), slot) {
 			s.drop(slot, wire.ReasonBackendLost, out)
@@ -229,6 +235,14 @@ func (s *Shard) SetGPUs(now mono.Time, n, share int, out *Out) {
 func (s *Shard) SetProfile(now mono.Time, id wire.ModelID, p *profile.Profile, out *Out) {
 	if m := s.model(id); m != nil {
 		m.SetProfile(p)
+		s.update(now, id, out)
+	}
+}
+
+// SetWindow replaces a model's rule for exec, for comparisons.
+func (s *Shard) SetWindow(now mono.Time, id wire.ModelID, w batching.Window, out *Out) {
+	if m := s.model(id); m != nil {
+		m.SetWindow(w)
 		s.update(now, id, out)
 	}
 }
