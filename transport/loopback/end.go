@@ -15,6 +15,15 @@ import (
 // lingerMax is how long Close waits for the peer to take what was queued.
 const lingerMax = time.Second
 
+// In process no cable can be pulled, and an idle server shall use no CPU: so
+// the heartbeat is slower by default than on a wire. The first one comes soon,
+// so that a new link's delay is known.
+const (
+	heartbeat  = 500 * mono.Millisecond
+	silence    = 5 * mono.Second
+	firstPulse = 10 * time.Millisecond
+)
+
 // end is one end of a link.
 type end struct {
 	// Immutable after start.
@@ -24,7 +33,7 @@ type end struct {
 	handler transport.Handler
 	heart   *transport.Heart
 	other   *end
-	in      *transport.Outbox // what the peer sends: this end empties it
+	in      *transport.Outbox // what the peer sends, bounded by its SendBuffer: this end empties it
 	out     *transport.Outbox // other.in
 
 	// Owned by the receiving goroutine.
@@ -55,18 +64,22 @@ type end struct {
 }
 
 func newEnd(n *Network, o transport.Options, peer wire.Hello, h transport.Handler, seed uint64) *end {
-	sendBuffer := transport.Defaults(o).SendBuffer
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = heartbeat
+	}
+	if o.Silence <= 0 {
+		o.Silence = silence
+	}
 	o = transport.Defaults(o)
 	return &end{n: n, o: o, peer: peer, handler: h,
 		heart: transport.NewHeart(o.Silence, o.Clock),
-		in:    transport.NewOutbox(sendBuffer),
 		rng:   rand.New(rand.NewPCG(seed, 0x6c6f6f70)),
 		wake:  make(chan struct{}, 1), drained: make(chan struct{}), done: make(chan struct{})}
 }
 
 func (e *end) start() {
 	e.mu.Lock()
-	e.beat = time.AfterFunc(e.o.Heartbeat.Std(), e.pulse)
+	e.beat = time.AfterFunc(min(firstPulse, e.o.Heartbeat.Std()), e.pulse)
 	e.mu.Unlock()
 	go e.run()
 }

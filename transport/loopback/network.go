@@ -141,7 +141,8 @@ func (n *Network) pair(here transport.Options, h transport.Handler, there transp
 	seed := n.faults.Seed + 2*n.linked
 	n.mu.Unlock()
 	a, b = newEnd(n, here, there.Hello, h, seed), newEnd(n, there, here.Hello, g, seed+1)
-	a.other, b.other, a.out, b.out = b, a, b.in, a.in
+	a.out, b.out = transport.NewOutbox(a.o.SendBuffer), transport.NewOutbox(b.o.SendBuffer)
+	a.other, b.other, a.in, b.in = b, a, b.out, a.out
 	a.heart.SetShift(shift(here.Clock, there.Clock))
 	b.heart.SetShift(-a.heart.Shift())
 	n.mu.Lock()
