@@ -1,0 +1,252 @@
+package oip
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// Decode appends the tensor's JSON data to dst, little-endian and row-major.
+// The caller has made sure that type and shape are the model's: they bound
+// what is appended. index is the input's, for errors.
+func (t *Input) Decode(dst []byte, index int) ([]byte, error) {
+	d := decoder{t: t, scanner: scanner{b: t.JSON, at: place{section: "inputs", index: index, key: "data", element: -1}}}
+	switch t.Type {
+	case catalog.FP16:
+		return dst, d.fail("FP16 has no JSON form: send it as binary data (binary_data_size)")
+	case catalog.Bytes, catalog.Bool, catalog.FP32, catalog.FP64:
+	case catalog.Uint8, catalog.Uint16, catalog.Uint32, catalog.Uint64:
+		d.bits = uint(8 * t.Type.Size())
+	default:
+		d.bits, d.signed = uint(8*t.Type.Size()), true
+	}
+	return d.level(dst, 0)
+}
+
+// decoder reads one tensor's data.
+type decoder struct {
+	scanner
+	t      *Input
+	count  int64 // elements so far
+	bits   uint  // of integers
+	signed bool
+}
+
+// level reads one array: of arrays while the data is nested, else of
+// elements. Nested, its length must be the shape's; where elements stand, all
+// that is left of the shape lies flat.
+func (d *decoder) level(dst []byte, k int) ([]byte, error) {
+	if err := d.open('[', "an array"); err != nil {
+		return dst, err
+	}
+	if d.peek() != '[' {
+		return d.flat(dst, k)
+	}
+	if k+1 >= len(d.t.Shape) {
+		return dst, d.fail("nested deeper than its shape %v", d.t.Shape)
+	}
+	for n := int64(1); ; n++ {
+		if n > d.t.Shape[k] {
+			return dst, d.fail("more than %d arrays at level %d, its shape is %v", d.t.Shape[k], k, d.t.Shape)
+		}
+		var err error
+		if dst, err = d.level(dst, k+1); err != nil {
+			return dst, err
+		}
+		again, err := d.more(']', "',' or ']'")
+		if err != nil {
+			return dst, err
+		}
+		if !again {
+			if n != d.t.Shape[k] {
+				return dst, d.fail("%d arrays at level %d, its shape is %v", n, k, d.t.Shape)
+			}
+			return dst, nil
+		}
+	}
+}
+
+// flat reads the elements of one array up to its end.
+func (d *decoder) flat(dst []byte, k int) ([]byte, error) {
+	want, _ := Elements(d.t.Shape[min(k, len(d.t.Shape)):])
+	n := int64(0)
+	if d.peek() == ']' {
+		d.i++
+		d.depth--
+	} else {
+		for again := true; again; n++ {
+			if n == want {
+				return dst, d.fail("more than %d elements in an array at level %d, its shape is %v", want, k, d.t.Shape)
+			}
+			var err error
+			if dst, err = d.element(dst); err != nil {
+				return dst, err
+			}
+			d.count++
+			if again, err = d.more(']', "',' or ']'"); err != nil {
+				return dst, err
+			}
+		}
+	}
+	if n != want {
+		return dst, d.fail("%d elements in an array at level %d, its shape %v says %d", n, k, d.t.Shape, want)
+	}
+	return dst, nil
+}
+
+// element reads one element.
+func (d *decoder) element(dst []byte) ([]byte, error) {
+	switch {
+	case d.t.Type == catalog.FP32:
+		v, err := d.float(32)
+		return binary.LittleEndian.AppendUint32(dst, math.Float32bits(float32(v))), err
+	case d.t.Type == catalog.FP64:
+		v, err := d.float(64)
+		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v)), err
+	case d.t.Type == catalog.Bytes:
+		return d.bytes(dst)
+	case d.t.Type == catalog.Bool:
+		return d.bool(dst)
+	}
+	v, err := d.integer()
+	switch d.bits {
+	case 8:
+		return append(dst, byte(v)), err
+	case 16:
+		return binary.LittleEndian.AppendUint16(dst, uint16(v)), err
+	case 32:
+		return binary.LittleEndian.AppendUint32(dst, uint32(v)), err
+	}
+	return binary.LittleEndian.AppendUint64(dst, v), err
+}
+
+// wrong names the element.
+func (d *decoder) wrong(format string, args ...any) error {
+	d.at.element = int(d.count)
+	return d.fail(format, args...)
+}
+
+func (d *decoder) bytes(dst []byte) ([]byte, error) {
+	from := len(dst)
+	if d.peek() != '"' {
+		return dst, d.wrong("a string expected, for BYTES")
+	}
+	dst, err := d.appendText(append(dst, 0, 0, 0, 0))
+	binary.LittleEndian.PutUint32(dst[from:], uint32(len(dst)-from-4))
+	return dst, err
+}
+
+func (d *decoder) bool(dst []byte) ([]byte, error) {
+	switch c := d.peek(); c {
+	case 't', 'f':
+		v, err := d.boolean()
+		if v {
+			return append(dst, 1), err
+		}
+		return append(dst, 0), err
+	case '0', '1':
+		d.i++
+		return append(dst, c-'0'), nil
+	}
+	return dst, d.wrong("true or false expected, for BOOL")
+}
+
+// integer reads an integer of the type's range, as its two's complement.
+func (d *decoder) integer() (uint64, error) {
+	d.ws()
+	from := d.i
+	text, err := d.number()
+	if err != nil {
+		d.i = from
+		d.at.element = int(d.count)
+		return 0, d.unexpected("a number")
+	}
+	if d.signed {
+		v, err := strconv.ParseInt(string(text), 10, int(d.bits))
+		if err != nil {
+			return 0, d.notInteger(text)
+		}
+		return uint64(v), nil
+	}
+	v, err := strconv.ParseUint(string(text), 10, int(d.bits))
+	if err != nil {
+		return 0, d.notInteger(text)
+	}
+	return v, nil
+}
+
+func (d *decoder) notInteger(text []byte) error {
+	for _, c := range text {
+		if c == '.' || c|0x20 == 'e' {
+			return d.wrong("%s is not an integer, for %s", text, d.t.Type)
+		}
+	}
+	return d.wrong("%s is out of the range of %s", text, d.t.Type)
+}
+
+// float reads a number, rounded once, to the nearest of the type.
+func (d *decoder) float(bits int) (float64, error) {
+	d.ws()
+	from := d.i
+	if v, ok := d.short(); ok {
+		return v, nil
+	}
+	d.i = from
+	text, err := d.number()
+	if err != nil {
+		d.i = from
+		d.at.element = int(d.count)
+		return 0, d.unexpected("a number (NaN and infinity have no JSON form: send binary data)")
+	}
+	v, err := strconv.ParseFloat(string(text), bits)
+	if err != nil {
+		return 0, d.wrong("%s is out of the range of %s", text, d.t.Type)
+	}
+	return v, nil
+}
+
+// short reads numbers of at most seven digits without an exponent, which are
+// exact in FP32 as digits and power of ten, so that one division rounds right
+// in both widths. False leaves the position undefined.
+func (d *decoder) short() (float64, bool) {
+	i, b := d.i, d.b
+	negative := i < len(b) && b[i] == '-'
+	if negative {
+		i++
+	}
+	from, mantissa, point := i, uint32(0), -1
+	for ; i < len(b); i++ {
+		if c := b[i] - '0'; c < 10 {
+			mantissa = mantissa*10 + uint32(c)
+		} else if b[i] == '.' && point < 0 && i > from {
+			point = i
+		} else {
+			break
+		}
+		if i-from > 7 {
+			return 0, false
+		}
+	}
+	digits, after := i-from, 0
+	if point >= 0 {
+		digits, after = digits-1, i-point-1
+	}
+	leadingZero := i > from+1 && b[from] == '0' && b[from+1] != '.'
+	if digits == 0 || digits > 7 || leadingZero || (point >= 0 && after == 0) || (i < len(b) && b[i]|0x20 == 'e') {
+		return 0, false
+	}
+	d.i = i
+	powers := [8]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7}
+	v := float64(mantissa)
+	if d.t.Type == catalog.FP32 {
+		v = float64(float32(mantissa) / float32(powers[after]))
+	} else {
+		v /= powers[after]
+	}
+	if negative {
+		v = -v
+	}
+	return v, true
+}
