@@ -38,7 +38,7 @@ func TestGaps(t *testing.T) {
 		}
 	}
 	mean, deviation, _ = collect(t, Config{Process: Constant, Rate: 1000, Models: 1}, 1000)
-	if mean != 0.001 || deviation > 1e-9 {
+	if math.Abs(mean-0.001) > 1e-9 || deviation > 1e-9 {
 		t.Errorf("constant: mean %g, deviation %g", mean, deviation)
 	}
 }

@@ -50,7 +50,9 @@ func (f fetcher) present(path string) bool {
 	return err == nil && errStamp == nil && string(stamp) == f.stamp(info.Size())
 }
 
-func (f fetcher) stamp(size int64) string { return fmt.Sprintf("%s %s %d\n", f.integrity, f.member, size) }
+func (f fetcher) stamp(size int64) string {
+	return fmt.Sprintf("%s %s %d\n", f.integrity, f.member, size)
+}
 
 // fetch downloads, checks, unpacks, and renames into place.
 func (f fetcher) fetch(path string) error {

@@ -1,0 +1,58 @@
+# Symphony's commands. `make help` lists them.
+SHELL := /bin/bash
+export GOFLAGS += -buildvcs=false
+GO      ?= go
+ORT     := build/onnxruntime/libonnxruntime.so
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+# Packages that start goroutines: the shells, tested under the race detector.
+RACE    := ./transport/... ./scheduler/engine/... ./scheduler/control/... ./frontend/... ./backend/... ./bench/load/... ./cmd/...
+
+.PHONY: help run demo test build models test-unit test-race test-e2e lint fuzz bench fmt clean
+
+help: ## what there is to make
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build models ## fetch, build, serve the quickstart, send it the sample images, serve until Ctrl-C
+	@./bin/symphony serve --config examples/quickstart.yaml --samples examples/digits/images
+
+demo: build models ## the same, and end: exit status 0 means that it worked
+	@./bin/symphony serve --config examples/quickstart.yaml --samples examples/digits/images --once
+
+test: build models ## everything that needs no hardware: unit, race detector, end to end
+	@scripts/test.sh
+
+build: ## bin/symphony
+	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/symphony ./cmd/symphony
+
+models: $(ORT) ## ONNX Runtime and the models that are not in the repository
+	@$(GO) run ./examples/digits/wide
+
+$(ORT):
+	@$(GO) run ./cmd/fetch-onnxruntime -o $(ORT)
+
+test-unit: ## the unit tests without the race detector
+	$(GO) test ./...
+
+test-race: ## the shells under the race detector
+	$(GO) test -race $(RACE)
+
+test-e2e: build models ## the end-to-end tests, whole
+	SYMPHONY_REQUIRE_ONNXRUNTIME=1 $(GO) test -count=1 -timeout 20m ./cmd/symphony/e2e/...
+
+lint: ## gofmt, vet and the rules of the house
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(GO) vet ./...
+	$(GO) test -count=1 ./cmd/archlint
+
+fuzz: ## each fuzz target for FUZZTIME (default 60s)
+	@scripts/fuzz.sh $${FUZZTIME:-60s}
+
+bench: ## every benchmark once, short
+	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
+
+fmt: ## gofmt everything
+	gofmt -w .
+
+clean: ## remove what make made
+	rm -rf bin build

@@ -1,0 +1,47 @@
+// Command symphony is the whole system in one binary: every part is a
+// subcommand, with a file of its own here. This package only wires: it reads
+// the configuration (package config), makes the parts, and ends them in order.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/alecthomas/kong"
+)
+
+// version is set by the linker (see Makefile).
+var version = "unknown"
+
+type cli struct {
+	Serve     serveCmd     `cmd:"" help:"All parts in one process: HTTP ingress, frontend, scheduler, backend. Start here."`
+	Scheduler schedulerCmd `cmd:"" help:"The scheduler alone: frontends and backends connect to it."`
+	Frontend  frontendCmd  `cmd:"" help:"A frontend with the HTTP ingress."`
+	Backend   backendCmd   `cmd:"" help:"A backend: owns devices and runs batches on them."`
+	Profile   profileCmd   `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
+	Bench     benchCmd     `cmd:"" help:"Measure a running server."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
+}
+
+const description = `Symphony serves DNN models under tail-latency SLOs with as few GPUs as possible.
+
+Start with:  symphony serve --config examples/quickstart.yaml
+
+Configuration comes in layers, each over the one before: the file (--config),
+flags (--set scheduler.margin=2ms and the named ones), the environment
+(SYMPHONY_SCHEDULER__MARGIN=2ms).`
+
+func main() {
+	var c cli
+	parser, err := kong.New(&c, kong.Name("symphony"), kong.Description(description),
+		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	if err != nil {
+		panic(err) // the command line's own struct tags are wrong: a bug
+	}
+	ctx, err := parser.Parse(os.Args[1:])
+	parser.FatalIfErrorf(err)
+	if err := ctx.Run(); err != nil {
+		fmt.Fprintf(os.Stderr, "symphony %s: %v\n", ctx.Command(), err)
+		os.Exit(1)
+	}
+}

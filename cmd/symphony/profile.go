@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"text/tabwriter"
+
+	"github.com/symphony-serving/symphony/backend"
+	"github.com/symphony-serving/symphony/backend/onnx"
+	"github.com/symphony-serving/symphony/backend/profiler"
+	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+type profileCmd struct {
+	common     `embed:""`
+	Model      string `arg:"" help:"The model's name in the repository."`
+	Repository string `help:"Folder of models (backend.repository)." placeholder:"DIR"`
+	Version    string `help:"The model's version; the highest that is there if empty."`
+	DeviceType string `help:"Device type to measure for." default:"cpu"`
+	Threads    int    `help:"Threads of one execution." default:"1"`
+	Rounds     int    `help:"Counted runs per batch size." default:"50"`
+	Seconds    int    `help:"Most seconds for the whole measurement." default:"30"`
+	DryRun     bool   `help:"Print only, write nothing."`
+}
+
+// Run measures, prints a table and the fit, and writes the profile.
+func (c profileCmd) Run() error {
+	cfg, err := c.load(config.Set{Key: "backend.repository", Value: c.Repository})
+	if err != nil {
+		return err
+	}
+	log := newLogger(cfg.Log)
+	ctx, cancel := untilSignal(log)
+	defer cancel()
+	m, err := c.find(cfg.Backend.Repository)
+	if err != nil {
+		return err
+	}
+	if err := onnx.Load(onnxLibrary(cfg.Backend.ONNXRuntime)); err != nil {
+		return err
+	}
+	s, err := onnx.Open(m.Path, &m.Spec, c.Threads)
+	if err != nil {
+		return err
+	}
+	d := onnx.NewDevice([]*onnx.Session{s})
+	defer d.Close()
+	r, err := profiler.Measure(ctx, d, 0, &m.Spec, profiler.Options{Rounds: c.Rounds, Budget: mono.Dur(c.Seconds) * mono.Second,
+		Progress: func(i, of int, p profiler.Point) {
+			fmt.Fprintf(os.Stderr, "\rbatch size %d (%d of %d) ", p.Batch, i, of)
+		}})
+	fmt.Fprintln(os.Stderr)
+	if err != nil {
+		return err
+	}
+	printProfile(m.Spec.Key(), r)
+	if c.DryRun {
+		return nil
+	}
+	key := backend.ProfileKey(m, backend.PoolConfig{DeviceType: c.DeviceType, Threads: c.Threads}, "")
+	path, err := profiler.Write(key, r)
+	if err == nil {
+		fmt.Println("written to", path)
+	}
+	return err
+}
+
+func (c profileCmd) find(dir string) (*repository.Model, error) {
+	if dir == "" {
+		return nil, fmt.Errorf("which repository? give --repository DIR, or --config with backend.repository")
+	}
+	models, failed, err := repository.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	var found *repository.Model
+	var names []string
+	for i := range models {
+		names = append(names, models[i].Spec.Key())
+		if models[i].Spec.Name == c.Model && (c.Version == "" || models[i].Spec.Version == c.Version) {
+			found = &models[i] // folders are read in order: the last is the highest
+		}
+	}
+	for _, f := range failed {
+		fmt.Fprintln(os.Stderr, "warning:", f)
+	}
+	if found == nil {
+		return nil, fmt.Errorf("no model %q in %s; there are %v", c.Model, dir, names)
+	}
+	if found.Path == "" {
+		return nil, fmt.Errorf("model %s is emulated: its profile stands in its config.yaml", found.Spec.Key())
+	}
+	return found, nil
+}
+
+func printProfile(model string, r *profiler.Result) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "batch\tmedian ms\tp95 ms\tfit ms\titems/s\truns\t\n")
+	for _, p := range r.Points {
+		fit := r.Line.Alpha*mono.Dur(p.Batch) + r.Line.Beta
+		fmt.Fprintf(w, "%d\t%.3f\t%.3f\t%.3f\t%.0f\t%d\t\n", p.Batch, p.Median.Millis(), p.High.Millis(), fit.Millis(),
+			float64(p.Batch)/p.Median.Seconds(), p.Runs)
+	}
+	w.Flush()
+	l := r.Line
+	ratio := "infinite"
+	if l.Alpha > 0 {
+		ratio = fmt.Sprintf("%.1f", float64(l.Beta)/float64(l.Alpha))
+	}
+	fmt.Printf("%s: l(b) = %.4f ms * b + %.4f ms; beta/alpha = %s; off by at most %.3f ms (%.0f %%), R2 = %.4f\n",
+		model, l.Alpha.Millis(), l.Beta.Millis(), ratio, l.MaxError.Millis(), 100*l.RelError, l.R2)
+}
