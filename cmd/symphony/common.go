@@ -47,9 +47,10 @@ func newLogger(c config.Log) zerolog.Logger {
 	if err != nil {
 		level = zerolog.InfoLevel
 	}
+	zerolog.TimeFieldFormat = time.RFC3339Nano // milliseconds matter here
 	var out io.Writer = os.Stderr
 	if c.Format == "console" || c.Format == "auto" && isTerminal(os.Stderr) {
-		out = zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "15:04:05.000"}
+		out = zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "15:04:05.000", NoColor: !isTerminal(os.Stderr)}
 	}
 	return zerolog.New(out).Level(level).With().Timestamp().Logger()
 }

@@ -12,7 +12,10 @@ import (
 type web struct{ address string }
 
 func (p *parts) ingress(client *frontend.Client) (*web, error) {
-	go http.ListenAndServe(p.cfg.Frontend.HTTP, promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/v2/", func(w http.ResponseWriter, r *http.Request) {})
+	go http.ListenAndServe(p.cfg.Frontend.HTTP, mux)
 	return &web{p.cfg.Frontend.HTTP}, nil
 }
 func (w *web) wait(ctx context.Context) error  { <-ctx.Done(); return nil }

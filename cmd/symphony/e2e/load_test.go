@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestConsolidation: load gathers on GPUs with low ids. 24 GPUs, ten models of
+// ResNet50's 1080Ti profile with an SLO of 100 ms, 3,000 requests/s.
+func TestConsolidation(t *testing.T) {
+	var models []emulated
+	for i := range 10 {
+		models = append(models, emulated{fmt.Sprintf("ResNet50-%d", i), 2.05, 5.378, "100ms"})
+	}
+	s := serveEmulated(t, 24, models...)
+	r := bench(t, "--scheduler", "tcp:"+s.scheduler, "--metrics", "http://"+s.http, "--rate", "3000", "--duration", span(15*time.Second, time.Minute).String())
+	onceEach(t, r)
+	if r.All.BadRate >= 0.001 {
+		t.Errorf("bad rate %.4f, want less than 0.001: %v", r.All.BadRate, r.All.Bad)
+	}
+	idle := 0
+	for gpu := 23; gpu >= 0; gpu-- {
+		share, ok := r.GPUBusy[fmt.Sprintf("emulated/%d", gpu)]
+		if !ok || share >= 0.05 {
+			break
+		}
+		idle++
+	}
+	if idle < 10 {
+		t.Errorf("only the %d GPUs with the highest ids are under 5 %% busy, want 10: %v", idle, r.GPUBusy)
+	}
+}
+
+// TestOverload: offered 1.5 times the peak of a slow model, the served rate
+// stays at 0.95 of the peak or above, and every request gets one answer.
+func TestOverload(t *testing.T) {
+	s := serveEmulated(t, 2, emulated{"slow", 10, 50, "250ms"})
+	spanEach := span(6*time.Second, 20*time.Second).String()
+	offer := func(rate float64) (goodput, bad float64) {
+		r := bench(t, "--scheduler", "tcp:"+s.scheduler, "--rate", fmt.Sprint(rate), "--duration", spanEach)
+		onceEach(t, r)
+		return r.All.Goodput, r.All.BadRate
+	}
+	peak := 0.0
+	for _, rate := range []float64{90, 105, 115, 122, 129, 136} {
+		goodput, bad := offer(rate)
+		if bad > 0.01 {
+			break
+		}
+		peak = max(peak, goodput)
+	}
+	if peak == 0 {
+		t.Fatal("not even 90 requests/s are served with 1 % bad")
+	}
+	served, bad := offer(1.5 * peak)
+	t.Logf("peak %.1f, at 1.5 times the peak %.1f are served (%.3f), %.3f bad", peak, served, served/peak, bad)
+	if served < 0.95*peak {
+		t.Errorf("served %.1f of a peak of %.1f", served, peak)
+	}
+}
+
+// TestSteadyState: at 2,000 requests/s neither heap nor goroutines grow.
+func TestSteadyState(t *testing.T) {
+	s := serveEmulated(t, 8, emulated{"a", 0.1, 2, "30ms"}, emulated{"b", 0.1, 2, "30ms"})
+	total := span(20*time.Second, time.Minute)
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		r := bench(t, "--scheduler", "tcp:"+s.scheduler, "--rate", "2000", "--warmup", "4s", "--duration", total.String())
+		onceEach(t, r)
+		if r.All.BadRate > 0.01 {
+			t.Errorf("bad rate %.4f: %v", r.All.BadRate, r.All.Bad)
+		}
+	}()
+	// The least heap of each half: what the collector leaves.
+	var heap, goroutines [2]float64
+	time.Sleep(4 * time.Second)
+	for begin := time.Now(); time.Since(begin) < total; time.Sleep(250 * time.Millisecond) {
+		half := 0
+		if time.Since(begin) > total/2 {
+			half = 1
+		}
+		h, g := metric(t, s.http, "go_memstats_heap_alloc_bytes"), metric(t, s.http, "go_goroutines")
+		if heap[half] == 0 || h < heap[half] {
+			heap[half] = h
+		}
+		goroutines[half] = max(goroutines[half], g)
+	}
+	<-done
+	t.Logf("least heap %.1f MB in the first half, %.1f MB in the second; at most %.0f and %.0f goroutines", heap[0]/1e6, heap[1]/1e6, goroutines[0], goroutines[1])
+	if heap[1] > 1.3*heap[0]+2e6 {
+		t.Errorf("the heap grew from %.1f to %.1f MB", heap[0]/1e6, heap[1]/1e6)
+	}
+	if goroutines[1] > goroutines[0]+10 {
+		t.Errorf("goroutines grew from %.0f to %.0f", goroutines[0], goroutines[1])
+	}
+}
+
+// TestIdle: a server without requests uses less than 1 % of a core.
+func TestIdle(t *testing.T) {
+	s := serveEmulated(t, 24, emulated{"a", 1, 5, "50ms"})
+	time.Sleep(time.Second)
+	total := span(5*time.Second, 20*time.Second)
+	before := metric(t, s.http, "process_cpu_seconds_total")
+	time.Sleep(total)
+	used := metric(t, s.http, "process_cpu_seconds_total") - before
+	t.Logf("%.3f s of CPU in %v: %.2f %%", used, total, 100*used/total.Seconds())
+	if used > 0.01*total.Seconds()+0.01 { // the scrape itself counts, and the clock has ticks of 10 ms
+		t.Errorf("an idle server used %.3f s of CPU in %v", used, total)
+	}
+}
