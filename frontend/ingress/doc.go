@@ -1,3 +1,36 @@
 // Package ingress speaks the Open Inference Protocol (KServe V2) over HTTP on
-// top of the frontend's client library.
+// top of the frontend's client library, so that tritonclient, perf_analyzer
+// and the KServe SDK work unmodified; and a plain route for people.
+//
+//	conn --> fasthttp --> route --> body --> oip.Request --> Inferrer --> oip.Reply
+//	         (goroutine a connection)        (views of the body)
+//
+// # Invariants
+//
+//  1. Every request that can be answered is answered, as {"error": "..."} with
+//     the header X-Symphony-Reason when it has no other answer. A refusal
+//     before the body is read does not reset the connection: the body's rest is
+//     swallowed for a while, so that the answer arrives.
+//  2. Everything is bounded: connections, requests at a time, one body, all
+//     bodies together, what a body may decompress to, header and time to send
+//     it, items of a batch. Full is 503 (or 429) with Retry-After, at once.
+//  3. No goroutine is started per request: handlers run on their connection's
+//     and wait there. Items of a batch are asked for asynchronously and joined.
+//  4. A tensor's bytes go from the body to the slab in one copy.
+//
+// # Ownership
+//
+// An exchange is one request's scratch: taken from a pool when its handler
+// begins, given back when it ends. Views of the body die with it.
+//
+// # Refuses
+//
+// Shared memory, loading and unloading models, changing log or trace settings:
+// these answer 501 with a text. It does not schedule, and keeps no queue.
+//
+// # Rejected
+//
+// net/http: at 2,000 requests/s its allocations would be most of ours. Reading
+// bodies before the handler (fasthttp's default): a slow sender of 64 MiB
+// would hold its memory uncounted.
 package ingress

@@ -1,0 +1,160 @@
+package ingress
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/valyala/fasthttp"
+)
+
+// tooLargeMark is a header of our own making on requests whose announced body
+// is too large. No client can send it: NUL is no letter of a header's name.
+const tooLargeMark = "\x00"
+
+// headerReceived runs before fasthttp touches the body. A body that is too
+// large is refused here, before its first byte is waited for.
+func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	n := h.ContentLength()
+	if int64(n) > s.cfg.BodyMax {
+		h.SetContentLength(0)
+		h.Del("Expect")
+		h.SetCanonical([]byte(tooLargeMark), []byte{'1'})
+	}
+	if n == 0 || n == -2 {
+		return fasthttp.RequestConfig{}
+	}
+	return fasthttp.RequestConfig{ReadTimeout: s.cfg.BodyTimeout}
+}
+
+func (s *Server) tooLarge() *refusal {
+	return &refusal{status: 413, reason: "too_large", msg: fmt.Sprintf("the body is above %d bytes", s.cfg.BodyMax), close: true}
+}
+
+// hold reserves memory for a body or a decoded tensor; it is given back when
+// the exchange ends.
+func (s *Server) hold(x *exchange, n int64) error {
+	if s.bodies.Add(n) > s.cfg.BodiesMax {
+		s.bodies.Add(-n)
+		r := s.full("too many bytes of bodies at a time")
+		r.close = !x.bodyRead
+		return r
+	}
+	x.held += n
+	return nil
+}
+
+// body reads the request's body, decompressed, into the exchange's memory.
+func (s *Server) body(x *exchange) ([]byte, error) {
+	h := &x.ctx.Request.Header
+	stream := x.ctx.Request.BodyStream()
+	if stream == nil {
+		x.bodyRead = true
+		return nil, nil
+	}
+	encoding := h.ContentEncoding()
+	n := h.ContentLength()
+	if n >= 0 && (len(encoding) == 0 || string(encoding) == "identity") {
+		return s.readFixed(x, stream, n)
+	}
+	source, err := s.decompressor(encoding, stream)
+	if err != nil {
+		return nil, s.bodyError(x, err)
+	}
+	body, err := s.readGrowing(x, source.r)
+	if err == nil && source.r != stream {
+		err = ended(stream)
+	}
+	source.release()
+	if err != nil {
+		return nil, s.bodyError(x, err)
+	}
+	x.bodyRead = true
+	return body, nil
+}
+
+func (s *Server) readFixed(x *exchange, stream io.Reader, n int) ([]byte, error) {
+	if err := s.hold(x, int64(n)); err != nil {
+		return nil, err
+	}
+	if cap(x.buffer) < n {
+		x.buffer = make([]byte, n)
+	}
+	body := x.buffer[:n]
+	if got, err := io.ReadFull(stream, body); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = &refusal{status: 400, reason: "bad_request", msg: fmt.Sprintf("the body ends after %d of %d bytes", got, n), close: true}
+		}
+		return nil, s.bodyError(x, err)
+	}
+	x.bodyRead = true
+	return body, nil
+}
+
+// readGrowing reads a body whose size is not known, up to the limit.
+func (s *Server) readGrowing(x *exchange, r io.Reader) ([]byte, error) {
+	const first = 64 << 10
+	buffer := x.buffer[:cap(x.buffer)]
+	if len(buffer) == 0 {
+		buffer = make([]byte, first)
+	}
+	if err := s.hold(x, int64(len(buffer))); err != nil {
+		return nil, err
+	}
+	for n := 0; ; {
+		got, err := r.Read(buffer[n:])
+		n += got
+		if int64(n) > s.cfg.BodyMax {
+			return nil, s.tooLarge()
+		}
+		if err == io.EOF {
+			x.buffer = buffer
+			return buffer[:n], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n == len(buffer) {
+			if err := s.hold(x, int64(len(buffer))); err != nil {
+				return nil, err
+			}
+			buffer = append(buffer, make([]byte, len(buffer))...)
+		}
+	}
+}
+
+var errTrailing = errors.New("bytes after the end of the compressed data")
+
+// ended checks that nothing follows.
+func ended(r io.Reader) error {
+	var b [1]byte
+	n, err := io.ReadFull(r, b[:])
+	if n > 0 {
+		return errTrailing
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// bodyError says what is wrong with a body that could not be read. What is
+// left of it is on the connection, which therefore ends.
+func (s *Server) bodyError(x *exchange, err error) error {
+	var r *refusal
+	var timeout net.Error
+	switch {
+	case errors.As(err, &r):
+		r.close = true
+		return r
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return tooSlow()
+	}
+	msg := "the body cannot be read: " + err.Error()
+	if encoding := x.ctx.Request.Header.ContentEncoding(); len(encoding) > 0 {
+		msg = fmt.Sprintf("Content-Encoding %s: the body cannot be decompressed: %v", bytes.ToLower(encoding), err)
+	}
+	return &refusal{status: 400, reason: "bad_request", msg: msg, close: true}
+}

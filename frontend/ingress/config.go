@@ -1,0 +1,96 @@
+package ingress
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// Inferrer is what the ingress needs of a frontend; *frontend.Client is one.
+type Inferrer interface {
+	Infer(ctx context.Context, r frontend.Request) (*frontend.Response, error)
+	InferAsync(ctx context.Context, r frontend.Request, done func(*frontend.Response, error))
+	Models() catalog.Catalogue
+	Model(name, version string) (catalog.Entry, error)
+	Ready() bool
+}
+
+// Metrics is where metrics are registered and what /metrics shows;
+// *prometheus.Registry is one.
+type Metrics interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
+// Config of a Server. Zero values mean the defaults in brackets.
+type Config struct {
+	Client  Inferrer       // required
+	Logger  zerolog.Logger // [discards]
+	Metrics Metrics        // [a registry of its own]
+	Version string         // of the server, in its metadata ["unknown"]
+
+	BodyMax       int64         // bytes of one body, as sent and decompressed [64 MiB]
+	BodiesMax     int64         // bytes of all bodies and decoded tensors at a time [1 GiB]
+	HeaderMax     int           // bytes of a request's line and headers [8 KiB]
+	Connections   int           // open at a time [16384]
+	Requests      int           // inferences at a time [16384]
+	ItemsMax      int           // items of a client-side batch [256]
+	HeaderTimeout time.Duration // to send the headers [10 s]
+	BodyTimeout   time.Duration // to send the body [30 s]
+	IdleTimeout   time.Duration // between requests of a connection [2 min]
+	WriteTimeout  time.Duration // to take a reply [30 s]
+	FullStatus    int           // status of "full": 503 or 429 [503]
+}
+
+func (c Config) complete() (Config, error) {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	span := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.Version == "" {
+		c.Version = "unknown"
+	}
+	if c.BodyMax == 0 {
+		c.BodyMax = 64 << 20
+	}
+	if c.BodiesMax == 0 {
+		c.BodiesMax = 1 << 30
+	}
+	def(&c.HeaderMax, 8<<10)
+	def(&c.Connections, 1<<14)
+	def(&c.Requests, 1<<14)
+	def(&c.ItemsMax, 256)
+	def(&c.FullStatus, 503)
+	span(&c.HeaderTimeout, 10*time.Second)
+	span(&c.BodyTimeout, 30*time.Second)
+	span(&c.IdleTimeout, 2*time.Minute)
+	span(&c.WriteTimeout, 30*time.Second)
+	switch {
+	case c.Client == nil:
+		return c, fmt.Errorf("ingress: Config.Client is missing")
+	case c.FullStatus != 503 && c.FullStatus != 429:
+		return c, fmt.Errorf("ingress: Config.FullStatus %d, must be 503 or 429", c.FullStatus)
+	case c.BodyMax < 0 || c.BodiesMax < c.BodyMax:
+		return c, fmt.Errorf("ingress: Config.BodiesMax %d, must be at least BodyMax %d", c.BodiesMax, c.BodyMax)
+	case c.HeaderMax < 1024 || c.Connections < 1 || c.Requests < 1 || c.ItemsMax < 1:
+		return c, fmt.Errorf("ingress: HeaderMax must be at least 1024; Connections, Requests and ItemsMax at least 1")
+	case c.HeaderTimeout < 0 || c.BodyTimeout < 0 || c.IdleTimeout < 0 || c.WriteTimeout < 0:
+		return c, fmt.Errorf("ingress: a timeout is negative")
+	}
+	return c, nil
+}

@@ -1,0 +1,115 @@
+package ingress
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// overflow is how many connections above the limit are still told so.
+	overflow = 64
+	// lingerMax and lingerTime bound what is swallowed of a refused body. The
+	// kernel resets a connection that is closed with unread bytes, and the
+	// answer is lost with it.
+	lingerMax  = 1 << 30
+	lingerTime = 2 * time.Second
+	// acceptPause is the wait after a failed accept (no file descriptors).
+	acceptPause = 10 * time.Millisecond
+)
+
+// listener counts connections and keeps on accepting when the machine runs
+// out of file descriptors.
+type listener struct {
+	net.Listener
+	s *Server
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return nil, err
+			}
+			l.s.log.Warn().Err(err).Msg("http: cannot accept a connection; trying on")
+			time.Sleep(acceptPause)
+			continue
+		}
+		if k := l.s.admit(c); k != nil {
+			return k, nil
+		}
+		c.Close()
+	}
+}
+
+// Close implements net.Listener. Connections that have never sent a byte have
+// nothing to finish.
+func (l *listener) Close() error {
+	err := l.Listener.Close()
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	for c := range l.s.conns {
+		if !c.spoke.Load() {
+			c.Conn.Close() // its goroutine sees the error and lets go
+		}
+	}
+	return err
+}
+
+// admit registers a connection; nil when even the overflow is used up.
+func (s *Server) admit(c net.Conn) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.conns)
+	if n >= s.cfg.Connections+overflow {
+		return nil
+	}
+	k := &conn{Conn: c, s: s, over: n >= s.cfg.Connections}
+	s.conns[k] = struct{}{}
+	return k
+}
+
+// conn is one client's connection.
+type conn struct {
+	net.Conn
+	s      *Server
+	over   bool        // above the limit: it is told so and closed
+	spoke  atomic.Bool // has sent a byte
+	linger atomic.Bool // a refused body may still be coming
+	closed atomic.Bool
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && !c.spoke.Load() {
+		c.spoke.Store(true)
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	if !c.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() {
+		if half.CloseWrite() == nil && c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+			_, _ = io.CopyN(io.Discard, c.Conn, lingerMax)
+		}
+	}
+	c.s.mu.Lock()
+	delete(c.s.conns, c)
+	c.s.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// abort closes without waiting for anything.
+func (c *conn) abort() {
+	c.linger.Store(false)
+	c.Conn.Close()
+}

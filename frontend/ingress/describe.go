@@ -1,0 +1,185 @@
+package ingress
+
+import (
+	"fmt"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// object is a JSON object of a reply off the hot path.
+type object = map[string]any
+
+// index serves GET /.
+func (s *Server) index(x *exchange) error {
+	text := "Symphony " + s.cfg.Version + "\n\n"
+	for _, r := range s.routes {
+		if r.text != "" {
+			text += fmt.Sprintf("%-5s %-28s %s\n", r.method, r.pattern, r.text)
+		}
+	}
+	x.ctx.SetContentType("text/plain; charset=utf-8")
+	x.ctx.SetBodyString(text)
+	return nil
+}
+
+// live serves /v2/health/live. Some clients parse the body, some want 200.
+func (s *Server) live(x *exchange) error {
+	return x.json(200, object{"live": true})
+}
+
+// ready serves /v2/health/ready.
+func (s *Server) ready(x *exchange) error {
+	switch {
+	case s.draining.Load():
+		return notReady(x, "draining", "the server is shutting down")
+	case !s.cfg.Client.Ready():
+		return notReady(x, "unavailable", "the scheduler cannot be reached")
+	}
+	return x.json(200, object{"ready": true})
+}
+
+func notReady(x *exchange, reason, msg string) error {
+	x.ctx.Response.Header.Set(reasonHeader, reason)
+	return x.json(503, object{"ready": false, "error": "not ready: " + msg})
+}
+
+// modelReady serves .../ready.
+func (s *Server) modelReady(x *exchange) error {
+	e, err := s.entry(x)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.draining.Load():
+		return notReady(x, "draining", "the server is shutting down")
+	case !e.Ready || !s.cfg.Client.Ready():
+		return notReady(x, "unavailable", "no backend serves model "+e.Spec.Name+" now")
+	}
+	return x.json(200, object{"name": e.Spec.Name, "ready": true})
+}
+
+// serverMetadata serves GET /v2.
+func (s *Server) serverMetadata(x *exchange) error {
+	return x.json(200, object{"name": "symphony", "version": s.cfg.Version,
+		"extensions": []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "schedule_policy", "statistics", "parameters"}})
+}
+
+// modelMetadata serves GET /v2/models/M.
+func (s *Server) modelMetadata(x *exchange) error {
+	e, err := s.entry(x)
+	if err != nil {
+		return err
+	}
+	versions := []string{e.Spec.Version}
+	for _, other := range s.cfg.Client.Models().Entries {
+		if other.Spec.Name == e.Spec.Name && other.Spec.Version != e.Spec.Version {
+			versions = append(versions, other.Spec.Version)
+		}
+	}
+	tensors := func(specs []catalog.TensorSpec) []object {
+		out := make([]object, 0, len(specs))
+		for _, t := range specs {
+			out = append(out, object{"name": t.Name, "datatype": t.Type, "shape": outer(t.Shape, e.Spec.MaxBatch > 0)})
+		}
+		return out
+	}
+	return x.json(200, object{"name": e.Spec.Name, "versions": versions, "platform": e.Spec.Platform,
+		"inputs": tensors(e.Spec.Inputs), "outputs": tensors(e.Spec.Outputs)})
+}
+
+// modelConfig serves .../config in the form of Triton's, as far as clients
+// read it.
+func (s *Server) modelConfig(x *exchange) error {
+	e, err := s.entry(x)
+	if err != nil {
+		return err
+	}
+	m := &e.Spec
+	config := object{"name": m.Name, "platform": m.Platform, "backend": "symphony",
+		"version_policy": object{"latest": object{"num_versions": 1}},
+		"max_batch_size": max(m.MaxBatch, 0),
+		"input":          configTensors(m.Inputs), "output": configTensors(m.Outputs),
+		"instance_group":           []object{{"name": m.Name, "kind": "KIND_MODEL", "count": e.GPUs}},
+		"model_transaction_policy": object{"decoupled": false},
+		"parameters": object{"slo_us": object{"string_value": fmt.Sprint(int64(m.SLO) / 1000)},
+			"device_type": object{"string_value": e.DeviceType}}}
+	if m.MaxBatch > 1 {
+		config["dynamic_batching"] = object{"preferred_batch_size": []int{m.MaxBatch}, "max_queue_delay_microseconds": 0,
+			"priority_levels": 0, "default_priority_level": 0}
+	}
+	return x.json(200, config)
+}
+
+func configTensors(specs []catalog.TensorSpec) []object {
+	out := make([]object, 0, len(specs))
+	for _, t := range specs {
+		name := "TYPE_" + string(t.Type)
+		if t.Type == catalog.Bytes {
+			name = "TYPE_STRING"
+		}
+		out = append(out, object{"name": t.Name, "data_type": name, "dims": append([]int64{}, t.Shape...)})
+	}
+	return out
+}
+
+// repositoryIndex serves POST /v2/repository/index.
+func (s *Server) repositoryIndex(x *exchange) error {
+	out := []object{}
+	for _, e := range s.cfg.Client.Models().Entries {
+		state, reason := "READY", ""
+		if !e.Ready {
+			state, reason = "UNAVAILABLE", "no backend serves it now"
+		}
+		out = append(out, object{"name": e.Spec.Name, "version": e.Spec.Version, "state": state, "reason": reason})
+	}
+	return x.json(200, out)
+}
+
+// load serves .../load: what is loaded need not be loaded again.
+func (s *Server) load(x *exchange) error {
+	e, err := s.entry(x)
+	if err == nil && e.Ready {
+		return s.nothing(x)
+	}
+	return badRequest("failed to load '%s': models are loaded by the backends from their repositories when these start; no backend has it", x.model)
+}
+
+// unload serves .../unload.
+func (s *Server) unload(x *exchange) error {
+	if _, err := s.entry(x); err != nil {
+		return err
+	}
+	return unsupported("models are not unloaded by request: take '" + x.model + "' out of the backends' repositories")
+}
+
+func unsupported(msg string) *refusal {
+	return &refusal{status: 501, reason: "unsupported", msg: msg}
+}
+
+// nothing answers 200 without content to say.
+func (s *Server) nothing(x *exchange) error { return x.json(200, object{}) }
+
+// logSettings serves GET /v2/logging.
+func (s *Server) logSettings(x *exchange) error {
+	return x.json(200, object{"log_file": "", "log_info": true, "log_warning": true, "log_error": true, "log_verbose_level": 0, "log_format": "default"})
+}
+
+// traceSettings serves GET .../trace/setting.
+func (s *Server) traceSettings(x *exchange) error {
+	return x.json(200, object{"trace_level": []string{"OFF"}, "trace_rate": "1000", "trace_count": "-1", "log_frequency": "0", "trace_file": "", "trace_mode": "triton"})
+}
+
+func (s *Server) fixedSettings(x *exchange) error {
+	return unsupported("settings are made in the configuration at start, not by request")
+}
+
+// noRegions serves shared memory's status: there is none.
+func (s *Server) noRegions(x *exchange) error { return x.json(200, []object{}) }
+
+func (s *Server) noRegion(x *exchange) error {
+	return badRequest("no shared memory region is registered: shared memory is not supported")
+}
+
+func (s *Server) noSharedMemory(x *exchange) error {
+	return unsupported("shared memory is not supported: send tensors in the body")
+}

@@ -1,0 +1,145 @@
+package ingress
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/ingress/oip"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// exchange is one request and its answer, and the memory they need.
+type exchange struct {
+	ctx *fasthttp.RequestCtx
+
+	name, versionName []byte // views of the path
+	model, version    string // unescaped
+
+	held     int64  // of Server.bodies
+	bodyRead bool   // to its end
+	buffer   []byte // the body's memory
+	scratch  []byte // tensors decoded from JSON
+	request  oip.Request
+	reply    oip.Reply
+	encoded  []byte // the reply's JSON
+	bound    []binding
+	wanted   []wanted
+	tensors  []frontend.Tensor
+	answers  []*frontend.Response
+}
+
+// pools keep what a request needs for the next.
+type pools struct {
+	exchanges sync.Pool
+	gunzip    sync.Pool
+	inflate   sync.Pool
+	zlib      sync.Pool
+	gzip      sync.Pool
+	deflate   sync.Pool
+}
+
+// keepMax is the largest buffer that is kept for the next request.
+const keepMax = 1 << 20
+
+func (s *Server) take(ctx *fasthttp.RequestCtx) *exchange {
+	x, ok := s.pools.exchanges.Get().(*exchange)
+	if !ok {
+		x = &exchange{}
+	}
+	x.ctx = ctx
+	return x
+}
+
+// give returns an exchange; views of its body die here.
+func (s *Server) give(x *exchange) {
+	s.bodies.Add(-x.held)
+	keep := func(b []byte) []byte {
+		if cap(b) > keepMax {
+			return nil
+		}
+		return b[:0]
+	}
+	clear(x.tensors)
+	clear(x.answers)
+	clear(x.reply.Outputs)
+	x.request.Reset()
+	*x = exchange{buffer: keep(x.buffer), scratch: keep(x.scratch), encoded: keep(x.encoded), request: x.request,
+		bound: x.bound[:0], wanted: x.wanted[:0], tensors: x.tensors[:0], answers: x.answers[:0],
+		reply: oip.Reply{Parameters: x.reply.Parameters[:0], Outputs: x.reply.Outputs[:0]}}
+	s.pools.exchanges.Put(x)
+}
+
+// handle answers one request. It runs on its connection's goroutine.
+func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	began := mono.Now()
+	s.metrics.inFlight.Inc()
+	x := s.take(ctx)
+	route := s.answer(x)
+	if !x.bodyRead && unread(ctx) {
+		abandon(ctx)
+	}
+	if s.draining.Load() {
+		ctx.SetConnectionClose()
+	}
+	s.give(x)
+	s.metrics.inFlight.Dec()
+	s.metrics.observe(route, ctx.Response.StatusCode(), mono.Now().Sub(began))
+}
+
+// unread reports whether bytes of the body are left on the connection: fasthttp
+// reads the first eight KiB by itself.
+func unread(ctx *fasthttp.RequestCtx) bool {
+	n := ctx.Request.Header.ContentLength()
+	return n > 8<<10 || n == -1
+}
+
+// answer routes a request and writes the reply; it returns the route's number
+// for the metrics, 0 for none.
+func (s *Server) answer(x *exchange) (number int) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Bytes("path", x.ctx.Path()).Msg("http: a handler failed")
+			(&refusal{status: 500, reason: "internal", msg: fmt.Sprintf("internal error: %v", p), close: true}).write(x.ctx)
+		}
+	}()
+	if c, ok := x.ctx.Conn().(*conn); ok && c.over {
+		r := s.full("too many connections")
+		r.close = true
+		r.write(x.ctx)
+		return 0
+	}
+	r, err := s.find(x)
+	if err == nil {
+		number = s.metrics.number(r)
+		if x.ctx.Request.Header.Peek(tooLargeMark) != nil {
+			err = s.tooLarge()
+		} else {
+			err = r.serve(s, x)
+		}
+	}
+	if err != nil {
+		s.refusalOf(x, err).write(x.ctx)
+	}
+	return number
+}
+
+// entry finds the exchange's model.
+func (s *Server) entry(x *exchange) (catalog.Entry, error) {
+	return s.cfg.Client.Model(x.model, x.version)
+}
+
+// enter counts an inference in; leave counts it out.
+func (s *Server) enter() error {
+	if s.running.Add(1) > int64(s.cfg.Requests) {
+		s.running.Add(-1)
+		return s.full("too many requests at a time")
+	}
+	return nil
+}
+
+func (s *Server) leave() { s.running.Add(-1) }

@@ -1,0 +1,217 @@
+package ingress
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/ingress/oip"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// timeoutMax is the longest parameters.timeout, an hour, in microseconds.
+const timeoutMax = int64(time.Hour / time.Microsecond)
+
+// infer serves POST .../infer.
+func (s *Server) infer(x *exchange) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	body, err := s.body(x)
+	if err != nil {
+		return err
+	}
+	entry, err := s.entry(x)
+	if err != nil {
+		return err
+	}
+	spec := &entry.Spec
+	if err := s.parse(x, spec, body); err != nil {
+		return err
+	}
+	b, err := s.bind(x, spec)
+	if err != nil {
+		return err
+	}
+	if err := x.choose(spec); err != nil {
+		return err
+	}
+	stats := s.stats.of(spec)
+	answers, err := s.ask(x, spec, b)
+	stats.record(answers, err)
+	if err != nil {
+		return err
+	}
+	if err := x.compose(spec, b, answers); err != nil {
+		return err
+	}
+	if x.encoded, err = x.reply.AppendHeader(x.encoded[:0]); err != nil {
+		return err
+	}
+	return s.send(x, x.encoded)
+}
+
+// parse reads the infer request out of the body.
+func (s *Server) parse(x *exchange, spec *catalog.ModelSpec, body []byte) error {
+	const name = "Inference-Header-Content-Length"
+	header, rest := body, []byte(nil)
+	if text := x.ctx.Request.Header.Peek(name); text != nil {
+		n, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 63)
+		if err != nil {
+			return badRequest("%s: %q is no number of bytes", name, text)
+		}
+		if n > uint64(len(body)) {
+			return badRequest("%s: %d bytes announced, the body has only %d", name, n, len(body))
+		}
+		if n == 0 {
+			return x.raw(spec, body)
+		}
+		header, rest = body[:n], body[n:]
+	}
+	if len(header) == 0 {
+		return badRequest("the body is empty: send the inference request as JSON")
+	}
+	if err := x.request.ParseRequest(header, rest); err != nil {
+		return err
+	}
+	if x.request.Timeout > timeoutMax {
+		return oip.Errorf("parameters.timeout", "%d microseconds, at most %d (an hour)", x.request.Timeout, timeoutMax)
+	}
+	return nil
+}
+
+// raw takes the whole body as the single input of one item. For BYTES it is
+// one element, without its length.
+func (x *exchange) raw(spec *catalog.ModelSpec, body []byte) error {
+	if len(spec.Inputs) != 1 {
+		return badRequest("Inference-Header-Content-Length: 0 means that the body is the only input; model %s has %d", spec.Name, len(spec.Inputs))
+	}
+	in := &spec.Inputs[0]
+	if in.Type == catalog.Bytes {
+		if in.Elements() != 1 {
+			return badRequest("Inference-Header-Content-Length: 0 means one BYTES element; model %s takes %d", spec.Name, in.Elements())
+		}
+		x.scratch = binary.LittleEndian.AppendUint32(x.scratch[:0], uint32(len(body)))
+		x.scratch = append(x.scratch, body...)
+		body = x.scratch
+	} else if int64(len(body)) != in.ByteSize() {
+		return badRequest("the body is the input %q: it has %d bytes, %s%v takes %d", in.Name, len(body), in.Type, in.Shape, in.ByteSize())
+	}
+	x.request.Inputs = append(x.request.Inputs[:0], oip.Input{Name: []byte(in.Name), Type: in.Type, Shape: append([]int64{}, in.Shape...), Binary: body})
+	return nil
+}
+
+// ask runs the items and waits for their answers, in order.
+func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend.Response, error) {
+	tensors := x.items(b)
+	timeout := time.Duration(x.request.Timeout) * time.Microsecond
+	ctx := context.Background() // fasthttp does not tell of clients that leave; deadlines bound the wait
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Timeout: timeout}
+	if b.items == 1 {
+		r.Inputs = tensors
+		answer, err := s.cfg.Client.Infer(ctx, r)
+		x.answers = append(x.answers[:0], answer)
+		return x.answers, err
+	}
+	j := &join{left: b.items, done: make(chan error, 1), answers: make([]*frontend.Response, b.items)}
+	for k := range b.items {
+		r.Inputs = tensors[k*len(x.bound) : (k+1)*len(x.bound)]
+		s.cfg.Client.InferAsync(ctx, r, func(answer *frontend.Response, err error) { j.take(k, answer, err) })
+	}
+	return j.answers, <-j.done
+}
+
+// join collects a batch's items. The first failure is the batch's answer, at
+// once; a join is never reused, since the others may still come.
+type join struct {
+	mu      sync.Mutex
+	left    int
+	failed  bool
+	done    chan error
+	answers []*frontend.Response
+}
+
+func (j *join) take(item int, answer *frontend.Response, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failed {
+		return
+	}
+	if err != nil {
+		j.failed = true
+		j.done <- fmt.Errorf("item %d of the batch: %w", item, err)
+		return
+	}
+	j.answers[item] = answer
+	if j.left--; j.left == 0 {
+		j.done <- nil
+	}
+}
+
+// compose makes the reply's outputs and parameters from the answers.
+func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend.Response) error {
+	r := &x.reply
+	r.Model, r.Version, r.ID = spec.Name, spec.Version, x.request.ID
+	r.Parameters = appendTimes(r.Parameters[:0], answers)
+	for _, w := range x.wanted {
+		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary, Parts: make([][]byte, 0, len(answers))}
+		for _, a := range answers {
+			t := pick(a.Outputs, w)
+			if t == nil {
+				return &refusal{status: 500, reason: "execution", msg: fmt.Sprintf("the backend sent no output %q", w.spec.Name)}
+			}
+			data := t.Data
+			if w.classes > 0 {
+				data = classes(t, w.classes, spec.Labels)
+			}
+			out.Parts = append(out.Parts, data)
+		}
+		if w.classes > 0 {
+			out.Type, out.Shape = catalog.Bytes, []int64{min(int64(w.classes), w.spec.Elements())}
+		}
+		if b.batched {
+			out.Shape = append([]int64{int64(b.items)}, out.Shape...)
+		}
+		r.Outputs = append(r.Outputs, out)
+	}
+	return nil
+}
+
+// pick finds an output; they come in the model's order.
+func pick(outputs []frontend.Tensor, w wanted) *frontend.Tensor {
+	if w.index < len(outputs) && outputs[w.index].Name == w.spec.Name {
+		return &outputs[w.index]
+	}
+	for i := range outputs {
+		if outputs[i].Name == w.spec.Name {
+			return &outputs[i]
+		}
+	}
+	return nil
+}
+
+// appendTimes tells where the time went, in microseconds: of a batch's items
+// the longest, and the least slack, which is negative when late.
+func appendTimes(dst []oip.Parameter, answers []*frontend.Response) []oip.Parameter {
+	m := *answers[0]
+	for _, a := range answers[1:] {
+		m.Preprocess, m.Queue, m.Fetch = max(m.Preprocess, a.Preprocess), max(m.Queue, a.Queue), max(m.Fetch, a.Fetch)
+		m.Execute, m.Reply, m.Total = max(m.Execute, a.Execute), max(m.Reply, a.Reply), max(m.Total, a.Total)
+		m.Slack, m.BatchSize = min(m.Slack, a.Slack), max(m.BatchSize, a.BatchSize)
+	}
+	return append(dst,
+		oip.Parameter{Name: "queue_us", Value: m.Queue.Microseconds()},
+		oip.Parameter{Name: "fetch_us", Value: m.Fetch.Microseconds()},
+		oip.Parameter{Name: "execute_us", Value: m.Execute.Microseconds()},
+		oip.Parameter{Name: "reply_us", Value: m.Reply.Microseconds()},
+		oip.Parameter{Name: "total_us", Value: m.Total.Microseconds()},
+		oip.Parameter{Name: "slack_us", Value: m.Slack.Microseconds()},
+		oip.Parameter{Name: "batch_size", Value: int64(m.BatchSize)},
+		oip.Parameter{Name: "gpu", Value: int64(m.GPU)})
+}

@@ -1,0 +1,129 @@
+package ingress
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/ingress/oip"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// reasonHeader says in one word why a request was refused: a wire.Reason, or
+// one of the ingress's own words.
+const reasonHeader = "X-Symphony-Reason"
+
+// refusal is an answer without a result.
+type refusal struct {
+	status int
+	reason string
+	msg    string
+	retry  bool // Retry-After: it may work in a second
+	close  bool // the request was not read whole: the connection cannot go on
+}
+
+func (r *refusal) Error() string { return r.msg }
+
+// full is the answer of everything bounded.
+func (s *Server) full(what string) *refusal {
+	return &refusal{status: s.cfg.FullStatus, reason: wire.ReasonFull.String(), msg: "Exceeds maximum queue size: " + what, retry: true}
+}
+
+func badRequest(format string, args ...any) *refusal {
+	return &refusal{status: 400, reason: "bad_request", msg: fmt.Sprintf(format, args...)}
+}
+
+// refusalOf turns any error into an answer. Texts are those that clients of
+// Triton know, followed by ours.
+func (s *Server) refusalOf(x *exchange, err error) *refusal {
+	var r *refusal
+	var bad *oip.Error
+	var e *frontend.Error
+	switch {
+	case errors.As(err, &r):
+		return r
+	case errors.As(err, &bad):
+		return badRequest("%s", bad.Error())
+	case !errors.As(err, &e):
+		return &refusal{status: 500, reason: "internal", msg: err.Error()}
+	}
+	reason := e.Reason.String()
+	if e.Reason == wire.ReasonNone {
+		reason = "internal"
+	}
+	switch {
+	case e.Kind == frontend.ErrBadInput:
+		return &refusal{status: 400, reason: wire.ReasonInput.String(), msg: e.Error()}
+	case e.Kind == frontend.ErrUnknownModel:
+		return unknownModel(x)
+	case e.Kind == frontend.ErrOverloaded:
+		return s.full(e.Error())
+	case e.Kind == frontend.ErrDropped, errors.Is(e, frontend.ErrDeadlineExceeded):
+		return &refusal{status: 503, reason: reason, msg: "Request timeout expired: " + e.Error()}
+	case e.Kind == frontend.ErrUnavailable:
+		return &refusal{status: 503, reason: reason, msg: e.Error(), retry: true}
+	case e.Kind == frontend.ErrCancelled:
+		return &refusal{status: 503, reason: reason, msg: e.Error()}
+	}
+	return &refusal{status: 500, reason: reason, msg: e.Error()}
+}
+
+func unknownModel(x *exchange) *refusal {
+	msg := fmt.Sprintf("Request for unknown model: '%s' is not found", x.model)
+	if x.version != "" {
+		msg = fmt.Sprintf("Request for unknown model: '%s' version %s is not found", x.model, x.version)
+	}
+	return &refusal{status: 404, reason: wire.ReasonUnknownModel.String(), msg: msg}
+}
+
+// write answers with the refusal.
+func (r *refusal) write(ctx *fasthttp.RequestCtx) {
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(r.status)
+	ctx.SetContentType("application/json")
+	ctx.Response.Header.Set(reasonHeader, r.reason)
+	if r.retry {
+		ctx.Response.Header.Set("Retry-After", "1")
+	}
+	if r.close {
+		abandon(ctx)
+	}
+	ctx.Response.AppendBodyString(`{"error":`)
+	ctx.Response.AppendBody(oip.AppendString(nil, []byte(r.msg)))
+	ctx.Response.AppendBodyString("}")
+}
+
+// abandon closes the connection after the answer, whose request has not been
+// read whole.
+func abandon(ctx *fasthttp.RequestCtx) {
+	ctx.SetConnectionClose()
+	if c, ok := ctx.Conn().(*conn); ok {
+		c.linger.Store(true)
+	}
+}
+
+// unreadable answers a request whose line or headers fasthttp could not read.
+func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
+	var small *fasthttp.ErrSmallBuffer
+	var timeout net.Error
+	r := badRequest("malformed HTTP request: %v", err)
+	switch {
+	case errors.As(err, &small) || errors.Is(err, fasthttp.ErrSmallReadBuffer):
+		r = &refusal{status: 431, reason: "too_large", msg: fmt.Sprintf("the request's line and headers are above %d bytes", s.cfg.HeaderMax)}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		r = tooSlow()
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		r = badRequest("the request ends early")
+	}
+	r.close = true
+	r.write(ctx)
+	s.metrics.count(0, r.status)
+}
+
+func tooSlow() *refusal {
+	return &refusal{status: 408, reason: "slow", msg: "the request did not arrive in time", close: true}
+}

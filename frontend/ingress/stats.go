@@ -1,0 +1,154 @@
+package ingress
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// statistics count what this ingress has served, as Triton's statistics
+// extension tells it.
+type statistics struct {
+	mu     sync.RWMutex // Guards models.
+	models map[string]*modelStatistics
+}
+
+func newStatistics() *statistics { return &statistics{models: map[string]*modelStatistics{}} }
+
+// of finds or makes a model's.
+func (s *statistics) of(spec *catalog.ModelSpec) *modelStatistics {
+	s.mu.RLock()
+	m := s.models[spec.Name]
+	for m != nil && m.version != spec.Version {
+		m = m.next
+	}
+	s.mu.RUnlock()
+	if m != nil {
+		return m
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for m = s.models[spec.Name]; m != nil; m = m.next {
+		if m.version == spec.Version {
+			return m
+		}
+	}
+	m = &modelStatistics{name: spec.Name, version: spec.Version, next: s.models[spec.Name], batches: map[int]*batchStatistics{}}
+	s.models[spec.Name] = m
+	return m
+}
+
+// modelStatistics are one version's.
+type modelStatistics struct {
+	name, version string
+	next          *modelStatistics // another version of the name
+
+	mu         sync.Mutex // Guards what follows.
+	last       time.Time
+	items      uint64  // inferences, without errors
+	executions float64 // each item's share of its batch: they sum to batches
+	success    span    // requests
+	fail       span
+	queue      span
+	fetch      span
+	execute    span
+	reply      span
+	batches    map[int]*batchStatistics
+}
+
+// batchStatistics are those of one batch size.
+type batchStatistics struct {
+	executions float64
+	fetch      time.Duration
+	execute    time.Duration
+	reply      time.Duration
+}
+
+// span is a count and a sum of times.
+type span struct {
+	count uint64
+	total time.Duration
+}
+
+func (s *span) add(d time.Duration) { s.count, s.total = s.count+1, s.total+max(d, 0) }
+
+func (s *span) doc() object { return object{"count": s.count, "ns": s.total.Nanoseconds()} }
+
+// record counts one request: its items' answers, or its error.
+func (m *modelStatistics) record(answers []*frontend.Response, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.fail.add(0)
+		return
+	}
+	m.last = time.Now()
+	longest := time.Duration(0)
+	for _, a := range answers {
+		longest = max(longest, a.Total)
+		m.items++
+		share := 1 / float64(max(a.BatchSize, 1))
+		m.executions += share
+		m.queue.add(a.Queue)
+		m.fetch.add(a.Fetch)
+		m.execute.add(a.Execute)
+		m.reply.add(a.Reply)
+		b := m.batches[a.BatchSize]
+		if b == nil {
+			b = &batchStatistics{}
+			m.batches[a.BatchSize] = b
+		}
+		b.executions += share
+		b.fetch += time.Duration(float64(a.Fetch) * share)
+		b.execute += time.Duration(float64(a.Execute) * share)
+		b.reply += time.Duration(float64(a.Reply) * share)
+	}
+	m.success.add(longest)
+}
+
+// doc is Triton's document. The three compute counts are equal: perf_analyzer
+// insists.
+func (m *modelStatistics) doc() object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	batches := []object{}
+	for _, size := range slices.Sorted(maps.Keys(m.batches)) {
+		b := m.batches[size]
+		n := uint64(b.executions + 0.5)
+		of := func(d time.Duration) object { return object{"count": n, "ns": d.Nanoseconds()} }
+		batches = append(batches, object{"batch_size": size, "compute_input": of(b.fetch), "compute_infer": of(b.execute), "compute_output": of(b.reply)})
+	}
+	last := int64(0)
+	if !m.last.IsZero() {
+		last = m.last.UnixMilli()
+	}
+	none := object{"count": 0, "ns": 0}
+	return object{"name": m.name, "version": m.version, "last_inference": last,
+		"inference_count": m.items, "execution_count": uint64(m.executions + 0.5),
+		"inference_stats": object{"success": m.success.doc(), "fail": m.fail.doc(), "queue": m.queue.doc(),
+			"compute_input": m.fetch.doc(), "compute_infer": m.execute.doc(), "compute_output": m.reply.doc(),
+			"cache_hit": none, "cache_miss": none},
+		"batch_stats": batches, "memory_usage": []object{}}
+}
+
+// statsOne serves .../stats.
+func (s *Server) statsOne(x *exchange) error {
+	e, err := s.entry(x)
+	if err != nil {
+		return err
+	}
+	return x.json(200, object{"model_stats": []object{s.stats.of(&e.Spec).doc()}})
+}
+
+// statsAll serves /v2/models/stats.
+func (s *Server) statsAll(x *exchange) error {
+	docs := []object{}
+	for _, e := range s.cfg.Client.Models().Entries {
+		docs = append(docs, s.stats.of(&e.Spec).doc())
+	}
+	return x.json(200, object{"model_stats": docs})
+}
