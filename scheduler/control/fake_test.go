@@ -1,0 +1,178 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/loopback"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+func newServer(t *testing.T, change func(*Config)) (*Server, *loopback.Network) {
+	t.Helper()
+	cfg := Config{Listen: []string{"inproc:scheduler"}, Network: loopback.New()}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, cfg.Network.(*loopback.Network)
+}
+
+// peer is a fake frontend or backend: it keeps what the scheduler tells it.
+type peer struct {
+	t    *testing.T
+	link transport.Link
+
+	mu       sync.Mutex
+	admitted *catalog.Admitted
+	doc      catalog.Catalogue
+	members  []wire.Member
+	answers  map[wire.RequestID][]wire.Reason // backends "serve" with ReasonNone
+	batches  []wire.Batch
+	closed   error
+	mute     bool // a backend that takes orders and does nothing
+}
+
+func (p *peer) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
+
+func (p *peer) Closed(_ transport.Link, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = err
+}
+
+func (p *peer) Receive(l transport.Link, f transport.Frame) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch f.Kind {
+	case wire.KindDoc:
+		var d wire.Doc
+		err := d.Decode(f.Body)
+		if d.Type == wire.DocAdmitted {
+			p.admitted = &catalog.Admitted{}
+			err = json.Unmarshal(f.Payload, p.admitted)
+		} else if d.Type == wire.DocCatalogue {
+			p.doc = catalog.Catalogue{}
+			err = json.Unmarshal(f.Payload, &p.doc)
+		}
+		if err != nil {
+			p.t.Error(err)
+		}
+	case wire.KindMember:
+		var m wire.Member
+		_ = m.Decode(f.Body)
+		p.members = append(p.members, m)
+	case wire.KindAnswer:
+		var m wire.Answer
+		_ = m.Decode(f.Body)
+		p.answers[m.Request] = append(p.answers[m.Request], m.Reason)
+	case wire.KindBatch:
+		var m wire.Batch
+		if err := m.Decode(f.Body, l.Shift()); err != nil {
+			p.t.Error(err)
+		}
+		p.batches = append(p.batches, m)
+		if !p.mute {
+			go p.run(l, m)
+		}
+	}
+}
+
+// run executes a batch: it takes until the planned end.
+func (p *peer) run(l transport.Link, m wire.Batch) {
+	time.Sleep(m.Until.Sub(mono.Now()).Std())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed != nil {
+		return
+	}
+	for _, it := range m.Items {
+		p.answers[it.Request] = append(p.answers[it.Request], wire.ReasonNone)
+	}
+	now := mono.Now()
+	d := wire.Done{Epoch: m.Epoch, Batch: m.Batch, Ready: m.Exec, Start: m.Exec, End: now, Ran: uint16(len(m.Items))}
+	_ = l.Send(d.Append(nil))
+}
+
+func dial(t *testing.T, n *loopback.Network, role wire.Role, name string) *peer {
+	t.Helper()
+	p := &peer{t: t, answers: map[wire.RequestID][]wire.Reason{}}
+	l, err := n.Dial(context.Background(), "inproc:scheduler", transport.Options{Hello: wire.Hello{Role: role, Name: name}}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.link = l
+	t.Cleanup(func() { l.Close(nil) })
+	return p
+}
+
+func frontendPeer(t *testing.T, n *loopback.Network) *peer {
+	t.Helper()
+	p := dial(t, n, wire.RoleFrontend, "f")
+	sendDoc(p.link, wire.DocFrontend, catalog.FrontendInfo{Name: "f", Address: "inproc:f"})
+	p.wait("admission", func() bool { return p.admitted != nil })
+	return p
+}
+
+func spec(name string) catalog.ModelSpec {
+	return catalog.ModelSpec{Name: name, Version: "1", SLO: 100 * mono.Millisecond, MaxBatch: 16, Profile: catalog.Profile{Alpha: mono.Millisecond, Beta: 4 * mono.Millisecond}}
+}
+
+func backendPeer(t *testing.T, n *loopback.Network, name string, devices int, models ...string) *peer {
+	t.Helper()
+	p := dial(t, n, wire.RoleBackend, name)
+	p.register(name, devices, models...)
+	p.wait("admission", func() bool { return p.admitted != nil })
+	return p
+}
+
+func (p *peer) register(name string, devices int, models ...string) {
+	pool := catalog.Pool{DeviceType: "emulated", Devices: devices}
+	for _, m := range models {
+		pool.Models = append(pool.Models, spec(m))
+	}
+	sendDoc(p.link, wire.DocBackend, catalog.BackendInfo{Name: name, Pools: []catalog.Pool{pool}})
+}
+
+// wait waits for something that the peer hears.
+func (p *peer) wait(what string, ok func() bool) {
+	p.t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		done := ok()
+		p.mu.Unlock()
+		if done {
+			return
+		}
+	}
+	p.t.Fatalf("%s: not within 5 s", what)
+}
+
+// entry finds a model in the peer's catalogue. Caller holds mu.
+func (p *peer) entry(name string) catalog.Entry {
+	for _, e := range p.doc.Entries {
+		if e.Spec.Name == name {
+			return e
+		}
+	}
+	return catalog.Entry{}
+}
+
+func (p *peer) submit(id wire.RequestID, model wire.ModelID, budget mono.Dur) {
+	now := mono.Now()
+	m := wire.Submit{Request: id, Model: model, Arrival: now, Deadline: now.Add(budget)}
+	if err := p.link.Send(m.Append(nil)); err != nil {
+		p.t.Error(fmt.Errorf("submit: %w", err))
+	}
+}

@@ -1,0 +1,190 @@
+package control
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+func TestCatalogueFollowsMembership(t *testing.T) {
+	s, n := newServer(t, nil)
+	f := frontendPeer(t, n)
+	if f.admitted.Epoch != s.Epoch() {
+		t.Errorf("epoch %d, want %d", f.admitted.Epoch, s.Epoch())
+	}
+	b := backendPeer(t, n, "b", 3, "m")
+	f.wait("the model is ready", func() bool { e := f.entry("m"); return e.Ready && e.GPUs == 3 })
+	b.wait("the backend knows the frontend", func() bool { return len(b.members) == 1 && b.members[0].Up && b.members[0].Address == "inproc:f" })
+	f.link.Close(nil)
+	b.wait("the frontend's end", func() bool { return len(b.members) == 2 && !b.members[1].Up })
+	g := frontendPeer(t, n)
+	b.link.Close(nil)
+	g.wait("no backend", func() bool { e := g.entry("m"); return e.Spec.Name == "m" && !e.Ready && e.GPUs == 0 })
+}
+
+func TestRequestsAreServedAndAnswered(t *testing.T) {
+	_, n := newServer(t, nil)
+	b := backendPeer(t, n, "b", 2, "m")
+	f := frontendPeer(t, n)
+	f.wait("ready", func() bool { return f.entry("m").Ready })
+	for i := range 40 {
+		f.submit(wire.RequestID(i+1), 0, 100*mono.Millisecond)
+	}
+	f.submit(100, 0, mono.Millisecond)     // hopeless
+	f.submit(101, 77, 50*mono.Millisecond) // unknown
+	f.wait("drops", func() bool { return len(f.answers[100]) == 1 && len(f.answers[101]) == 1 })
+	if f.answers[100][0] != wire.ReasonDeadline || f.answers[101][0] != wire.ReasonUnknownModel {
+		t.Errorf("answers %v and %v", f.answers[100], f.answers[101])
+	}
+	b.wait("all served", func() bool { return len(b.answers) == 40 })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if items := b.batches[0].Items; len(items) < 8 || items[0].Frontend != f.admitted.Frontend {
+		t.Errorf("first batch has %d items of frontend %d", len(items), items[0].Frontend)
+	}
+}
+
+// A backend that comes back under its name has its GPU ids again; one with
+// another model set than its pool's is refused, with the difference.
+func TestBackendsIdentity(t *testing.T) {
+	s, n := newServer(t, nil)
+	a := backendPeer(t, n, "a", 2, "m")
+	b := backendPeer(t, n, "b", 2, "m")
+	other := backendPeer(t, n, "c", 1, "m", "extra")
+	if !strings.Contains(other.admitted.Error, "extra") || !strings.Contains(other.admitted.Error, "same models") {
+		t.Errorf("a backend with another model set: %q", other.admitted.Error)
+	}
+	a.link.Close(nil)
+	b.wait("a has left", func() bool { return b.entry("m").GPUs == 2 })
+	again := backendPeer(t, n, "a", 2, "m")
+	again.wait("a is back", func() bool { return again.entry("m").GPUs == 4 })
+	twin := backendPeer(t, n, "a", 2, "m") // replaces the link of the same name
+	again.wait("the old link is closed", func() bool { return again.closed != nil })
+	twin.wait("still four GPUs", func() bool { return twin.entry("m").GPUs == 4 })
+	if got := len(*s.pools["emulated"].gpus.Load()); got != 4 {
+		t.Errorf("%d GPU ids were given, want 4", got)
+	}
+}
+
+func TestGarbageIsRefused(t *testing.T) {
+	_, n := newServer(t, nil)
+	for name, send := range map[string]func(p *peer){
+		"no name": func(p *peer) { sendDoc(p.link, wire.DocBackend, catalog.BackendInfo{}) },
+		"no pool": func(p *peer) { sendDoc(p.link, wire.DocBackend, catalog.BackendInfo{Name: "x"}) },
+		"no JSON": func(p *peer) {
+			_ = p.link.SendPayload((&wire.Doc{Type: wire.DocBackend}).Append(nil, 3), []byte("{{{"), nil)
+		},
+		"bad profile": func(p *peer) { p.registerSpec(func(m *catalog.ModelSpec) { m.Profile.Alpha = -1 }) },
+		"bad SLO":     func(p *peer) { p.registerSpec(func(m *catalog.ModelSpec) { m.SLO = 0 }) },
+		"bad policy":  func(p *peer) { p.registerSpec(func(m *catalog.ModelSpec) { m.DropPolicy = "dice" }) },
+	} {
+		p := dial(t, n, wire.RoleBackend, "x")
+		send(p)
+		p.wait(name+" is refused", func() bool { return p.closed != nil && p.admitted != nil && p.admitted.Error != "" })
+	}
+	p := dial(t, n, wire.RoleFrontend, "x")
+	p.submit(1, 0, mono.Second) // before the admission
+	p.wait("a submit of a stranger ends the link", func() bool { return p.closed != nil })
+}
+
+func (p *peer) registerSpec(change func(*catalog.ModelSpec)) {
+	m := spec("m")
+	change(&m)
+	sendDoc(p.link, wire.DocBackend, catalog.BackendInfo{Name: "x", Pools: []catalog.Pool{{DeviceType: "emulated", Devices: 1, Models: []catalog.ModelSpec{m}}}})
+}
+
+// The requests of a lost backend run on the other one.
+func TestLostBackendIsReplaced(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	s, n := newServer(t, nil)
+	doomed := backendPeer(t, n, "doomed", 1, "m")
+	doomed.mu.Lock()
+	doomed.mute = true
+	doomed.mu.Unlock()
+	b := backendPeer(t, n, "b", 2, "m")
+	f := frontendPeer(t, n)
+	f.wait("ready", func() bool { return f.entry("m").GPUs == 3 })
+	for i := range 10 {
+		f.submit(wire.RequestID(i+1), 0, 400*mono.Millisecond)
+	}
+	// Ten are fewer than fit: they wait for frontrun. A full batch runs at once.
+	for i := range 16 {
+		f.submit(wire.RequestID(i+101), 0, 200*mono.Millisecond)
+	}
+	doomed.wait("it has a batch", func() bool { return len(doomed.batches) > 0 })
+	doomed.link.Close(nil)
+	b.wait("all run on the other", func() bool { return len(b.answers) == 26 })
+	for _, p := range []*peer{b, f} {
+		p.mu.Lock()
+		for id, a := range p.answers {
+			if len(a) != 1 || a[0] != wire.ReasonNone {
+				t.Errorf("request %d: answers %v", id, a)
+			}
+		}
+		p.mu.Unlock()
+	}
+	for _, p := range []*peer{b, f} {
+		p.link.Close(nil)
+	}
+	s.Close()
+}
+
+// A backend whose device hangs is given up although its link lives.
+func TestOverdueBackendIsClosed(t *testing.T) {
+	_, n := newServer(t, nil)
+	b := backendPeer(t, n, "b", 1, "m")
+	b.mu.Lock()
+	b.mute = true
+	b.mu.Unlock()
+	f := frontendPeer(t, n)
+	f.wait("ready", func() bool { return f.entry("m").Ready })
+	f.submit(1, 0, 50*mono.Millisecond)
+	b.wait("its link is closed", func() bool { return b.closed != nil })
+	f.wait("the request is answered", func() bool { return len(f.answers[1]) == 1 })
+}
+
+func TestDrain(t *testing.T) {
+	s, n := newServer(t, nil)
+	b := backendPeer(t, n, "b", 1, "m")
+	f := frontendPeer(t, n)
+	f.wait("ready", func() bool { return f.entry("m").Ready })
+	f.submit(1, 0, 100*mono.Millisecond)
+	time.Sleep(10 * time.Millisecond)
+	drained := make(chan error, 1)
+	go func() { drained <- s.Drain(context.Background()) }()
+	for !s.draining.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	f.submit(2, 0, 100*mono.Millisecond)
+	f.wait("refused while draining", func() bool { return len(f.answers[2]) == 1 && f.answers[2][0] == wire.ReasonDraining })
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.answers[1]) != 1 {
+		t.Errorf("the open request: %v", b.answers[1])
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	_, err := New(Config{ModelLoops: 64, DelayMin: 2, DelayMax: 1})
+	for _, want := range []string{"no address", "no network", "model loops", "delay bound"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in: %v", want, err)
+		}
+	}
+	_, n := newServer(t, nil)
+	if _, err := New(Config{Listen: []string{"inproc:scheduler"}, Network: n}); err == nil {
+		t.Error("two schedulers on one address")
+	}
+	var _ transport.Network = n
+}
