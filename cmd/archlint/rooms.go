@@ -24,11 +24,13 @@ func rooms() map[string]room {
 		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/invariants"}},
 		"scheduler/control":    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/engine"}},
 
-		"frontend":            {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
-		"frontend/inflight":   {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
-		"frontend/arena":      {shell, []string{"transport", "transport/wire"}},
-		"frontend/preprocess": {core, []string{"transport/catalog"}},
-		"frontend/ingress":    {shell, []string{"frontend", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
+		"frontend":                   {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
+		"frontend/inflight":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
+		"frontend/arena":             {shell, []string{"transport", "transport/wire"}},
+		"frontend/preprocess":        {core, []string{"transport/catalog"}},
+		"frontend/ingress/oip":       {core, []string{"transport/catalog"}},
+		"frontend/ingress/malformed": {leaf, nil},
+		"frontend/ingress":           {shell, []string{"frontend", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
 
 		"backend":            {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/executor", "backend/emugpu", "backend/onnx", "backend/repository", "backend/profiler", "scheduler/profile"}},
 		"backend/executor":   {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},
