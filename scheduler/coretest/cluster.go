@@ -3,8 +3,9 @@
 // of goldens, properties and flat-top checks. (The simulator with networks,
 // traces and baselines is a later, larger shell over the same cores.)
 //
-// At each instant things happen in one order: completions, arrivals, the
-// caller's actions, model wake-ups, matchmaking until nothing moves.
+// At each instant things happen in one order: completions (AdvanceTo), the
+// caller's arrivals and actions, model wake-ups and matchmaking until nothing
+// moves (Settle).
 package coretest
 
 import (
@@ -31,6 +32,8 @@ type Observer struct {
 	Complete func(r Run)
 	Drop     func(now mono.Time, d batching.Drop)
 	Grant    func(now mono.Time, g rank.Grant)
+	// Candidate is called when a model's candidate changes.
+	Candidate func(now mono.Time, c shard.Candidate)
 }
 
 // Cluster is cores, GPUs and a clock.
@@ -40,6 +43,7 @@ type Cluster struct {
 	Rank   *rank.Rank
 	Obs    Observer
 	Length func(r Run) mono.Dur // how long a run really takes; nil: as planned
+	Models int                  // models that share the GPUs, for their targets; 0 means 1
 	gpus   []gpuState
 	ends   pq.Heap // GPU -> end of what runs
 	out    shard.Out
@@ -89,7 +93,7 @@ func (c *Cluster) LoseGPU(id wire.GPUID) {
 func (c *Cluster) Alive(id wire.GPUID) bool { return int(id) < len(c.gpus) && c.gpus[id].alive }
 
 func (c *Cluster) setGPUs() {
-	c.Shard.SetGPUs(c.Now, c.Rank.GPUs(), max(1, c.Rank.GPUs()), &c.out)
+	c.Shard.SetGPUs(c.Now, c.Rank.GPUs(), max(1, c.Rank.GPUs()/max(1, c.Models)), &c.out)
 	c.Settle()
 }
 
@@ -109,20 +113,28 @@ func (c *Cluster) NextEvent() mono.Time {
 	return next
 }
 
-// Advance runs everything that is due up to t and sets the clock to t.
-func (c *Cluster) Advance(t mono.Time) {
-	for {
-		next := c.NextEvent()
-		if next > t {
-			break
-		}
-		if next > c.Now {
-			c.Now = next
-		}
+// AdvanceTo runs everything that is due before t, sets the clock to t and
+// reports the runs that end there; Settle does the rest of that instant.
+func (c *Cluster) AdvanceTo(t mono.Time) {
+	for next := c.NextEvent(); next < t; next = c.NextEvent() {
+		c.Now = max(c.Now, next)
 		c.complete()
 		c.Settle()
 	}
 	c.Now = max(c.Now, t)
+	c.complete()
+}
+
+// Advance runs everything that is due up to and at t.
+func (c *Cluster) Advance(t mono.Time) {
+	c.AdvanceTo(t)
+	c.Settle()
+}
+
+// SetWindow changes a model's rule for exec.
+func (c *Cluster) SetWindow(m wire.ModelID, w batching.Window) {
+	c.Shard.SetWindow(c.Now, m, w, &c.out)
+	c.apply()
 }
 
 // Settle does what is due at Now until nothing moves.
@@ -162,6 +174,9 @@ func (c *Cluster) apply() {
 		c.Rank.Answer(a)
 	}
 	for _, k := range c.out.Candidates {
+		if c.Obs.Candidate != nil {
+			c.Obs.Candidate(c.Now, k)
+		}
 		c.Rank.SetCandidate(k.Model, k.Candidate)
 	}
 	c.out.Reset()

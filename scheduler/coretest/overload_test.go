@@ -55,7 +55,7 @@ func play(t testing.TB, w workload, rate, seconds float64, seed uint64) result {
 	r := rand.New(rand.NewPCG(seed, 1))
 	for at := mono.Time(0); at < mono.Time(mono.FromSeconds(seconds)); {
 		at = at.Add(mono.FromSeconds(r.ExpFloat64() / rate))
-		c.Advance(at)
+		c.AdvanceTo(at)
 		if at >= from && at < to {
 			all++
 		}

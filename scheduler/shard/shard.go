@@ -21,8 +21,9 @@ type Shard struct {
 	slots   slots
 	batches batches
 	models  []model
-	gpus    int     // GPUs alive: without one, requests are answered at once
-	share   int     // GPUs that one model can count on
+	gpus    int // GPUs alive: without one, requests are answered at once
+	share   int // GPUs that one model can count on
+	delay   batching.Delay
 	wakes   pq.Heap // model -> NextWake
 	dead    []rank.Life
 	taken   []uint32           // scratch of Granted
@@ -35,12 +36,13 @@ func New(cfg Config) *Shard {
 }
 
 // AddModel begins to serve a model; ids are dense. A model that is served
-// already gets the new configuration and keeps its queue.
+// already gets the new configuration and keeps its queue. GPUs and Delay of
+// cfg do not count: SetGPUs and SetDelay hold for all models.
 func (s *Shard) AddModel(id wire.ModelID, cfg ModelConfig) {
 	for int(id) >= len(s.models) {
 		s.models = append(s.models, model{})
 	}
-	cfg.GPUs = s.share
+	cfg.GPUs, cfg.Delay = s.share, s.delay
 	if m := s.model(id); m != nil {
 		m.SetConfig(cfg.Config)
 		m.margin = cfg.Margin
@@ -256,6 +258,7 @@ func (s *Shard) SetMargin(id wire.ModelID, margin mono.Dur) {
 
 // SetDelay replaces the network's delay bound for all models.
 func (s *Shard) SetDelay(now mono.Time, d batching.Delay, out *Out) {
+	s.delay = d
 	for i := range s.models {
 		if m := s.model(wire.ModelID(i)); m != nil {
 			m.SetDelay(d)
