@@ -87,7 +87,7 @@ func newClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
-	c := &Client{o: o, log: o.Logger, arena: a, images: make(chan imageJob, 4*o.PreprocessConcurrency),
+	c := &Client{o: o, log: o.Logger, arena: a, images: make(chan imageJob, imagesMax),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
 	signal := make(chan struct{})

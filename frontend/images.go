@@ -7,6 +7,9 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
+// imagesMax bounds the images that wait; their deadlines bound how long.
+const imagesMax = 1024
+
 // imageJob is an image that waits to be preprocessed.
 type imageJob struct {
 	ctx   context.Context

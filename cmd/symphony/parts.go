@@ -54,7 +54,7 @@ func (p *parts) scheduler() (*control.Server, error) {
 	c := p.cfg.Scheduler
 	return control.New(control.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.log,
 		Metrics: p.registry, ModelLoops: c.ModelLoops, Spin: c.Spin, Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
-		DelayMin: c.DelayMin, DelayMax: c.DelayMax})
+		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead})
 }
 
 // client dials the scheduler until it answers or ctx ends.

@@ -16,6 +16,11 @@ import (
 	"text/tabwriter"
 )
 
+// errNotNow is a refusal that another try may not get.
+var errNotNow = errors.New("not now")
+
+const samplesTries = 3
+
 // sample is one image and what came back for it.
 type sample struct {
 	file, want string
@@ -39,7 +44,12 @@ func showSamples(ctx context.Context, w io.Writer, url, model, dir string) (righ
 		wait.Add(1)
 		go func() {
 			defer wait.Done()
-			list[i].err = classify(ctx, url, model, filepath.Join(dir, list[i].file), &list[i])
+			path := filepath.Join(dir, list[i].file)
+			for try := 0; try < samplesTries; try++ { // 503 means "not now": a client tries again
+				if list[i].err = classify(ctx, url, model, path, &list[i]); !errors.Is(list[i].err, errNotNow) {
+					return
+				}
+			}
 		}()
 	}
 	wait.Wait()
@@ -92,7 +102,11 @@ func classify(ctx context.Context, url, model, path string, s *sample) error {
 	if err := json.NewDecoder(resp.Body).Decode(&reply); err != nil {
 		return err
 	}
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		return fmt.Errorf("%w: %s", errNotNow, reply.Error)
+	default:
 		return errors.New(reply.Error)
 	}
 	s.label, s.prob, s.latency, s.slack, s.batch = reply.Label, reply.Probability, reply.LatencyMS, reply.SlackMS, reply.BatchSize

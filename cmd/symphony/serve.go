@@ -16,7 +16,7 @@ type serveCmd struct {
 	common     `embed:""`
 	HTTP       string `help:"Address of the HTTP ingress (frontend.http)." placeholder:"HOST:PORT"`
 	Repository string `help:"Folder of models (backend.repository)." placeholder:"DIR"`
-	Samples    string `help:"When ready, send the images of this folder (with labels.csv) and print what comes back." placeholder:"DIR" type:"existingdir"`
+	Samples    string `help:"When ready, send the images of this folder (with labels.csv) and print what comes back." placeholder:"DIR"`
 	Model      string `help:"The model that gets the samples." default:"digits-cnn"`
 	Once       bool   `help:"End after the samples, with status 0 if at least 19 of 20 are right."`
 }

@@ -2,21 +2,48 @@ package main
 
 import (
 	"context"
-	"net/http"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"errors"
+	"fmt"
+	"net"
 
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/ingress"
 )
 
-type web struct{ address string }
-
-func (p *parts) ingress(client *frontend.Client) (*web, error) {
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/v2/", func(w http.ResponseWriter, r *http.Request) {})
-	go http.ListenAndServe(p.cfg.Frontend.HTTP, mux)
-	return &web{p.cfg.Frontend.HTTP}, nil
+// web is a running HTTP ingress.
+type web struct {
+	server  *ingress.Server
+	address string
+	failed  chan error
 }
-func (w *web) wait(ctx context.Context) error  { <-ctx.Done(); return nil }
-func (w *web) drain(ctx context.Context) error { return nil }
+
+// ingress opens the HTTP ingress on frontend.http.
+func (p *parts) ingress(client *frontend.Client) (*web, error) {
+	c := p.cfg.Frontend
+	server, err := ingress.New(ingress.Config{Client: client, Logger: p.log, Metrics: p.registry, Version: version, BodyMax: int64(c.BodyMax),
+		Connections: c.Connections, FullStatus: c.FullStatus})
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", c.HTTP)
+	if err != nil {
+		return nil, fmt.Errorf("frontend.http: %w; is another server running there? --http sets another address", err)
+	}
+	w := &web{server: server, address: ln.Addr().String(), failed: make(chan error, 1)}
+	go func() { w.failed <- w.server.Serve(ln) }()
+	p.log.Info().Str("address", "http://"+w.address).Msg("HTTP ingress listens")
+	return w, nil
+}
+
+// wait blocks until ctx ends or the ingress fails.
+func (w *web) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-w.failed:
+		return errors.Join(errors.New("the HTTP ingress ended"), err)
+	}
+}
+
+// drain refuses new requests and waits for the open ones.
+func (w *web) drain(ctx context.Context) error { return w.server.Drain(ctx) }

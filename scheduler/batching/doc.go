@@ -17,7 +17,7 @@
 //	frontrun = d - l(b+1)   before it, one more request would still fit
 //	latest   = d - l(b)     after it, the batch is too late
 //	earliest = now + delay(b), delay(b) = d_ctrl + d_data*b
-//	exec     = max(earliest, frontrun)
+//	exec     = max(earliest, frontrun - lead), lead 0 but in the live engine
 //
 // A batch at the profile's largest size cannot grow: its frontrun has passed.
 //

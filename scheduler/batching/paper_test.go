@@ -90,7 +90,7 @@ func TestLargestBatchThatFits(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for round := range 5000 {
 		p, _ := profile.Linear(mono.Dur(r.Int64N(20)), mono.Dur(1+r.Int64N(60)), 1+r.IntN(12))
-		delay := Delay{mono.Dur(r.Int64N(10)), mono.Dur(r.Int64N(4))}
+		delay := Delay{Ctrl: mono.Dur(r.Int64N(10)), Data: mono.Dur(r.Int64N(4))}
 		m := NewModel(Config{Profile: p, SLO: 200, Policy: PolicyHead, QueueMax: 100, Delay: delay, GPUs: 1})
 		earliestDeadline := mono.Never
 		for range 1 + r.IntN(15) {

@@ -28,6 +28,7 @@ type Config struct {
 	RequestsMax int                   // per model loop [131072]
 	DelayMin    mono.Dur              // least assumed d_ctrl [100 us]
 	DelayMax    mono.Dur              // most believed d_ctrl [5 ms]
+	Lead        mono.Dur              // how long before frontrun the window opens [1 ms]
 
 	FrontendsMax int // [1024]
 	BackendsMax  int // [1024]
@@ -55,6 +56,9 @@ func (c *Config) complete() error {
 	}
 	if c.DelayMax == 0 {
 		c.DelayMax = 5 * mono.Millisecond
+	}
+	if c.Lead == 0 {
+		c.Lead = mono.Millisecond
 	}
 	if c.Name == "" {
 		c.Name = "scheduler"

@@ -48,6 +48,7 @@ func (s *Server) measureDelay(p *pool) {
 	d := batching.Delay{
 		Ctrl: min(max(link+stats.FetchBase, s.cfg.DelayMin), s.cfg.DelayMax),
 		Data: min(stats.FetchPerItem, s.cfg.DelayMax/16),
+		Lead: s.cfg.Lead,
 	}
 	if moved(p.delay.Ctrl, d.Ctrl) || moved(p.delay.Data, d.Data) {
 		p.delay = d

@@ -40,6 +40,7 @@ type Scheduler struct {
 	RequestsMax int      `yaml:"requests_max"` // waiting and running requests per model loop
 	DelayMin    mono.Dur `yaml:"delay_min"`    // least assumed d_ctrl
 	DelayMax    mono.Dur `yaml:"delay_max"`    // most believed d_ctrl
+	Lead        mono.Dur `yaml:"lead"`         // how long before frontrun batches may start: what late wake-ups cost
 }
 
 // Frontend configures the client library and the HTTP ingress.
@@ -96,7 +97,7 @@ func Default() Config {
 		Scheduler: Scheduler{
 			Listen: []string{"tcp:127.0.0.1:9000"}, ModelLoops: 1, Margin: mono.Millisecond,
 			QueueMax: 1 << 15, RequestsMax: 1 << 17,
-			DelayMin: 100 * mono.Microsecond, DelayMax: 5 * mono.Millisecond,
+			DelayMin: 100 * mono.Microsecond, DelayMax: 5 * mono.Millisecond, Lead: mono.Millisecond,
 		},
 		Frontend: Frontend{
 			Scheduler: "tcp:127.0.0.1:9000", Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",

@@ -83,6 +83,7 @@ func (s *Scheduler) validate(r *report) {
 	r.between("scheduler.queue_max", int64(s.QueueMax), 1, 1<<22)
 	r.between("scheduler.requests_max", int64(s.RequestsMax), 1, 1<<24)
 	r.span("scheduler.delay_min", s.DelayMin, 0, mono.Second)
+	r.span("scheduler.lead", s.Lead, 0, mono.Second)
 	r.span("scheduler.delay_max", s.DelayMax, s.DelayMin, mono.Second)
 }
 
