@@ -48,7 +48,7 @@ func serveEmulated(t *testing.T, devices int, models ...emulated) served {
 	t.Helper()
 	s := served{scheduler: hostPort(freePort(t)), http: hostPort(freePort(t))}
 	pool := fmt.Sprintf("{device_type: emulated, kind: emulated, devices: %d}", devices)
-	s.process = start(t, "serve", "serve", "-c", write(t, serveYAML, s.scheduler, s.http, repository(t, models...), pool))
+	s.process = start(t, "serve", "serve", "-c", write(t, serveYAML, s.scheduler, s.http, emulatedRepository(t, models...), pool))
 	waitReady(t, s.http, models[0].name)
 	return s
 }
@@ -60,8 +60,8 @@ type emulated struct {
 	slo         string
 }
 
-// repository writes a model repository of emulated models.
-func repository(t *testing.T, models ...emulated) string {
+// emulatedRepository writes a model repository of emulated models.
+func emulatedRepository(t *testing.T, models ...emulated) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, m := range models {
@@ -114,7 +114,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, models ...emulated) *cluster {
 	t.Helper()
-	c := &cluster{t: t, address: hostPort(freePort(t)), metrics: hostPort(freePort(t)), repo: repository(t, models...)}
+	c := &cluster{t: t, address: hostPort(freePort(t)), metrics: hostPort(freePort(t)), repo: emulatedRepository(t, models...)}
 	c.startScheduler()
 	return c
 }
