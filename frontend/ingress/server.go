@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
@@ -86,20 +87,37 @@ func (s *Server) ServeMetrics(l net.Listener) error {
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
 	err := errors.Join(s.http.ShutdownWithContext(ctx), s.scrape.ShutdownWithContext(ctx))
-	s.mu.Lock()
-	open := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		open = append(open, c)
-	}
-	s.mu.Unlock()
-	for _, c := range open {
-		c.abort()
+	for err == nil && s.open() > 0 { // answered, but a refused body may still be coming
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-time.After(drainPause):
+		}
 	}
 	s.metrics.unregister()
-	if len(open) > 0 {
-		return fmt.Errorf("ingress: %d connections were still busy and have been cut: %w", len(open), err)
+	if n := s.abort(); n > 0 {
+		return fmt.Errorf("ingress: %d connections were still busy and have been cut: %w", n, err)
 	}
 	return err
+}
+
+// drainPause is how often Drain looks for connections.
+const drainPause = 5 * time.Millisecond
+
+func (s *Server) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// abort cuts the connections that are left.
+func (s *Server) abort() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.abort()
+	}
+	return len(s.conns)
 }
 
 // Close ends at once.

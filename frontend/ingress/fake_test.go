@@ -1,0 +1,247 @@
+package ingress
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// The real client must fit.
+var _ Inferrer = (*frontend.Client)(nil)
+
+func TestMain(m *testing.M) {
+	// fasthttp's pool looks for its stop every ten seconds, and its clock for
+	// the Date header never stops.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
+
+// fake is an Inferrer: "echo-T" models return their inputs, "sum" the sum of
+// its input and its highest element's place.
+type fake struct {
+	entries []catalog.Entry
+	down    atomic.Bool
+	served  atomic.Int64
+
+	mu   sync.Mutex // Guards what follows.
+	fail func(r frontend.Request) error
+	hold chan struct{} // not nil: answers wait for it
+	last frontend.Request
+}
+
+func spec(name string, in, out []catalog.TensorSpec) catalog.Entry {
+	return catalog.Entry{DeviceType: "cpu", Ready: true, GPUs: 1, Spec: catalog.ModelSpec{Name: name, Version: "1", Platform: "emulated",
+		SLO: 100 * mono.Millisecond, MaxBatch: 8, Inputs: in, Outputs: out, Labels: []string{"zero", "one", "two"}}}
+}
+
+func newFake() *fake {
+	f := &fake{}
+	for _, t := range []catalog.DataType{catalog.Bool, catalog.Uint8, catalog.Uint16, catalog.Uint32, catalog.Uint64, catalog.Int8,
+		catalog.Int16, catalog.Int32, catalog.Int64, catalog.FP16, catalog.FP32, catalog.FP64, catalog.Bytes} {
+		f.entries = append(f.entries, spec("echo-"+string(t),
+			[]catalog.TensorSpec{{Name: "x", Type: t, Shape: []int64{2, 3}}}, []catalog.TensorSpec{{Name: "y", Type: t, Shape: []int64{2, 3}}}))
+	}
+	big := []catalog.TensorSpec{{Name: "x", Type: catalog.FP32, Shape: []int64{784}}}
+	f.entries = append(f.entries, spec("digits", big, []catalog.TensorSpec{{Name: "logits", Type: catalog.FP32, Shape: []int64{3}}}),
+		spec("wide", big, []catalog.TensorSpec{{Name: "y", Type: catalog.FP32, Shape: []int64{784}}}))
+	two := spec("two", []catalog.TensorSpec{{Name: "a", Type: catalog.Int32, Shape: []int64{2}}, {Name: "b", Type: catalog.Bytes, Shape: []int64{1}}},
+		[]catalog.TensorSpec{{Name: "p", Type: catalog.Int32, Shape: []int64{2}}, {Name: "q", Type: catalog.Bytes, Shape: []int64{1}}})
+	flat := spec("flat", []catalog.TensorSpec{{Name: "x", Type: catalog.FP32, Shape: []int64{4}}}, []catalog.TensorSpec{{Name: "y", Type: catalog.FP32, Shape: []int64{4}}})
+	flat.Spec.MaxBatch = 0
+	down := spec("down", big, big)
+	down.Ready = false
+	old := two
+	old.Spec.Version = "0"
+	f.entries = append(f.entries, two, flat, down, old)
+	return f
+}
+
+func (f *fake) Models() catalog.Catalogue { return catalog.Catalogue{Entries: f.entries} }
+func (f *fake) Ready() bool               { return !f.down.Load() }
+
+func (f *fake) Model(name, version string) (catalog.Entry, error) {
+	for _, e := range f.entries {
+		if e.Spec.Name == name && (version == "" || e.Spec.Version == version) {
+			return e, nil
+		}
+	}
+	return catalog.Entry{}, &frontend.Error{Kind: frontend.ErrUnknownModel, Model: name}
+}
+
+func (f *fake) Infer(ctx context.Context, r frontend.Request) (*frontend.Response, error) {
+	f.mu.Lock()
+	fail, hold := f.fail, f.hold
+	f.last = r
+	f.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	if fail != nil {
+		if err := fail(r); err != nil {
+			return nil, err
+		}
+	}
+	e, err := f.Model(r.Model, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	if r.Image != nil && !bytes.HasPrefix(r.Image, []byte("\x89PNG")) {
+		return nil, &frontend.Error{Kind: frontend.ErrBadInput, Reason: wire.ReasonInput, Model: r.Model, Msg: "no image"}
+	}
+	f.served.Add(1)
+	return f.respond(e, r), nil
+}
+
+func (f *fake) respond(e catalog.Entry, r frontend.Request) *frontend.Response {
+	a := &frontend.Response{BatchSize: 4, GPU: 2, Queue: 3 * time.Millisecond, Fetch: time.Millisecond, Execute: 5 * time.Millisecond,
+		Reply: time.Millisecond, Total: 10 * time.Millisecond, Slack: -2 * time.Millisecond}
+	for i, o := range e.Spec.Outputs {
+		t := frontend.Tensor{Name: o.Name, Type: o.Type, Shape: o.Shape}
+		switch {
+		case e.Spec.Name == "digits":
+			t.Data = make([]byte, 12)
+			binary.LittleEndian.PutUint32(t.Data[4:], 0x40000000) // 2.0: the label "one"
+		case i < len(r.Inputs):
+			for _, in := range r.Inputs {
+				if in.Name == e.Spec.Inputs[i].Name {
+					t.Data = bytes.Clone(in.Data)
+				}
+			}
+		}
+		a.Outputs = append(a.Outputs, t)
+	}
+	return a
+}
+
+func (f *fake) InferAsync(ctx context.Context, r frontend.Request, done func(*frontend.Response, error)) {
+	a, err := f.Infer(ctx, r)
+	done(a, err)
+}
+
+func (f *fake) failWith(err func(r frontend.Request) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = err
+}
+
+func reason(kind error, r wire.Reason) func(frontend.Request) error {
+	return func(q frontend.Request) error { return &frontend.Error{Kind: kind, Reason: r, Model: q.Model} }
+}
+
+// server is a running ingress over a fake.
+type server struct {
+	t *testing.T
+	*Server
+	fake    *fake
+	address string
+	ended   chan error
+}
+
+func start(t *testing.T, cfg Config) *server {
+	t.Helper()
+	f := newFake()
+	cfg.Client = f
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &server{t: t, Server: s, fake: f, address: l.Addr().String(), ended: make(chan error, 1)}
+	go func() { k.ended <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		http.DefaultClient.CloseIdleConnections()
+		if err := s.Drain(ctx); err != nil {
+			t.Errorf("drain: %v", err)
+		}
+		if err := <-k.ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return k
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (s *server) do(method, path, body string, headers ...string) answer {
+	s.t.Helper()
+	req, err := http.NewRequest(method, "http://"+s.address+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return answer{resp.StatusCode, resp.Header, b}
+}
+
+// want demands a status and a piece of the body.
+func (s *server) want(a answer, status int, text string) {
+	s.t.Helper()
+	if a.status != status || !strings.Contains(string(a.body), text) {
+		s.t.Errorf("answer %d %s, want %d with %q", a.status, a.body, status, text)
+	}
+	if a.status >= 400 && (a.header.Get(reasonHeader) == "" || !strings.Contains(string(a.body), `"error":`)) {
+		s.t.Errorf("answer %d %s: no reason header or no error", a.status, a.body)
+	}
+}
+
+// binaryBody puts a header and tensors together; the length for the header.
+func binaryBody(header string, tensors ...string) (body, length string) {
+	return header + strings.Join(tensors, ""), fmt.Sprint(len(header))
+}
+
+// exchangeRaw sends bytes on a connection of its own and returns all that
+// comes back until the server closes.
+func exchangeRaw(t *testing.T, address, raw string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(c, raw); err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("%v after %q", err, b)
+	}
+	return string(b)
+}

@@ -1,0 +1,213 @@
+package malformed
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Cases is the table.
+func Cases(t Target) []Case {
+	out := t.syntax()
+	out = append(out, t.tensors()...)
+	out = append(out, t.parameters()...)
+	out = append(out, t.binary()...)
+	out = append(out, t.transfer()...)
+	out = append(out, t.slow()...)
+	if t.BytesModel != "" {
+		out = append(out, t.bytes()...)
+	}
+	return out
+}
+
+// body makes cases of infer bodies that are refused with 400.
+func (t Target) body(name, body, text string) Case {
+	return Case{Name: name, Status: 400, Text: text, Write: raw(t.post("", body))}
+}
+
+func (t Target) syntax() []Case {
+	good := t.JSON(t.dims(), "FP32", list("0.5", t.elements(), ","), "")
+	deep := strings.Repeat("[", 100_000)
+	return []Case{
+		t.body("empty body", "", "the body is empty"),
+		t.body("JSON cut in the data", good[:len(good)-5], "inputs[0].data: the JSON ends early"),
+		t.body("JSON cut in a key", `{"inp`, "ends early"),
+		t.body("JSON cut after the inputs", good[:len(good)-1], "ends early"),
+		t.body("no object", `[1,2]`, "an object expected"),
+		t.body("garbage", "\x01\x02\x03", "an object expected"),
+		t.body("two documents", good+good, "after its end"),
+		t.body("not UTF-8", strings.Replace(good, t.Input, "\xff\xfe", 1), "UTF-8"),
+		t.body("control character in a name", strings.Replace(good, t.Input, "a\x01b", 1), "inputs[0].name"),
+		t.body("bad escape", strings.Replace(good, t.Input, `\q`, 1), "inputs[0].name"),
+		t.body("deep data", t.JSON(t.dims(), "FP32", deep, ""), "inputs[0].data: the JSON"),
+		t.body("deep unknown key", `{"x":`+deep, "deeper than 100"),
+		t.body("deep objects", strings.Repeat(`{"x":`, 100_000), "deeper than 100"),
+		t.body("no inputs", `{}`, "inputs: missing"),
+		t.body("inputs empty", `{"inputs":[]}`, "inputs: empty"),
+		t.body("inputs of the wrong kind", `{"inputs":7}`, "inputs: "),
+		t.body("inputs twice", `{"inputs":[],"inputs":[]}`, "inputs: given twice"),
+		t.body("id of the wrong kind", t.JSON(t.dims(), "FP32", "0", `"id":7,`), "id: "),
+		t.body("no name", `{"inputs":[{"shape":[1],"datatype":"FP32","data":[1]}]}`, "inputs[0].name: missing"),
+		t.body("no shape", `{"inputs":[{"name":"x","datatype":"FP32","data":[1]}]}`, "inputs[0].shape: missing"),
+		t.body("no datatype", `{"inputs":[{"name":"x","shape":[1],"data":[1]}]}`, "inputs[0].datatype: missing"),
+		t.body("no data", `{"inputs":[{"name":"x","shape":[1],"datatype":"FP32"}]}`, "inputs[0].data: missing"),
+	}
+}
+
+func (t Target) tensors() []Case {
+	d, n := t.dims(), t.elements()
+	full := list("1", n, ",")
+	one := strings.TrimSuffix(strings.TrimPrefix(t.JSON(d, "FP32", full, ""), `{"inputs":[`), `]}`)
+	return []Case{
+		t.body("unknown input", strings.Replace(t.JSON(d, "FP32", full, ""), t.Input, "nobody", 1), `inputs[0].name: "nobody" is no input`),
+		t.body("input twice", `{"inputs":[`+one+","+one+`]}`, "inputs[1].name"),
+		t.body("an input too many", `{"inputs":[`+one+`,{"name":"more","shape":[1],"datatype":"FP32","data":[1]}]}`, "inputs[1].name"),
+		t.body("wrong shape", t.JSON(d+",7", "FP32", full, ""), "inputs[0].shape: "),
+		t.body("negative dimension", t.JSON("-1", "FP32", full, ""), "inputs[0].shape[0]: -1 is negative"),
+		t.body("fractional dimension", t.JSON("1.5", "FP32", full, ""), "inputs[0].shape[0]: 1.5 is not an integer"),
+		t.body("dimension beyond 64 bits", t.JSON("99999999999999999999", "FP32", full, ""), "inputs[0].shape[0]: 99999999999999999999 is too large"),
+		t.body("dimensions overflow", t.JSON("4294967296,4294967296,4294967296", "FP32", full, ""), "inputs[0].shape: its number of elements overflows"),
+		t.body("a thousand dimensions", t.JSON(list("1", 1000, ","), "FP32", full, ""), "more than 32 dimensions"),
+		t.body("empty batch", t.JSON("0,"+dims(t.Shape), "FP32", "", ""), "inputs[0].shape: "),
+		t.body("huge batch", t.JSON("1000000,"+dims(t.Shape), "FP32", "", ""), "inputs[0].shape: "),
+		t.body("wrong type", t.JSON(d, "INT32", full, ""), "inputs[0].datatype: INT32"),
+		t.body("unknown type", t.JSON(d, "FP8", full, ""), `inputs[0].datatype: "FP8" is no type`),
+		t.body("too few elements", t.JSON(d, "FP32", list("1", n-1, ","), ""), "inputs[0].data: "),
+		t.body("too many elements", t.JSON(d, "FP32", list("1", n+1, ","), ""), "inputs[0].data: more than"),
+		t.body("nested too deep", t.JSON(d, "FP32", "[[["+full+"]]]", ""), "inputs[0].data: "),
+		t.body("ragged", t.JSON(d, "FP32", "[1],1", ""), "inputs[0].data: "),
+		t.body("NaN in the data", t.JSON(d, "FP32", "NaN"+strings.Repeat(",1", n-1), ""), "inputs[0].data[0]: "),
+		t.body("a string in the data", t.JSON(d, "FP32", list(`"1"`, n, ","), ""), "inputs[0].data[0]: "),
+		t.body("FP32 overflows", t.JSON(d, "FP32", "1e999"+strings.Repeat(",1", n-1), ""), "out of the range of FP32"),
+		t.body("leading zero", t.JSON(d, "FP32", "01"+strings.Repeat(",1", n-1), ""), "inputs[0].data"),
+		t.body("shared memory", strings.Replace(t.announced("4"), "binary_data_size", "shared_memory_region", 1), "shared memory is not supported"),
+		t.body("unknown output", t.JSON(d, "FP32", full, `"outputs":[{"name":"nobody"}],`), `outputs[0].name: "nobody" is no output`),
+		t.body("output twice", t.JSON(d, "FP32", full, fmt.Sprintf(`"outputs":[{"name":%q},{"name":%q}],`, t.Output, t.Output)), "outputs[1].name"),
+		t.body("output without a name", t.JSON(d, "FP32", full, `"outputs":[{}],`), "outputs[0].name: missing"),
+	}
+}
+
+func (t Target) parameters() []Case {
+	with := func(p string) string {
+		return t.JSON(t.dims(), "FP32", list("1", t.elements(), ","), `"parameters":{`+p+`},`)
+	}
+	return []Case{
+		t.body("timeout NaN", with(`"timeout":NaN`), "parameters.timeout: "),
+		t.body("timeout negative", with(`"timeout":-1`), "parameters.timeout: -1 is negative"),
+		t.body("timeout huge", with(`"timeout":9999999999999`), "parameters.timeout: 9999999999999"),
+		t.body("timeout beyond 64 bits", with(`"timeout":1e300`), "parameters.timeout: 1e300"),
+		t.body("timeout text", with(`"timeout":"soon"`), "parameters.timeout: "),
+		t.body("timeout fractional", with(`"timeout":0.5`), "parameters.timeout: 0.5 is not an integer"),
+		t.body("binary_data_output of the wrong kind", with(`"binary_data_output":1`), "parameters.binary_data_output: "),
+		{Name: "unknown model", Status: 404, Text: "unknown model: 'nobody'", Write: raw(request("POST", "/v2/models/nobody/infer", "", with("")))},
+		{Name: "unknown version", Status: 404, Text: "version 99", Write: raw(request("POST", "/v2/models/"+t.Model+"/versions/99/infer", "", with("")))},
+		{Name: "bad escape in the path", Status: 400, Text: "path: ", Write: raw(request("POST", "/v2/models/%zz/infer", "", with("")))},
+		{Name: "wrong method", Status: 405, Text: "only POST", Write: raw(request("GET", t.path(), "", ""))},
+		{Name: "unknown path", Status: 404, Text: "no such path", Write: raw(request("POST", "/v3/models", "", with("")))},
+		{Name: "classify with a bad k", Status: 400, Text: "k: ", Write: raw(request("POST", "/v1/classify/"+t.Model+"?k=-1", "", "no image"))},
+		{Name: "classify without an image", Status: 400, Text: "the body is empty", Write: raw(request("POST", "/v1/classify/"+t.Model, "", ""))},
+		{Name: "classify what is no image", Status: 400, Text: "", Write: raw(request("POST", "/v1/classify/"+t.Model, "", "no image"))},
+	}
+}
+
+func (t Target) binary() []Case {
+	size := 4 * t.elements()
+	tensor := strings.Repeat("\x00", size)
+	j := t.announced(fmt.Sprint(size))
+	lie := func(name, headers, body, text string) Case {
+		return Case{Name: name, Status: 400, Text: text, Write: raw(t.post(headers, body))}
+	}
+	const h = "Inference-Header-Content-Length"
+	return []Case{
+		lie("header length above the body", header(1<<20), j+tensor, h),
+		lie("header length negative", h+": -5\r\n", j+tensor, h),
+		lie("header length no number", h+": many\r\n", j+tensor, h),
+		lie("header length beyond 64 bits", h+": 99999999999999999999\r\n", j+tensor, h),
+		lie("header length in the JSON", header(len(j)-9), j+tensor, "ends early"),
+		lie("header length in the tensor", header(len(j)+8), j+tensor, "after its end"),
+		lie("no header length", "", j+tensor, "after its end"),
+		lie("no header length and no tensor", "", j, "inputs[0].parameters.binary_data_size"),
+		lie("tensor cut", header(len(j)), j+tensor[:size-1], "inputs[0].parameters.binary_data_size"),
+		lie("tensor too long", header(len(j)), j+tensor+"x", "1 bytes more"),
+		lie("size not the shape's", header(len(t.announced("8"))), t.announced("8")+tensor[:8], "inputs[0].parameters.binary_data_size: 8 bytes"),
+		lie("size negative", header(len(t.announced("-4"))), t.announced("-4")+tensor, "inputs[0].parameters.binary_data_size: -4 is negative"),
+		lie("size huge", header(len(t.announced("9223372036854775807"))), t.announced("9223372036854775807")+tensor, "inputs[0].parameters.binary_data_size"),
+		lie("data in JSON and as bytes", header(len(j)+11), strings.Replace(j, `"parameters"`, `"data":[1],"parameters"`, 1)+tensor, "given in JSON and as binary_data_size"),
+		lie("raw body of the wrong size", h+": 0\r\n", tensor+"x", fmt.Sprintf("%d bytes", size+1)),
+	}
+}
+
+func (t Target) transfer() []Case {
+	body := t.JSON(t.dims(), "FP32", list("1", t.elements(), ","), "")
+	start := "POST " + t.path() + " HTTP/1.1\r\nHost: symphony\r\n"
+	at := func(name string, status int, text, request string) Case {
+		return Case{Name: name, Status: status, Text: text, Write: raw([]byte(request))}
+	}
+	zipped := zip(body)
+	return []Case{
+		at("a body of 1 GB announced", 413, "above", start+"Content-Length: 1073741824\r\n\r\n"),
+		at("a body of 1 GB announced, with Expect", 413, "above", start+"Content-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n"),
+		{Name: "a body of 1 GB sent", Status: 413, Text: "above", Write: endless(start+"Content-Length: 1073741824\r\n\r\n", strings.Repeat("x", 1<<16))},
+		{Name: "chunks without end", Status: 413, Text: "above",
+			Write: endless(start+"Transfer-Encoding: chunked\r\n\r\n", "10000\r\n"+strings.Repeat(" ", 1<<16)+"\r\n")},
+		at("chunk size no number", 400, "body cannot be read", start+"Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n"),
+		at("chunk size huge", 400, "body cannot be read", start+"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\nabc\r\n0\r\n\r\n"),
+		at("chunk longer than it says", 400, "body cannot be read", start+"Transfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n0\r\n\r\n"),
+		{Name: "body cut", Status: 400, Text: "ends early", Half: true, Write: raw([]byte(start + "Content-Length: 50\r\n\r\n{"))},
+		{Name: "chunks cut", Status: 400, Text: "the body cannot be read", Half: true, Write: raw([]byte(start + "Transfer-Encoding: chunked\r\n\r\n5\r\nab"))},
+		at("gzip bomb", 413, "above", string(t.post("Content-Encoding: gzip\r\n", bomb(4*t.BodyMax)))),
+		at("gzip cut", 400, "cannot be decompressed", string(t.post("Content-Encoding: gzip\r\n", zipped[:len(zipped)-10]))),
+		at("gzip with a wrong sum", 400, "cannot be decompressed", string(t.post("Content-Encoding: gzip\r\n", zipped[:len(zipped)-8]+"\x00\x00\x00\x00"+zipped[len(zipped)-4:]))),
+		at("not gzip", 400, "cannot be decompressed", string(t.post("Content-Encoding: gzip\r\n", body))),
+		at("not deflate", 400, "cannot be decompressed", string(t.post("Content-Encoding: deflate\r\n", "\xff\xff\xff\xff\xff\xff"))),
+		at("unknown encoding", 415, "br", string(t.post("Content-Encoding: br\r\n", body))),
+		at("Content-Length no number", 400, "malformed HTTP request", start+"Content-Length: many\r\n\r\n"),
+		at("Content-Length negative", 400, "malformed HTTP request", start+"Content-Length: -1\r\n\r\n"),
+		at("Content-Length twice", 400, "malformed HTTP request", start+"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"),
+		at("no host", 400, "malformed HTTP request", "POST "+t.path()+" HTTP/1.1\r\nContent-Length: 0\r\n\r\n"),
+		at("no HTTP", 400, "malformed HTTP request", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
+		at("headers too large", 431, "above", start+"X-Long: "+strings.Repeat("y", 1<<17)+"\r\n\r\n"),
+		at("line too long", 431, "above", "GET /"+strings.Repeat("z", 1<<17)+" HTTP/1.1\r\nHost: x\r\n\r\n"),
+	}
+}
+
+// slow cases send a byte now and then; the server has to end it.
+func (t Target) slow() []Case {
+	start := "POST " + t.path() + " HTTP/1.1\r\nHost: symphony\r\n"
+	drip := func(head, piece string) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, err := io.WriteString(w, head)
+			for i := 0; err == nil; i++ {
+				time.Sleep(50 * time.Millisecond)
+				_, err = io.WriteString(w, piece)
+			}
+			return nil
+		}
+	}
+	return []Case{
+		{Name: "slow headers", Slow: true, Status: 408, Text: "did not arrive in time", Write: drip(start, "X")},
+		{Name: "slow body", Slow: true, Status: 408, Text: "did not arrive in time", Write: drip(start+"Content-Length: 100000\r\n\r\n", " ")},
+		{Name: "slow large body", Slow: true, Status: 408, Text: "did not arrive in time", Write: drip(start+"Content-Length: 100000\r\n\r\n"+strings.Repeat(" ", 10000), " ")},
+		{Name: "slow chunks", Slow: true, Status: 408, Text: "did not arrive in time", Write: drip(start+"Transfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n")},
+		{Name: "silence in the body", Slow: true, Status: 408, Text: "did not arrive in time", Write: raw([]byte(start + "Content-Length: 10\r\n\r\n"))},
+	}
+}
+
+// bytes are lies about the lengths of BYTES elements.
+func (t Target) bytes() []Case {
+	element := "\x01\x00\x00\x00a"
+	n := count(t.BytesShape)
+	lie := func(name, tensor, text string) Case {
+		j := fmt.Sprintf(`{"inputs":[{"name":%q,"shape":[1,%s],"datatype":"BYTES","parameters":{"binary_data_size":%d}}]}`, t.BytesInput, dims(t.BytesShape), len(tensor))
+		return Case{Name: "BYTES: " + name, Status: 400, Text: text, Write: raw(request("POST", "/v2/models/"+t.BytesModel+"/infer", header(len(j)), j+tensor))}
+	}
+	some := strings.Repeat(element, n-1)
+	return []Case{
+		lie("element longer than the tensor", some+"\xff\xff\xff\x7fa", "inputs[0].data: BYTES element"),
+		lie("element of 4 GiB", some+"\xff\xff\xff\xffa", "inputs[0].data: BYTES element"),
+		lie("length cut", some+"\x01\x00", "inputs[0].data: BYTES element"),
+		lie("too few", some, "BYTES elements"),
+		lie("too many", some+element+element, "more than"),
+	}
+}
