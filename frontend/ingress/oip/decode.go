@@ -153,15 +153,24 @@ func (d *decoder) bool(dst []byte) ([]byte, error) {
 	return dst, d.wrong("true or false expected, for BOOL")
 }
 
+// text10 reads a number's text, which begins at from; errors name the element.
+func (d *decoder) text10(from int, want string) ([]byte, error) {
+	d.at.element = int(d.count)
+	text, err := d.number()
+	if err != nil && d.i == from {
+		return nil, d.unexpected(want)
+	}
+	d.at.element = -1
+	return text, err
+}
+
 // integer reads an integer of the type's range, as its two's complement.
 func (d *decoder) integer() (uint64, error) {
 	d.ws()
 	from := d.i
-	text, err := d.number()
+	text, err := d.text10(from, "a number")
 	if err != nil {
-		d.i = from
-		d.at.element = int(d.count)
-		return 0, d.unexpected("a number")
+		return 0, err
 	}
 	if d.signed {
 		v, err := strconv.ParseInt(string(text), 10, int(d.bits))
@@ -194,11 +203,9 @@ func (d *decoder) float(bits int) (float64, error) {
 		return v, nil
 	}
 	d.i = from
-	text, err := d.number()
+	text, err := d.text10(from, "a number (NaN and infinity have no JSON form: send binary data)")
 	if err != nil {
-		d.i = from
-		d.at.element = int(d.count)
-		return 0, d.unexpected("a number (NaN and infinity have no JSON form: send binary data)")
+		return 0, err
 	}
 	v, err := strconv.ParseFloat(string(text), bits)
 	if err != nil {
