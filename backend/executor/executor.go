@@ -82,6 +82,9 @@ func (e *Executor) Submit(in *Order) {
 		return
 	}
 	o := e.takeSpare()
+	o.mu.Lock()
+	o.ready, o.holding = 0, 0 // before it is seen in orders: its last life was ready
+	o.mu.Unlock()
 	items := append(o.Items[:0], in.Items...)
 	o.Order = *in
 	o.Items = items

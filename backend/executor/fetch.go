@@ -11,7 +11,6 @@ import (
 // fetch READs all inputs into the order's buffer, all frontends in parallel.
 func (o *order) fetch(m *Model) {
 	n := len(o.Items)
-	o.ready, o.holding = 0, 0
 	o.reasons, o.refused = grow(o.reasons, n), grow(o.refused, n)
 	o.batch.Inputs = grow(o.batch.Inputs, n)
 	total := 0

@@ -3,7 +3,9 @@
 package onnx
 
 import (
+	"errors"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,7 +21,13 @@ type Device struct {
 	sessions []*Session
 	batches  chan *executor.Batch
 	done     chan struct{}
+
+	mu     sync.Mutex // Guards closed against Launch.
+	closed bool
 }
+
+// errClosed ends a batch that came after Close.
+var errClosed = errors.New("the device is closed")
 
 // NewDevice starts the thread. The device owns the sessions.
 func NewDevice(sessions []*Session) *Device {
@@ -29,11 +37,25 @@ func NewDevice(sessions []*Session) *Device {
 }
 
 // Launch implements executor.Device.
-func (d *Device) Launch(b *executor.Batch) { d.batches <- b }
+func (d *Device) Launch(b *executor.Batch) {
+	d.mu.Lock()
+	closed := d.closed
+	if !closed {
+		d.batches <- b // there is room: one batch at a time
+	}
+	d.mu.Unlock()
+	if closed {
+		now := mono.Now()
+		b.Finish(now, now, errClosed)
+	}
+}
 
 // Close implements executor.Device; a running batch is finished.
 func (d *Device) Close() {
+	d.mu.Lock()
+	d.closed = true
 	close(d.batches)
+	d.mu.Unlock()
 	<-d.done
 	for _, s := range d.sessions {
 		s.Close()
