@@ -32,7 +32,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
+			if errors.Is(err, net.ErrClosed) || l.s.draining.Load() {
 				return nil, err
 			}
 			l.s.log.Warn().Err(err).Msg("http: cannot accept a connection; trying on")

@@ -72,11 +72,17 @@ func (d *decoder) level(dst []byte, k int) ([]byte, error) {
 func (d *decoder) flat(dst []byte, k int) ([]byte, error) {
 	want, _ := Elements(d.t.Shape[min(k, len(d.t.Shape)):])
 	n := int64(0)
+	floats := d.t.Type == catalog.FP32 || d.t.Type == catalog.FP64
 	if d.peek() == ']' {
 		d.i++
 		d.depth--
 	} else {
 		for again := true; again; n++ {
+			if floats { // all errors, and the last element, are left to what follows
+				var k int64
+				dst, k = d.run(dst, want-1-n)
+				n, d.count = n+k, d.count+k
+			}
 			if n == want {
 				return dst, d.fail("more than %d elements in an array at level %d, its shape is %v", want, k, d.t.Shape)
 			}
@@ -193,67 +199,4 @@ func (d *decoder) notInteger(text []byte) error {
 		}
 	}
 	return d.wrong("%s is out of the range of %s", text, d.t.Type)
-}
-
-// float reads a number, rounded once, to the nearest of the type.
-func (d *decoder) float(bits int) (float64, error) {
-	d.ws()
-	from := d.i
-	if v, ok := d.short(); ok {
-		return v, nil
-	}
-	d.i = from
-	text, err := d.text10(from, "a number (NaN and infinity have no JSON form: send binary data)")
-	if err != nil {
-		return 0, err
-	}
-	v, err := strconv.ParseFloat(string(text), bits)
-	if err != nil {
-		return 0, d.wrong("%s is out of the range of %s", text, d.t.Type)
-	}
-	return v, nil
-}
-
-// short reads numbers of at most seven digits without an exponent, which are
-// exact in FP32 as digits and power of ten, so that one division rounds right
-// in both widths. False leaves the position undefined.
-func (d *decoder) short() (float64, bool) {
-	i, b := d.i, d.b
-	negative := i < len(b) && b[i] == '-'
-	if negative {
-		i++
-	}
-	from, mantissa, point := i, uint32(0), -1
-	for ; i < len(b); i++ {
-		if c := b[i] - '0'; c < 10 {
-			mantissa = mantissa*10 + uint32(c)
-		} else if b[i] == '.' && point < 0 && i > from {
-			point = i
-		} else {
-			break
-		}
-		if i-from > 7 {
-			return 0, false
-		}
-	}
-	digits, after := i-from, 0
-	if point >= 0 {
-		digits, after = digits-1, i-point-1
-	}
-	leadingZero := i > from+1 && b[from] == '0' && b[from+1] != '.'
-	if digits == 0 || digits > 7 || leadingZero || (point >= 0 && after == 0) || (i < len(b) && b[i]|0x20 == 'e') {
-		return 0, false
-	}
-	d.i = i
-	powers := [8]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7}
-	v := float64(mantissa)
-	if d.t.Type == catalog.FP32 {
-		v = float64(float32(mantissa) / float32(powers[after]))
-	} else {
-		v /= powers[after]
-	}
-	if negative {
-		v = -v
-	}
-	return v, true
 }
