@@ -36,7 +36,7 @@ type Config struct {
 	Version string         // of the server, in its metadata ["unknown"]
 
 	BodyMax       int64         // bytes of one body, as sent and decompressed [64 MiB]
-	BodiesMax     int64         // bytes of all bodies and decoded tensors at a time [1 GiB]
+	BodiesMax     int64         // bytes of all bodies and decoded tensors at a time [1 GiB, at least BodyMax]
 	HeaderMax     int           // bytes of a request's line and headers [8 KiB]
 	Connections   int           // open at a time [16384]
 	Requests      int           // inferences at a time [16384]
@@ -69,7 +69,7 @@ func (c Config) complete() (Config, error) {
 		c.BodyMax = 64 << 20
 	}
 	if c.BodiesMax == 0 {
-		c.BodiesMax = 1 << 30
+		c.BodiesMax = max(1<<30, c.BodyMax)
 	}
 	def(&c.HeaderMax, 8<<10)
 	def(&c.Connections, 1<<14)

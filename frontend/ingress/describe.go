@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
@@ -101,7 +102,7 @@ func (s *Server) modelConfig(x *exchange) error {
 		"input":          configTensors(m.Inputs), "output": configTensors(m.Outputs),
 		"instance_group":           []object{{"name": m.Name, "kind": "KIND_MODEL", "count": e.GPUs}},
 		"model_transaction_policy": object{"decoupled": false},
-		"parameters": object{"slo_us": object{"string_value": fmt.Sprint(int64(m.SLO) / 1000)},
+		"parameters": object{"slo_ms": object{"string_value": strconv.FormatFloat(m.SLO.Millis(), 'g', -1, 64)},
 			"device_type": object{"string_value": e.DeviceType}}}
 	if m.MaxBatch > 1 {
 		config["dynamic_batching"] = object{"preferred_batch_size": []int{m.MaxBatch}, "max_queue_delay_microseconds": 0,

@@ -278,7 +278,7 @@ func TestConfigIsChecked(t *testing.T) {
 	for text, cfg := range map[string]Config{
 		"Client is missing":  {},
 		"must be 503 or 429": {Client: f, FullStatus: 500},
-		"BodiesMax":          {Client: f, BodyMax: 2 << 30},
+		"BodiesMax":          {Client: f, BodyMax: 2 << 20, BodiesMax: 1 << 20},
 		"HeaderMax":          {Client: f, HeaderMax: 10},
 		"negative":           {Client: f, IdleTimeout: -1},
 	} {

@@ -37,9 +37,9 @@ func (t Target) syntax() []Case {
 		t.body("no object", `[1,2]`, "an object expected"),
 		t.body("garbage", "\x01\x02\x03", "an object expected"),
 		t.body("two documents", good+good, "after its end"),
-		t.body("not UTF-8", strings.Replace(good, t.Input, "\xff\xfe", 1), "UTF-8"),
-		t.body("control character in a name", strings.Replace(good, t.Input, "a\x01b", 1), "inputs[0].name"),
-		t.body("bad escape", strings.Replace(good, t.Input, `\q`, 1), "inputs[0].name"),
+		t.body("not UTF-8", t.renamed(good, "\xff\xfe"), "UTF-8"),
+		t.body("control character in a name", t.renamed(good, "a\x01b"), "inputs[0].name"),
+		t.body("bad escape", t.renamed(good, `\q`), "inputs[0].name"),
 		t.body("deep data", t.JSON(t.dims(), "FP32", deep, ""), "inputs[0].data: the JSON"),
 		t.body("deep unknown key", `{"x":`+deep, "deeper than 100"),
 		t.body("deep objects", strings.Repeat(`{"x":`, 100_000), "deeper than 100"),
@@ -60,7 +60,7 @@ func (t Target) tensors() []Case {
 	full := list("1", n, ",")
 	one := strings.TrimSuffix(strings.TrimPrefix(t.JSON(d, "FP32", full, ""), `{"inputs":[`), `]}`)
 	return []Case{
-		t.body("unknown input", strings.Replace(t.JSON(d, "FP32", full, ""), t.Input, "nobody", 1), `inputs[0].name: "nobody" is no input`),
+		t.body("unknown input", t.renamed(t.JSON(d, "FP32", full, ""), "nobody"), `inputs[0].name: "nobody" is no input`),
 		t.body("input twice", `{"inputs":[`+one+","+one+`]}`, "inputs[1].name"),
 		t.body("an input too many", `{"inputs":[`+one+`,{"name":"more","shape":[1],"datatype":"FP32","data":[1]}]}`, "inputs[1].name"),
 		t.body("wrong shape", t.JSON(d+",7", "FP32", full, ""), "inputs[0].shape: "),

@@ -62,6 +62,11 @@ func (t Target) JSON(shape, datatype, data, more string) string {
 	return fmt.Sprintf(`{%s"inputs":[{"name":%q,"shape":[%s],"datatype":%q,"data":[%s]}]}`, more, t.Input, shape, datatype, data)
 }
 
+// renamed puts another input's name into a request.
+func (t Target) renamed(body, name string) string {
+	return strings.Replace(body, fmt.Sprintf(`"name":%q`, t.Input), `"name":"`+name+`"`, 1)
+}
+
 // announced is an inference request with a binary tensor of n bytes.
 func (t Target) announced(n string) string {
 	return fmt.Sprintf(`{"inputs":[{"name":%q,"shape":[%s],"datatype":"FP32","parameters":{"binary_data_size":%s}}]}`, t.Input, t.dims(), n)
