@@ -21,7 +21,8 @@ type web struct {
 func (p *parts) ingress(client *frontend.Client) (*web, error) {
 	c := p.cfg.Frontend
 	server, err := ingress.New(ingress.Config{Client: client, Logger: p.log, Metrics: p.registry, Version: version, BodyMax: int64(c.BodyMax),
-		Connections: c.Connections, FullStatus: c.FullStatus})
+		Connections: c.Connections, FullStatus: c.FullStatus,
+		HeaderTimeout: c.HeaderTime.Std(), BodyTimeout: c.BodyTime.Std()})
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,8 @@ type Frontend struct {
 	BodyMax     Size     `yaml:"body_max"`      // largest HTTP body
 	Connections int      `yaml:"connections"`   // open HTTP connections
 	FullStatus  int      `yaml:"full_status"`   // HTTP status when full: 503 or 429
+	HeaderTime  mono.Dur `yaml:"header_time"`   // a client has for a request's headers
+	BodyTime    mono.Dur `yaml:"body_time"`     // and for its body
 }
 
 // Backend configures the owner of devices.
@@ -103,6 +105,7 @@ func Default() Config {
 			Scheduler: "tcp:127.0.0.1:9000", Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
 			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: mono.Millisecond,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,
+			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second,
 		},
 		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000"},
 	}

@@ -99,6 +99,8 @@ func (f *Frontend) validate(r *report) {
 	r.span("frontend.reply_margin", f.ReplyMargin, 0, mono.Second)
 	r.between("frontend.body_max", int64(f.BodyMax), 1<<10, 1<<32)
 	r.between("frontend.connections", int64(f.Connections), 1, 1<<20)
+	r.span("frontend.header_time", f.HeaderTime, 10*mono.Millisecond, 3600*mono.Second)
+	r.span("frontend.body_time", f.BodyTime, 10*mono.Millisecond, 3600*mono.Second)
 	r.need(f.FullStatus == 503 || f.FullStatus == 429, "frontend.full_status", "is %d, must be 503 or 429", f.FullStatus)
 }
 
