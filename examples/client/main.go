@@ -1,7 +1,7 @@
 // Command client asks a running Symphony for the label of an image. It is an
 // example to copy: a program that embeds the Go client library.
 //
-//	go run ./examples/client -scheduler tcp:127.0.0.1:9000 -model digits-cnn examples/digits/images/0-a.png
+//	go run ./examples/client -scheduler tcp:127.0.0.1:9000 -model digits-cnn examples/digits/images/0-1.png
 package main
 
 import (
@@ -69,18 +69,12 @@ func run(scheduler, model string, images []string) error {
 	return nil
 }
 
-// argmax finds the largest of the float32 scores, and its softmax.
-func argmax(data []byte) (best int, probability float64) {
-	var scores []float64
-	for i := 0; i+4 <= len(data); i += 4 {
-		scores = append(scores, float64(math.Float32frombits(binary.LittleEndian.Uint32(data[i:]))))
-		if scores[len(scores)-1] > scores[best] {
-			best = len(scores) - 1
+// argmax finds the largest of the float32 probabilities.
+func argmax(data []byte) (best int, probability float32) {
+	for i := 0; 4*i+4 <= len(data); i++ {
+		if p := math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])); p > probability {
+			best, probability = i, p
 		}
 	}
-	sum := 0.0
-	for _, s := range scores {
-		sum += math.Exp(s - scores[best])
-	}
-	return best, 1 / sum
+	return best, probability
 }
