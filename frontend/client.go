@@ -70,7 +70,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		if p := last.Load(); p != nil {
 			err = *p
 		}
-		return nil, &Error{Kind: ErrUnavailable, Msg: fmt.Sprintf("scheduler %s: %v; is it running there?", o.Scheduler, err)}
+		return nil, &Error{Kind: ErrUnavailable, Msg: fmt.Sprintf("scheduler %s: %v", o.Scheduler, err)}
 	}
 	return c, nil
 }

@@ -23,7 +23,8 @@ type backend struct {
 	link     transport.Link
 	admitted bool
 
-	seats []seated // Guarded by Server.mu.
+	seats   []seated // Guarded by Server.mu.
+	retired bool     // Guarded by Server.mu: it said that it drains.
 
 	done wire.Done // Owned by the receiving goroutine: scratch.
 }
@@ -208,6 +209,7 @@ func (s *Server) unseat(b *backend) {
 func (s *Server) retire(b *backend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	b.retired = true
 	for _, seat := range b.seats {
 		seat.pool.engine.RetireGPU(seat.life)
 	}
@@ -231,7 +233,11 @@ func (b *backend) Closed(_ transport.Link, err error) {
 	}
 	s.unseat(b)
 	s.broadcastCatalogue()
-	s.log.Warn().Str("backend", b.name).Int("gpus", gpus).AnErr("cause", err).Msg("backend left: what ran there is queued again")
+	if b.retired {
+		s.log.Info().Str("backend", b.name).Int("gpus", gpus).Msg("backend left")
+		return
+	}
+	s.log.Warn().Str("backend", b.name).Int("gpus", gpus).AnErr("cause", err).Msg("backend lost: what ran there is queued again")
 }
 
 func (s *Server) updateProfile(u catalog.ProfileUpdate) error {

@@ -67,6 +67,16 @@ backend:
 	}
 }
 
+// A value that cannot even be read does not hide the others.
+func TestDecodingErrorsHideNothing(t *testing.T) {
+	_, err := Load(write(t, "scheduler: {margin: fast, qeue_max: 3, model_loops: 0}\n"), nil, nil)
+	for _, key := range []string{"with its unit", "qeue_max", "scheduler.model_loops"} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%q is missing in:\n%v", key, err)
+		}
+	}
+}
+
 func TestWrongInputIsNamed(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"scheduler: {qeue_max: 3}", "qeue_max"},

@@ -42,10 +42,7 @@ func Load(path string, flags []Set, environ []string) (Config, error) {
 		}
 	}
 	c, err := decode(k)
-	if err != nil {
-		return c, err
-	}
-	return c, c.Validate()
+	return c, errors.Join(err, c.Validate()) // what could not be decoded keeps its default
 }
 
 func flagLayer(flags []Set) map[string]any {
