@@ -133,9 +133,14 @@ func (l *link) fail(err error) {
 
 // pulse is the heartbeat: it pings, and ends the link when the peer is silent.
 // While the receiving goroutine is not reading (a slow handler) silence says
-// nothing about the peer.
+// nothing about the peer: it counts from the last beat at which nobody read, or
+// a beat right after the handler, before what waits in the socket was taken,
+// would find a long silence.
 func (l *link) pulse() {
-	if l.heart.Silent() && l.in.reading.Load() {
+	if !l.in.reading.Load() {
+		l.heart.Heard()
+	}
+	if l.heart.Silent() {
 		l.conn.SetLinger(0)
 		l.end(fmt.Errorf("%w: nothing for %v; it or the network between is down or overloaded", transport.ErrSilent, l.o.Silence), stateBroken)
 		return
