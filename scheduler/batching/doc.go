@@ -39,10 +39,12 @@
 //     old, little time is left, batches shrink to one: the served rate
 //     collapses (Clockwork's curve in Table 2 of the paper).
 //   - target (default): when a GPU is granted and more requests wait than fit
-//     behind an old head, skip old heads if that makes a batch of at least the
-//     target size. The target comes from the staggered batch for the model's
+//     behind an old head, skip old heads for a batch of the target size, if a
+//     forecast over the queue says that this loses no more requests than
+//     keeping them. The target comes from the staggered batch for the model's
 //     share of GPUs. If skipping would not reach the target (a burst that is
-//     all of one age, a weakly batching model), the head's batch runs as it is.
+//     all of one age) or would not pay (a weakly batching model, a GPU that
+//     comes free soon enough for the rest), the head's batch runs as it is.
 //
 // # Rejected
 //

@@ -2,78 +2,116 @@ package coretest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// workload is some models, equally popular, with Poisson arrivals.
+// line is a model: l(b) = alpha*b + beta, and its SLO, in ms.
+type line struct{ alpha, beta, slo float64 }
+
+// workload is some equally popular models with Gamma arrivals.
 type workload struct {
-	name        string
-	alpha, beta float64 // ms
-	slo         float64 // ms
-	models      int
-	gpus        int
-	policy      batching.Policy
-	maxBatch    int
+	name   string
+	models []line
+	gpus   int
+	shape  float64 // 1: Poisson; less: bursts
+	high   float64 // a rate above the peak
 }
 
-// result of a run.
-type result struct {
-	offered, served, bad float64 // requests/s, requests/s, share
-}
+// result of a run: requests/s served in time, and the share that was not, of
+// the model that fared worst.
+type result struct{ served, bad float64 }
 
 // play runs the workload at a rate for some simulated seconds; the first and
 // the last half second are not counted.
-func play(t testing.TB, w workload, rate, seconds float64, seed uint64) result {
+func (w *workload) play(t testing.TB, policy batching.Policy, rate, seconds float64, seed uint64) result {
 	t.Helper()
-	p, err := profile.Linear(mono.FromMillis(w.alpha), mono.FromMillis(w.beta), w.maxBatch)
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := New(w.gpus, shard.Config{RequestsMax: 1 << 17, BatchesMax: 1 << 12})
-	slo := mono.FromMillis(w.slo)
-	for m := range w.models {
-		c.Shard.AddModel(wire.ModelID(m), shard.ModelConfig{Config: batching.Config{Profile: p, SLO: slo, Policy: w.policy, QueueMax: 1 << 15}})
+	c.Models = len(w.models)
+	for id, m := range w.models {
+		p, err := profile.Linear(mono.FromMillis(m.alpha), mono.FromMillis(m.beta), 256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Shard.AddModel(wire.ModelID(id), shard.ModelConfig{Config: batching.Config{Profile: p, SLO: mono.FromMillis(m.slo), Policy: policy, QueueMax: 1 << 15}})
 	}
-	c.Shard.SetGPUs(0, w.gpus, max(1, w.gpus/w.models), &c.out)
+	c.setGPUs()
 	from, to := mono.Time(mono.Second/2), mono.Time(mono.FromSeconds(seconds-0.5))
-	var good, all int
+	good, all := make([]int, len(w.models)), make([]int, len(w.models))
 	c.Obs.Complete = func(r Run) {
 		for _, q := range r.Requests {
 			if q.Arrival >= from && q.Arrival < to && r.End <= q.Deadline {
-				good++
+				good[r.Model]++
 			}
 		}
 	}
 	r := rand.New(rand.NewPCG(seed, 1))
-	for at := mono.Time(0); at < mono.Time(mono.FromSeconds(seconds)); {
-		at = at.Add(mono.FromSeconds(r.ExpFloat64() / rate))
-		c.AdvanceTo(at)
-		if at >= from && at < to {
-			all++
+	gap := func() mono.Dur {
+		return mono.FromSeconds(gamma(r, w.shape) * float64(len(w.models)) / rate)
+	}
+	var arrivals pq.Heap // model -> next arrival
+	for id := range w.models {
+		arrivals.Set(uint32(id), int64(gap()))
+	}
+	for {
+		id, at := arrivals.Min()
+		now := mono.Time(at)
+		if now > mono.Time(mono.FromSeconds(seconds)) {
+			break
 		}
-		c.Submit(wire.ModelID(r.IntN(w.models)), batching.Request{Arrival: at, Deadline: at.Add(slo)})
+		arrivals.Set(id, int64(now.Add(gap())))
+		c.AdvanceTo(now)
+		if now >= from && now < to {
+			all[id]++
+		}
+		c.Submit(wire.ModelID(id), batching.Request{Arrival: now, Deadline: now.Add(mono.FromMillis(w.models[id].slo))})
 		c.Settle()
 	}
-	c.Advance(c.Now.Add(2 * slo))
-	span := to.Sub(from).Seconds()
-	return result{float64(all) / span, float64(good) / span, 1 - float64(good)/float64(all)}
+	c.Advance(c.Now.Add(mono.Second))
+	var res result
+	for id := range good {
+		res.served += float64(good[id]) / to.Sub(from).Seconds()
+		if all[id] > 0 {
+			res.bad = max(res.bad, 1-float64(good[id])/float64(all[id]))
+		}
+	}
+	return res
 }
 
-// peak is the goodput by bisection: the highest rate with at most 1 % bad.
-func peak(t testing.TB, w workload, high, seconds float64) float64 {
+// gamma draws from the Gamma distribution of mean 1 (Marsaglia and Tsang).
+func gamma(r *rand.Rand, shape float64) float64 {
+	if shape == 1 {
+		return r.ExpFloat64()
+	}
+	boost, k := math.Pow(r.Float64(), 1/shape), shape+1 // for shapes below 1
+	d := k - 1.0/3
+	for c := 1 / math.Sqrt(9*d); ; {
+		x := r.NormFloat64()
+		v := math.Pow(1+c*x, 3)
+		if v > 0 && math.Log(r.Float64()) < x*x/2+d-d*v+d*math.Log(v) {
+			return d * v * boost / shape
+		}
+	}
+}
+
+// peak is the goodput by bisection: the highest rate at which no model has
+// more than 1 % bad.
+func (w *workload) peak(t testing.TB, policy batching.Policy, seconds float64, seed uint64) float64 {
 	t.Helper()
-	low := 0.0
+	low, high := 0.0, w.high
 	for range 9 {
 		mid := (low + high) / 2
-		if play(t, w, mid, seconds, 1).bad <= 0.01 {
+		if w.play(t, policy, mid, seconds, seed).bad <= 0.01 {
 			low = mid
 		} else {
 			high = mid
@@ -82,41 +120,80 @@ func peak(t testing.TB, w workload, high, seconds float64) float64 {
 	return low
 }
 
-// served workloads: Table 2's ResNet50, a slow model on few GPUs, a strongly
-// and a weakly batching one, many models on few GPUs.
+func resnet50() workload {
+	return workload{"ResNet50, 8 GPUs (Table 2)", []line{{1.053, 5.072, 25}}, 8, 1, 7600}
+}
+
+// workloads: Table 2's ResNet50, calm and in bursts; a slow model on few GPUs;
+// strongly and weakly batching models; many models on few and on many GPUs.
 func workloads() []workload {
+	dense, bert, resnet := line{1.061, 10.312, 30}, line{7.008, 0.159, 56}, line{2.05, 5.378, 100}
+	mixed := []line{{0.57, 14.348, 33}, {1.271, 13.618, 37}, {0.893, 2.181, 20}, {3.464, 7.154, 42}, {6.121, 2.283, 53}, {7.353, 0.222, 59}}
 	return []workload{
-		{"ResNet50, 8 GPUs (Table 2)", 1.053, 5.072, 25, 1, 8, batching.PolicyTarget, 64},
-		{"slow model, 1 GPU", 10, 50, 400, 1, 1, batching.PolicyTarget, 64},
-		{"slow model, 2 GPUs", 10, 50, 250, 1, 2, batching.PolicyTarget, 64},
-		{"8 x DenseNet121, 8 GPUs", 1.061, 10.312, 30, 8, 8, batching.PolicyTarget, 64},
-		{"8 x DenseNet121, 16 GPUs", 1.061, 10.312, 30, 8, 16, batching.PolicyTarget, 64},
-		{"BERT, 4 GPUs", 7.008, 0.159, 56, 1, 4, batching.PolicyTarget, 64},
-		{"4 x BERT, 4 GPUs", 7.008, 0.159, 56, 4, 4, batching.PolicyTarget, 64},
-		{"10 x ResNet50 1080Ti, 8 GPUs", 2.05, 5.378, 100, 10, 8, batching.PolicyTarget, 64},
+		resnet50(),
+		{"ResNet50, 8 GPUs, Gamma 0.3", []line{{1.053, 5.072, 25}}, 8, 0.3, 7600},
+		{"ResNet50, SLO 100, Gamma 0.05", []line{{1.053, 5.072, 100}}, 8, 0.05, 7600},
+		{"slow model, 1 GPU", []line{{10, 50, 400}}, 1, 1, 100},
+		{"slow model, 2 GPUs", []line{{10, 50, 250}}, 2, 1, 200},
+		{"8 x DenseNet121, 8 GPUs", slices.Repeat([]line{dense}, 8), 8, 1, 5000},
+		{"8 x DenseNet121, 16 GPUs", slices.Repeat([]line{dense}, 8), 16, 1, 10000},
+		{"8 x DenseNet121, 32, Gamma 0.1", slices.Repeat([]line{dense}, 8), 32, 0.1, 24000},
+		{"BERT, 4 GPUs", []line{bert}, 4, 1, 600},
+		{"4 x BERT, 4 GPUs", slices.Repeat([]line{bert}, 4), 4, 1, 600},
+		{"10 x ResNet50 1080Ti, 8 GPUs", slices.Repeat([]line{resnet}, 10), 8, 1, 3900},
+		{"10 x ResNet50 1080Ti, Gamma 0.2", slices.Repeat([]line{resnet}, 10), 8, 0.2, 3900},
+		{"6 models of the zoo, 24 GPUs", mixed, 24, 1, 12000},
 	}
 }
 
-// TestFlatTop: offered 1.5 times the peak, the default policy still serves at
-// least 0.95 of the peak (section 3.5, goodput stability).
+// A peak is where the worst model's bad rate crosses 1 %, by one seed a noisy
+// figure: means over seeds count.
+const (
+	peakSeeds   = 3
+	peakSeconds = 8
+)
+
+// TestFlatTop: offered 1.5 times the peak, the default policy still serves
+// the peak (section 3.5, goodput stability), and below the peak it is not
+// worse than the head rule.
 func TestFlatTop(t *testing.T) {
 	for _, w := range workloads() {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			bound := float64(w.gpus) * float64(w.maxBatch) / (w.alpha*float64(w.maxBatch) + w.beta) * 1000
-			p := peak(t, w, bound, 6)
-			over := play(t, w, 1.5*p, 6, 2)
-			h := w
-			h.policy = batching.PolicyHead
-			line := fmt.Sprintf("%-30s peak %6.0f (head %6.0f)  at 1.5x: served %6.0f = %.3f of the peak (head %.3f)", w.name, p,
-				peak(t, h, bound, 6), over.served, over.served/p, play(t, h, 1.5*p, 6, 2).served/p)
-			t.Log(line)
-			if os.Getenv("SYMPHONY_PRINT") != "" {
-				fmt.Println(line)
+			target, head, over, headOver := 0.0, 0.0, 0.0, 0.0
+			for seed := range uint64(peakSeeds) {
+				p := w.peak(t, batching.PolicyTarget, peakSeconds, seed)
+				target += p / peakSeeds
+				head += w.peak(t, batching.PolicyHead, peakSeconds, seed) / peakSeeds
+				over += w.play(t, batching.PolicyTarget, 1.5*p, peakSeconds, seed).served / p / peakSeeds
+				headOver += w.play(t, batching.PolicyHead, 1.5*p, peakSeconds, seed).served / p / peakSeeds
 			}
-			if over.served < 0.95*p {
-				t.Errorf("served %.0f of a peak of %.0f at 1.5x", over.served, p)
+			text := fmt.Sprintf("%-32s peak %6.0f (head %6.0f); at 1.5x served %.3f of the peak (head %.3f)", w.name, target, head, over, headOver)
+			t.Log(text)
+			if os.Getenv("SYMPHONY_PRINT") != "" {
+				fmt.Println(text)
+			}
+			if over < 0.97 {
+				t.Errorf("served %.3f of the peak of %.0f at 1.5x, want at least 0.97", over, target)
+			}
+			if target < 0.97*head {
+				t.Errorf("peak %.0f, the head rule's is %.0f", target, head)
 			}
 		})
+	}
+}
+
+// TestGoodputOfTable2: one ResNet50 on 8 GPUs, SLO 25 ms, Poisson. The paper
+// measured 5,264 requests/s and gives 5,839 as the staggered bound.
+func TestGoodputOfTable2(t *testing.T) {
+	w := resnet50()
+	sum := 0.0
+	for seed := range uint64(3) {
+		p := w.peak(t, batching.PolicyTarget, 20, seed+1)
+		t.Logf("seed %d: %.0f requests/s", seed+1, p)
+		sum += p
+	}
+	if mean := sum / 3; mean < 5264 {
+		t.Errorf("goodput %.0f requests/s, the paper's is 5264", mean)
 	}
 }
