@@ -1,0 +1,101 @@
+package profiler
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/symphony-serving/symphony/backend/emugpu"
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+func spec(maxBatch int) *catalog.ModelSpec {
+	v := []catalog.TensorSpec{{Name: "x", Type: catalog.FP32, Shape: []int64{4}}}
+	return &catalog.ModelSpec{Name: "m", Version: "1", MaxBatch: maxBatch, Inputs: v, Outputs: v}
+}
+
+func TestSizes(t *testing.T) {
+	for maxBatch, want := range map[int][]int{1: {1}, 2: {1, 2}, 4: {1, 2, 3, 4}, 16: {1, 2, 3, 4, 5, 6, 8, 10, 13, 16}} {
+		if got := Sizes(maxBatch); !slices.Equal(got, want) {
+			t.Errorf("Sizes(%d) = %v, want %v", maxBatch, got, want)
+		}
+	}
+}
+
+// An emulated device has the profile that it was made with.
+func TestMeasureFindsTheProfile(t *testing.T) {
+	p, err := profile.Linear(300*mono.Microsecond, 2*mono.Millisecond, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := emugpu.NewClock(1)
+	defer clock.Close()
+	seen := 0
+	r, err := Measure(context.Background(), clock.NewDevice([]*profile.Profile{p}, 0), 0, spec(8), Options{Warmup: 1, Rounds: 3,
+		Progress: func(int, int, Point) { seen++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Line.Alpha != 300*mono.Microsecond || r.Line.Beta != 2*mono.Millisecond || r.Profile.Latency(7) != p.Latency(7) || seen != len(Sizes(8)) {
+		t.Errorf("line %+v, l(7) = %v, %d reports of progress", r.Line, r.Profile.Latency(7), seen)
+	}
+}
+
+// failing is a Device whose runs fail.
+type failing struct{}
+
+func (failing) Launch(b *executor.Batch) { b.Finish(0, 1, errors.New("no memory")) }
+func (failing) Close()                   {}
+
+func TestMeasureFails(t *testing.T) {
+	if _, err := Measure(context.Background(), failing{}, 0, spec(2), Options{}); err == nil {
+		t.Error("a failing model was measured")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Measure(ctx, failing{}, 0, spec(2), Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// A stored profile is found again for the same file, library and setting only.
+func TestCache(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model.onnx")
+	if err := os.WriteFile(model, []byte("weights"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := profile.Table([]mono.Dur{1, 2, 3})
+	key := Key{ModelPath: model, Dir: dir, Version: "1", Runtime: "r", Device: "cpu", Threads: 1, MaxBatch: 3}
+	if _, ok := Read(key); ok {
+		t.Error("found before it was written")
+	}
+	if _, err := Write(key, &Result{Profile: p}); err != nil {
+		t.Fatal(err)
+	}
+	if doc, ok := Read(key); !ok || !slices.Equal(doc.Table, []mono.Dur{1, 2, 3}) {
+		t.Errorf("%v, %v", doc, ok)
+	}
+	for name, change := range map[string]func(*Key){
+		"library": func(k *Key) { k.Runtime = "other" }, "threads": func(k *Key) { k.Threads = 2 },
+		"batch": func(k *Key) { k.MaxBatch = 4 }, "device": func(k *Key) { k.Device = "gpu" },
+	} {
+		k := key
+		change(&k)
+		if _, ok := Read(k); ok {
+			t.Errorf("another %s: found", name)
+		}
+	}
+	if err := os.WriteFile(model, []byte("other weights"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := Read(key); ok {
+		t.Error("another file: found")
+	}
+}
