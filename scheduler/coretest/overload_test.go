@@ -24,8 +24,9 @@ type workload struct {
 	name   string
 	models []line
 	gpus   int
-	shape  float64 // 1: Poisson; less: bursts
-	high   float64 // a rate above the peak
+	shape  float64   // 1: Poisson; less: bursts
+	high   float64   // a rate above the peak
+	ran    func(Run) // told of each run, if not nil
 }
 
 // result of a run: requests/s served in time, and the share that was not, of
@@ -49,6 +50,9 @@ func (w *workload) play(t testing.TB, policy batching.Policy, rate, seconds floa
 	from, to := mono.Time(mono.Second/2), mono.Time(mono.FromSeconds(seconds-0.5))
 	good, all := make([]int, len(w.models)), make([]int, len(w.models))
 	c.Obs.Complete = func(r Run) {
+		if w.ran != nil {
+			w.ran(r)
+		}
 		for _, q := range r.Requests {
 			if q.Arrival >= from && q.Arrival < to && r.End <= q.Deadline {
 				good[r.Model]++
@@ -121,7 +125,7 @@ func (w *workload) peak(t testing.TB, policy batching.Policy, seconds float64, s
 }
 
 func resnet50() workload {
-	return workload{"ResNet50, 8 GPUs (Table 2)", []line{{1.053, 5.072, 25}}, 8, 1, 7600}
+	return workload{name: "ResNet50, 8 GPUs (Table 2)", models: []line{{1.053, 5.072, 25}}, gpus: 8, shape: 1, high: 7600}
 }
 
 // workloads: Table 2's ResNet50, calm and in bursts; a slow model on few GPUs;
@@ -131,18 +135,18 @@ func workloads() []workload {
 	mixed := []line{{0.57, 14.348, 33}, {1.271, 13.618, 37}, {0.893, 2.181, 20}, {3.464, 7.154, 42}, {6.121, 2.283, 53}, {7.353, 0.222, 59}}
 	return []workload{
 		resnet50(),
-		{"ResNet50, 8 GPUs, Gamma 0.3", []line{{1.053, 5.072, 25}}, 8, 0.3, 7600},
-		{"ResNet50, SLO 100, Gamma 0.05", []line{{1.053, 5.072, 100}}, 8, 0.05, 7600},
-		{"slow model, 1 GPU", []line{{10, 50, 400}}, 1, 1, 100},
-		{"slow model, 2 GPUs", []line{{10, 50, 250}}, 2, 1, 200},
-		{"8 x DenseNet121, 8 GPUs", slices.Repeat([]line{dense}, 8), 8, 1, 5000},
-		{"8 x DenseNet121, 16 GPUs", slices.Repeat([]line{dense}, 8), 16, 1, 10000},
-		{"8 x DenseNet121, 32, Gamma 0.1", slices.Repeat([]line{dense}, 8), 32, 0.1, 24000},
-		{"BERT, 4 GPUs", []line{bert}, 4, 1, 600},
-		{"4 x BERT, 4 GPUs", slices.Repeat([]line{bert}, 4), 4, 1, 600},
-		{"10 x ResNet50 1080Ti, 8 GPUs", slices.Repeat([]line{resnet}, 10), 8, 1, 3900},
-		{"10 x ResNet50 1080Ti, Gamma 0.2", slices.Repeat([]line{resnet}, 10), 8, 0.2, 3900},
-		{"6 models of the zoo, 24 GPUs", mixed, 24, 1, 12000},
+		{name: "ResNet50, 8 GPUs, Gamma 0.3", models: []line{{1.053, 5.072, 25}}, gpus: 8, shape: 0.3, high: 7600},
+		{name: "ResNet50, SLO 100, Gamma 0.05", models: []line{{1.053, 5.072, 100}}, gpus: 8, shape: 0.05, high: 7600},
+		{name: "slow model, 1 GPU", models: []line{{10, 50, 400}}, gpus: 1, shape: 1, high: 100},
+		{name: "slow model, 2 GPUs", models: []line{{10, 50, 250}}, gpus: 2, shape: 1, high: 200},
+		{name: "8 x DenseNet121, 8 GPUs", models: slices.Repeat([]line{dense}, 8), gpus: 8, shape: 1, high: 5000},
+		{name: "8 x DenseNet121, 16 GPUs", models: slices.Repeat([]line{dense}, 8), gpus: 16, shape: 1, high: 10000},
+		{name: "8 x DenseNet121, 32, Gamma 0.1", models: slices.Repeat([]line{dense}, 8), gpus: 32, shape: 0.1, high: 24000},
+		{name: "BERT, 4 GPUs", models: []line{bert}, gpus: 4, shape: 1, high: 600},
+		{name: "4 x BERT, 4 GPUs", models: slices.Repeat([]line{bert}, 4), gpus: 4, shape: 1, high: 600},
+		{name: "10 x ResNet50 1080Ti, 8 GPUs", models: slices.Repeat([]line{resnet}, 10), gpus: 8, shape: 1, high: 3900},
+		{name: "10 x ResNet50 1080Ti, Gamma 0.2", models: slices.Repeat([]line{resnet}, 10), gpus: 8, shape: 0.2, high: 3900},
+		{name: "6 models of the zoo, 24 GPUs", models: mixed, gpus: 24, shape: 1, high: 12000},
 	}
 }
 

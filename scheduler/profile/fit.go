@@ -11,6 +11,7 @@ import (
 type Line struct {
 	Alpha, Beta mono.Dur
 	MaxError    mono.Dur // largest distance of a sample from the line
+	RMSE        mono.Dur // root of the mean squared distance
 	RelError    float64  // largest distance relative to the sample
 	R2          float64  // share of the variance that the line explains
 }
@@ -50,6 +51,7 @@ func (l *Line) measure(samples []Sample, mean float64) {
 		l.MaxError = max(l.MaxError, mono.Dur(math.Abs(off)))
 		l.RelError = max(l.RelError, math.Abs(off)/float64(s.Latency))
 	}
+	l.RMSE = mono.Dur(math.Round(math.Sqrt(residual / float64(len(samples)))))
 	l.R2 = 1
 	if total > 0 {
 		l.R2 = 1 - residual/total

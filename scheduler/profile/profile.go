@@ -11,6 +11,7 @@ package profile
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -104,9 +105,10 @@ func FromDoc(d catalog.Profile, maxBatch int) (*Profile, error) {
 	return Table(d.Table[:min(maxBatch, len(d.Table))])
 }
 
-// Doc is the profile as a document.
+// Doc is the profile as a document: FromDoc of it, with the same MaxBatch, is
+// an equal profile. The caller may keep and change it.
 func (p *Profile) Doc() catalog.Profile {
-	return catalog.Profile{Alpha: p.alpha, Beta: p.beta, Table: p.table}
+	return catalog.Profile{Alpha: p.alpha, Beta: p.beta, Table: slices.Clone(p.table)}
 }
 
 // MaxBatch is the largest batch.

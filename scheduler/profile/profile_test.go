@@ -100,7 +100,7 @@ func TestFit(t *testing.T) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	samples[3].Latency += ms
-	if l, _ = Fit(samples); l.MaxError < ms/2 || l.R2 >= 1 {
+	if l, _ = Fit(samples); l.MaxError < ms/2 || l.RMSE < ms/10 || l.RMSE > l.MaxError || l.R2 >= 1 {
 		t.Fatalf("an outlier of 1 ms is not told: %+v", l)
 	}
 	if l, _ = Fit([]Sample{{1, 1}, {10, 100}}); l.Beta != 0 || l.Alpha < 9 {

@@ -9,6 +9,20 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
+// Config of a Shard.
+type Config struct {
+	Index       int // which shard this is, 0 to 255: part of its batch ids
+	RequestsMax int // requests queued or running at a time
+	BatchesMax  int // batches running at a time, at most 65,536
+}
+
+// ModelConfig of one model. Margin is taken off each deadline: for the way of
+// the answer back and for what no profile foresees.
+type ModelConfig struct {
+	batching.Config
+	Margin mono.Dur
+}
+
 // model is one model of the shard.
 type model struct {
 	*batching.Model // nil: not served

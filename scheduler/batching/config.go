@@ -1,0 +1,51 @@
+package batching
+
+import (
+	"fmt"
+
+	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Config of a model.
+type Config struct {
+	Profile  *profile.Profile
+	SLO      mono.Dur // the usual one: sets the target; each request brings its own deadline
+	Policy   Policy
+	Window   Window
+	Delay    Delay
+	GPUs     int // GPUs that this model can count on: sets the target
+	QueueMax int // waiting requests; more are refused
+}
+
+// Policy names a drop policy.
+type Policy uint8
+
+const (
+	// PolicyTarget holds a target batch under overload; the default.
+	PolicyTarget Policy = iota
+	// PolicyHead drops only what cannot make its deadline alone.
+	PolicyHead
+)
+
+// ParsePolicy reads a policy's name; "" is the default.
+func ParsePolicy(name string) (Policy, error) {
+	switch name {
+	case "", "target":
+		return PolicyTarget, nil
+	case "head":
+		return PolicyHead, nil
+	}
+	return 0, fmt.Errorf("drop policy %q: must be target or head", name)
+}
+
+// Window names the rule for exec.
+type Window uint8
+
+const (
+	// WindowDeferred starts a batch at frontrun; the default.
+	WindowDeferred Window = iota
+	// WindowEager starts a batch as soon as a GPU is free (exec = earliest),
+	// as Clockwork and Nexus do: the comparison of section 3.3.
+	WindowEager
+)

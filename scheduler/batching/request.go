@@ -1,0 +1,21 @@
+package batching
+
+import (
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Request is what the scheduler knows of a request.
+type Request struct {
+	ID       wire.RequestID
+	Frontend wire.FrontendID
+	Arrival  mono.Time
+	Deadline mono.Time
+	Input    wire.SlabRef
+}
+
+// Drop is a request given up before execution, and why.
+type Drop struct {
+	Request Request
+	Reason  wire.Reason
+}
