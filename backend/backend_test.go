@@ -1,0 +1,225 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/loopback"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// cluster is a fake scheduler and a fake frontend for one backend.
+type cluster struct {
+	t       *testing.T
+	network *loopback.Network
+
+	mu      sync.Mutex
+	link    transport.Link // the backend's, at the scheduler
+	info    catalog.BackendInfo
+	dones   []wire.Done
+	outputs []wire.Output
+	left    bool
+	closers []transport.Listener
+}
+
+type scheduler cluster
+
+func (*scheduler) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
+
+func (s *scheduler) Closed(transport.Link, error) {
+	s.mu.Lock()
+	s.link = nil
+	s.mu.Unlock()
+}
+
+func (s *scheduler) Receive(l transport.Link, f transport.Frame) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch f.Kind {
+	case wire.KindDoc:
+		if err := json.Unmarshal(f.Payload, &s.info); err != nil {
+			s.t.Error(err)
+		}
+		s.link = l
+	case wire.KindDone:
+		var d wire.Done
+		_ = d.Decode(f.Body, 0)
+		s.dones = append(s.dones, d)
+	case wire.KindLeave:
+		s.left = true
+	}
+}
+
+type dataSide cluster
+
+func (*dataSide) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
+func (*dataSide) Closed(transport.Link, error)                         {}
+func (d *dataSide) Receive(_ transport.Link, f transport.Frame) {
+	var o wire.Output
+	_ = o.Decode(f.Body, 0)
+	d.mu.Lock()
+	d.outputs = append(d.outputs, o)
+	d.mu.Unlock()
+}
+
+// slabs serve any READ.
+type slabs struct{}
+
+func (slabs) Pin(ref wire.SlabRef, _ wire.RequestID) ([]byte, error) {
+	return make([]byte, ref.Length), nil
+}
+func (slabs) Unpin(wire.SlabRef) {}
+
+func (c *cluster) listen(address string, o transport.Options, h transport.Handler) {
+	ln, err := c.network.Listen(address, o, func(wire.Hello) (transport.Handler, error) { return h, nil })
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.closers = append(c.closers, ln)
+}
+
+func newCluster(t *testing.T) *cluster {
+	c := &cluster{t: t, network: loopback.New()}
+	c.listen("inproc:s", transport.Options{Hello: wire.Hello{Role: wire.RoleScheduler}}, (*scheduler)(c))
+	c.listen("inproc:f", transport.Options{Hello: wire.Hello{Role: wire.RoleFrontend}, Slabs: slabs{}}, (*dataSide)(c))
+	return c
+}
+
+func (c *cluster) close() {
+	for _, ln := range c.closers {
+		ln.Close()
+	}
+}
+
+func (c *cluster) backend() *Backend {
+	c.t.Helper()
+	b, err := New(context.Background(), Config{Name: "b", Scheduler: "inproc:s", Network: c.network, Pools: []PoolConfig{{DeviceType: "e", Kind: KindEmulated, Devices: 2,
+		Zoo: []repository.Zoo{{CSV: "../examples/zoo/zoo_a100.csv", Models: []string{"MobileNet", "VGG16"}, MaxBatch: 4}}}}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.wait("registration", func() bool { return c.link != nil })
+	return b
+}
+
+func (c *cluster) wait(what string, ok func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		done := ok()
+		c.mu.Unlock()
+		if done {
+			return
+		}
+	}
+	c.t.Fatalf("%s: not within 5 s", what)
+}
+
+// admit tells the backend an epoch, the frontend, and the catalogue.
+func (c *cluster) admit(epoch wire.Epoch) {
+	c.mu.Lock()
+	l := c.link
+	models := c.info.Pools[0].Models
+	c.mu.Unlock()
+	sendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: epoch})
+	_ = l.Send((&wire.Member{Epoch: epoch, Frontend: 3, Up: true, Address: "inproc:f"}).Append(nil))
+	doc := catalog.Catalogue{Epoch: epoch}
+	for i, m := range models { // ids unlike the backend's own order
+		doc.Entries = append(doc.Entries, catalog.Entry{ID: wire.ModelID(10 - i), DeviceType: "e", Spec: m})
+	}
+	sendDoc(l, wire.DocCatalogue, doc)
+}
+
+func (c *cluster) order(epoch wire.Epoch, id wire.BatchID, model wire.ModelID) {
+	c.mu.Lock()
+	l := c.link
+	c.mu.Unlock()
+	now := mono.Now()
+	m := wire.Batch{Epoch: epoch, Batch: id, Model: model, Device: 1, Exec: now, Until: now, Items: []wire.BatchItem{
+		{Request: wire.RequestID(id), Frontend: 3, Deadline: now.Add(mono.Second), Input: wire.SlabRef{Length: 32}}}}
+	_ = l.Send(m.Append(nil))
+}
+
+func TestOrders(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	c := newCluster(t)
+	defer c.close()
+	b := c.backend()
+	if p := c.info.Pools[0]; c.info.Name != "b" || p.Devices != 2 || len(p.Models) != 2 {
+		t.Errorf("registered %+v", c.info)
+	}
+	c.admit(100)
+	c.wait("the data link", func() bool { return b.Ready() && b.members.Link(3) != nil })
+	c.order(100, 1, 10)
+	c.order(99, 2, 10)  // of an earlier scheduler: ignored
+	c.order(100, 3, 77) // of no model: refused
+	c.wait("reports and outputs", func() bool { return len(c.dones) == 2 && len(c.outputs) == 2 })
+	for _, d := range c.dones {
+		if want := map[wire.BatchID]wire.Reason{1: wire.ReasonNone, 3: wire.ReasonExecution}[d.Batch]; d.Reason != want || d.Batch == 2 {
+			t.Errorf("report %+v", d)
+		}
+	}
+	if err := b.Drain(context.Background()); err != nil {
+		t.Error(err)
+	}
+	c.wait("the farewell", func() bool { return c.left })
+}
+
+// A later epoch is obeyed and its ids replace the old ones; an earlier one is
+// not.
+func TestEpochs(t *testing.T) {
+	c := newCluster(t)
+	defer c.close()
+	b := c.backend()
+	defer b.Close()
+	c.admit(100)
+	c.wait("the data link", func() bool { return b.members.Link(3) != nil })
+	first := c.link
+	first.Close(nil)
+	c.wait("a new registration", func() bool { return c.link != nil && c.link != first })
+	c.admit(200)
+	c.wait("epoch 200", func() bool { return b.epoch.Load() == 200 && b.members.Link(3) != nil })
+	c.order(200, 5, 9)
+	c.wait("a report", func() bool { return len(c.dones) == 1 })
+	c.mu.Lock()
+	old := c.link
+	c.mu.Unlock()
+	c.admit(150)
+	c.wait("the link of an earlier epoch is closed", func() bool { return c.link != old })
+	if b.epoch.Load() != 200 {
+		t.Errorf("epoch %d", b.epoch.Load())
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	network := loopback.New()
+	pool := PoolConfig{DeviceType: "e", Kind: KindEmulated, Devices: 1}
+	for want, change := range map[string]func(*Config){
+		"needs a name":        func(c *Config) { c.Name = "" },
+		"no model that could": func(*Config) {},
+		"kind \"gpu\"":        func(c *Config) { c.Pools = []PoolConfig{{DeviceType: "e", Kind: "gpu", Devices: 1}} },
+		"no model \"x\"":      func(c *Config) { c.Pools[0].Models = []string{"x"} },
+		"no such file":        func(c *Config) { c.Pools[0].Zoo = []repository.Zoo{{CSV: "nowhere.csv"}} },
+		"model repository":    func(c *Config) { c.Repository = "nowhere" },
+		"make models":         func(c *Config) { c.Pools[0].Kind, c.ONNXRuntime = KindCPU, "nowhere.so" },
+	} {
+		c := Config{Name: "b", Scheduler: "inproc:s", Network: network, Pools: []PoolConfig{pool}}
+		change(&c)
+		if b, err := New(context.Background(), c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+			if b != nil {
+				b.Close()
+			}
+		}
+	}
+}
