@@ -112,3 +112,15 @@ func TestParsePolicy(t *testing.T) {
 		t.Error("an unknown policy was taken")
 	}
 }
+
+// A forecast counts the whole queue, also what lies beyond its last batch: 400
+// wait, due 50 ms apart, and a GPU comes each 100 ms: one is served, one lost.
+func TestForecastOfALongQueue(t *testing.T) {
+	m := example(t, func(c *Config) { c.Policy, c.GPUs, c.QueueMax = PolicyTarget, 100, 1000 })
+	for i := range 400 {
+		push(t, m, 16+0.05*float64(i))
+	}
+	if lost := m.losses(0, sec(10), false) / lossUnit; lost < 150 || lost > 250 {
+		t.Fatalf("forecast loses %d of 400, want about half", lost)
+	}
+}

@@ -220,3 +220,19 @@ func TestMargin(t *testing.T) {
 		t.Fatalf("deadline %v sent on, want 20", got)
 	}
 }
+
+// A GPU that is free too late for what waits is given back, and the rank, which
+// forgot the candidate when it granted, is told of it again.
+func TestGrantTooLate(t *testing.T) {
+	s, out := newShard(t, Config{RequestsMax: 10, BatchesMax: 4})
+	submit(s, out, 0, 12)
+	before := out.Candidates[0]
+	out.Reset()
+	s.Granted(0, grant(0, 1, 7), out)
+	if len(out.Dispatches) != 0 || len(out.Answers) != 1 || out.Answers[0].Batch != 0 {
+		t.Fatalf("%+v, want the GPU unused", out)
+	}
+	if len(out.Candidates) != 1 || out.Candidates[0] != before {
+		t.Fatalf("candidates %+v, want %+v again", out.Candidates, before)
+	}
+}
