@@ -5,8 +5,8 @@ GO      ?= go
 ORT     := build/onnxruntime/libonnxruntime.so
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
-# Packages that start goroutines: the shells, tested under the race detector.
-RACE    := ./transport/... ./scheduler/engine/... ./scheduler/control/... ./frontend/... ./backend/... ./bench/load/... ./cmd/...
+# Tested under the race detector: the shells, and the cores with their assertions on.
+RACE    := ./transport/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony
 
 .PHONY: help run demo test build models test-unit test-race test-e2e lint fuzz bench fmt clean
 
@@ -34,7 +34,7 @@ $(ORT):
 test-unit: ## the unit tests without the race detector
 	$(GO) test ./...
 
-test-race: ## the shells under the race detector
+test-race: ## everything but the end-to-end tests under the race detector
 	$(GO) test -race $(RACE)
 
 test-e2e: build models ## the end-to-end tests, whole

@@ -12,12 +12,14 @@ stage() {
   if "$@"; then printf -- '-- %s: passed (%ss)\n' "$name" $((SECONDS - start)); else printf -- '-- %s: FAILED (%ss)\n' "$name" $((SECONDS - start)); status=1; fi
 }
 unit() { go test -timeout 10m $(go list ./... | grep -v /cmd/symphony/e2e); }
-race() { go test -race -timeout 15m ./transport/... ./scheduler/engine/... ./scheduler/control/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony; }
+race() { go test -race -timeout 15m ./transport/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony; }
 e2e() { go test -count=1 -timeout 20m ./cmd/symphony/e2e/...; }
+formatted() { test -z "$(gofmt -l . | tee /dev/stderr)"; }
+stage 'gofmt' formatted
 stage 'go vet' go vet ./...
 stage 'without cgo' env CGO_ENABLED=0 go build ./...
 stage 'unit tests' unit
-stage 'shells under the race detector' race
+stage 'under the race detector' race
 stage 'end to end' e2e
 [ "$status" = 0 ] && printf '\nall stages passed\n' || printf '\nsome stage FAILED, see above\n'
 exit $status
