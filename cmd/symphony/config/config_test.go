@@ -28,7 +28,7 @@ func TestDefaultsAreValid(t *testing.T) {
 func TestLayers(t *testing.T) {
 	path := write(t, "scheduler: {queue_max: 1, requests_max: 10, model_loops: 2}\nfrontend: {arena: 8MiB}\n")
 	flags := []Set{{"scheduler.requests_max", "20"}, {"scheduler.model_loops", "3"}, {"scheduler.spin", "50us"}}
-	environ := []string{"SYMPHONY_SCHEDULER__MODEL_LOOPS=4", "PATH=/bin", "SYMPHONY_REQUIRE_ONNXRUNTIME=1", "SYMPHONY_SCHEDULER__LISTEN=tcp:127.0.0.1:1,inproc:s"}
+	environ := []string{"SYMPHONY_SCHEDULER__MODEL_LOOPS=4", "PATH=/bin", "SYMPHONY_REQUIRE_ONNXRUNTIME=1", "SYMPHONY_E2E_FULL=1", "SYMPHONY_CONFIG=x", "SYMPHONY_SCHEDULER__LISTEN=tcp:127.0.0.1:1,inproc:s"}
 	c, err := Load(path, flags, environ)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
@@ -24,8 +25,8 @@ type Set struct{ Key, Value string }
 
 // Load reads the file (none if path is empty), then flags, then environ
 // ("KEY=value", as os.Environ gives it), and returns all errors joined.
-// Variables that other parts of the system read (SYMPHONY_CONFIG,
-// SYMPHONY_ONNXRUNTIME, SYMPHONY_REQUIRE_*) are left alone.
+// Variables that other parts of the system read are left alone (reserved, and
+// SYMPHONY_REQUIRE_*).
 func Load(path string, flags []Set, environ []string) (Config, error) {
 	k := koanf.New(".")
 	if path != "" {
@@ -45,6 +46,10 @@ func Load(path string, flags []Set, environ []string) (Config, error) {
 	return c, errors.Join(err, c.Validate()) // what could not be decoded keeps its default
 }
 
+// reserved are variables with the prefix that are not keys: the path of the
+// file, of a library, and what tests read.
+func reserved() []string { return []string{"CONFIG", "ONNXRUNTIME", "E2E_FULL", "PRINT", "PYTHON"} }
+
 func flagLayer(flags []Set) map[string]any {
 	layer := map[string]any{}
 	for _, s := range flags {
@@ -58,7 +63,7 @@ func envLayer(environ []string) map[string]any {
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
 		rest, ok := strings.CutPrefix(name, EnvPrefix)
-		if !ok || rest == "CONFIG" || rest == "ONNXRUNTIME" || strings.HasPrefix(rest, "REQUIRE_") {
+		if !ok || slices.Contains(reserved(), rest) || strings.HasPrefix(rest, "REQUIRE_") {
 			continue
 		}
 		layer[strings.ReplaceAll(strings.ToLower(rest), "__", ".")] = value
