@@ -10,6 +10,10 @@
 //  2. The bytes of a pinned slab stay as they are: a slab freed while pinned is
 //     used again only after its last Unpin.
 //  3. Memory is bounded by the arena's size. Full is an answer (ErrFull).
+//  4. Close takes nobody's bytes away: memory is unmapped when the last slab is
+//     freed and unpinned, whoever is still writing or reading then.
+//
+// Handle 0 is no slab's: generations begin at 1.
 //
 // Sizes are powers of four from 1 KiB to 16 MiB; memory that one size took is
 // not given to another. So the arena must be sized for the mix of inputs.
@@ -29,8 +33,11 @@ import (
 // ErrFull: no slab of the wanted size is left.
 var ErrFull = errors.New("arena is full")
 
-// ErrTooLarge: the input is larger than the largest slab.
-var ErrTooLarge = errors.New("input is larger than the largest slab")
+// ErrTooLarge: no slab of this arena will ever hold the input.
+var ErrTooLarge = errors.New("input is larger than the arena's largest slab")
+
+// ErrClosed: the arena gives no slabs any more.
+var ErrClosed = errors.New("arena is closed")
 
 const (
 	smallest = 1 << 10
@@ -62,6 +69,8 @@ type Arena struct {
 	free  [classes][]uint32 // slabs by size
 	taken int               // bytes of memory that belong to a size
 	used  int               // slabs in use
+	held  int               // slabs in use, or freed and still pinned
+	shut  bool
 }
 
 // New maps an arena of size bytes (rounded up to a whole chunk).
@@ -74,15 +83,23 @@ func New(size int64) (*Arena, error) {
 	return &Arena{memory: m}, nil
 }
 
-// Close unmaps the memory. No slab may be pinned or written any more.
+// Close ends the giving of slabs, and unmaps the memory once none is held: now,
+// or with the last Free or Unpin.
 func (a *Arena) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	m := a.memory
-	a.memory, a.slabs, a.free = nil, nil, [classes][]uint32{}
-	if m == nil {
+	a.shut = true
+	return a.unmap()
+}
+
+// unmap ends the memory if the arena is closed and nobody holds a slab. Caller
+// holds mu.
+func (a *Arena) unmap() error {
+	if !a.shut || a.held > 0 || a.memory == nil {
 		return nil
 	}
+	m := a.memory
+	a.memory, a.slabs, a.free = nil, nil, [classes][]uint32{}
 	return unix.Munmap(m)
 }
 
@@ -110,6 +127,12 @@ func (a *Arena) Alloc(n int) (wire.SlabHandle, []byte, error) {
 	class := classOf(n)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.shut {
+		return 0, nil, ErrClosed
+	}
+	if size := smallest << (2 * class); size > len(a.memory) {
+		return 0, nil, fmt.Errorf("%w: %d bytes need a slab of %d, the whole arena has %d", ErrTooLarge, n, size, len(a.memory))
+	}
 	if len(a.free[class]) == 0 && !a.carve(class) {
 		return 0, nil, ErrFull
 	}
@@ -119,6 +142,7 @@ func (a *Arena) Alloc(n int) (wire.SlabHandle, []byte, error) {
 	s := &a.slabs[i]
 	s.used, s.request, s.length = true, 0, uint32(n)
 	a.used++
+	a.held++
 	return wire.MakeSlabHandle(i, s.generation), a.bytes(s), nil
 }
 
@@ -131,7 +155,7 @@ func (a *Arena) carve(class int) bool {
 	}
 	for at := a.taken; at+size <= a.taken+span; at += size {
 		a.free[class] = append(a.free[class], uint32(len(a.slabs)))
-		a.slabs = append(a.slabs, slab{offset: at, class: int8(class)})
+		a.slabs = append(a.slabs, slab{offset: at, class: int8(class), generation: 1})
 	}
 	a.taken += span
 	return true
@@ -159,13 +183,24 @@ func (a *Arena) Free(h wire.SlabHandle) {
 		return
 	}
 	s.used = false
-	s.generation++
+	if s.generation++; s.generation == 0 {
+		s.generation = 1
+	}
 	a.used--
 	if s.pins > 0 {
 		s.freed = true
 		return
 	}
-	a.free[s.class] = append(a.free[s.class], h.Index())
+	a.release(h.Index())
+}
+
+// release makes a slab that nobody holds free. Caller holds mu.
+func (a *Arena) release(i uint32) {
+	s := &a.slabs[i]
+	s.freed = false
+	a.free[s.class] = append(a.free[s.class], i)
+	a.held--
+	_ = a.unmap() // an address that was mapped can be unmapped
 }
 
 // find is the slab if the handle's life is its present one.
@@ -182,7 +217,7 @@ func (a *Arena) Pin(ref wire.SlabRef, r wire.RequestID) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.find(ref.Handle)
-	if s == nil || s.request != r || s.length != ref.Length {
+	if s == nil || r == 0 || s.request != r || s.length != ref.Length {
 		return nil, transport.ErrStale
 	}
 	s.pins++
@@ -200,7 +235,6 @@ func (a *Arena) Unpin(ref wire.SlabRef) {
 	s := &a.slabs[i]
 	s.pins--
 	if s.pins == 0 && s.freed {
-		s.freed = false
-		a.free[s.class] = append(a.free[s.class], i)
+		a.release(i)
 	}
 }

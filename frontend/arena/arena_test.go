@@ -3,6 +3,7 @@ package arena
 import (
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/symphony-serving/symphony/transport"
@@ -41,7 +42,7 @@ func TestRandomWalk(t *testing.T) {
 			if errors.Is(err, ErrFull) {
 				continue
 			}
-			l := &life{ref: wire.SlabRef{Handle: h, Length: uint32(n)}, id: wire.RequestID(step), fill: byte(step)}
+			l := &life{ref: wire.SlabRef{Handle: h, Length: uint32(n)}, id: wire.RequestID(step + 1), fill: byte(step)}
 			for i := range b {
 				b[i] = l.fill
 			}
@@ -98,10 +99,14 @@ func TestPinChecksRequestAndLength(t *testing.T) {
 		t.Fatal(err)
 	}
 	ref := wire.SlabRef{Handle: h, Length: 100}
-	if _, err := a.Pin(ref, 0); err != nil {
-		t.Fatal(err) // request 0 is what a fresh slab has
+	if _, err := a.Pin(ref, 0); !errors.Is(err, transport.ErrStale) {
+		t.Errorf("a slab that is being written was served: %v", err)
 	}
 	a.SetRequest(h, 7)
+	if _, err := a.Pin(ref, 7); err != nil {
+		t.Fatal(err)
+	}
+	a.Unpin(ref)
 	for name, try := range map[string]func() ([]byte, error){
 		"other request": func() ([]byte, error) { return a.Pin(ref, 8) },
 		"longer":        func() ([]byte, error) { return a.Pin(wire.SlabRef{Handle: h, Length: 101}, 7) },
@@ -118,7 +123,7 @@ func TestLimits(t *testing.T) {
 	if _, _, err := a.Alloc(Largest + 1); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
-	if _, _, err := a.Alloc(2 << 20); !errors.Is(err, ErrFull) {
+	if _, _, err := a.Alloc(2 << 20); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("larger than the arena: %v", err)
 	}
 	n := 0
@@ -130,5 +135,97 @@ func TestLimits(t *testing.T) {
 	}
 	if n != 1024 {
 		t.Errorf("%d slabs of 1 KiB in 1 MiB", n)
+	}
+}
+
+// Close while others hold slabs: their bytes stay until they let go, nobody
+// gets new ones, and then the memory is gone.
+func TestCloseWaitsForHolders(t *testing.T) {
+	a := open(t, 1<<20)
+	h, bytes, err := a.Alloc(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.SetRequest(h, 1)
+	ref := wire.SlabRef{Handle: h, Length: 100}
+	pinned, err := a.Pin(ref, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	bytes[0] = 7 // a fault here kills the test
+	if _, _, err := a.Alloc(1); !errors.Is(err, ErrClosed) {
+		t.Errorf("Alloc after Close: %v", err)
+	}
+	a.Free(h)
+	if pinned[0] != 7 || a.memory == nil {
+		t.Error("unmapped under a pin")
+	}
+	a.Unpin(ref)
+	if a.memory != nil {
+		t.Error("not unmapped with the last Unpin")
+	}
+	a.Free(h)
+	a.Unpin(ref) // late ones find nothing
+}
+
+// Writers, readers and late readers at once, Close in the midst: a reader
+// sees one life's bytes or ErrStale.
+func TestConcurrent(t *testing.T) {
+	a := open(t, 2<<20)
+	var wait sync.WaitGroup
+	for g := range 8 {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			for i := range 3000 {
+				h, b, err := a.Alloc(1 + r.IntN(20000))
+				if err != nil {
+					continue
+				}
+				for k := range b {
+					b[k] = byte(h)
+				}
+				id := wire.RequestID(g<<32 | i + 1)
+				a.SetRequest(h, id)
+				ref := wire.SlabRef{Handle: h, Length: uint32(len(b))}
+				pinned, err := a.Pin(ref, id)
+				if err != nil {
+					t.Errorf("goroutine %d: own slab: %v", g, err)
+					return
+				}
+				a.Free(h)
+				if _, err := a.Pin(ref, id); err == nil {
+					t.Errorf("goroutine %d: a freed slab was served", g)
+				}
+				if pinned[0] != byte(h) || pinned[len(pinned)-1] != byte(h) {
+					t.Errorf("goroutine %d: pinned bytes changed", g)
+				}
+				a.Unpin(ref)
+				if g == 0 && i == 2500 {
+					a.Close()
+				}
+			}
+		}()
+	}
+	wait.Wait()
+	if a.Used() != 0 || a.memory != nil {
+		t.Errorf("%d used, unmapped %v", a.Used(), a.memory == nil)
+	}
+}
+
+func BenchmarkAllocFree(b *testing.B) {
+	a, err := New(1 << 20)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer a.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		h, _, _ := a.Alloc(1000)
+		a.Free(h)
 	}
 }
