@@ -32,6 +32,7 @@ type Client struct {
 	keeper   *transport.Keeper
 	metrics  *metrics
 	images   chan imageJob
+	waiting  atomic.Int64  // bytes of images in there
 	wake     chan struct{} // the expiry loop shall look again
 	stop     chan struct{} // closed by Close
 	loops    sync.WaitGroup
@@ -41,6 +42,7 @@ type Client struct {
 	models   atomic.Pointer[snapshot]
 	admitted atomic.Pointer[admission] // nil: no scheduler has us now
 	changed  atomic.Pointer[chan struct{}]
+	trouble  atomic.Pointer[error] // why the scheduler has not admitted us
 
 	mu      sync.Mutex // Guards what follows.
 	table   *inflight.Table
@@ -63,11 +65,10 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	var last atomic.Pointer[error]
-	c.connect(func(err error) { last.Store(&err) })
+	c.connect()
 	if err := c.wait(ctx, func() bool { return c.admitted.Load() != nil && c.models.Load() != nil }); err != nil {
 		c.Close()
-		if p := last.Load(); p != nil {
+		if p := c.trouble.Load(); p != nil {
 			err = *p
 		}
 		return nil, &Error{Kind: ErrUnavailable, Msg: fmt.Sprintf("scheduler %s: %v", o.Scheduler, err)}
@@ -99,6 +100,7 @@ func newClient(o Options) (*Client, error) {
 	c.data, err = o.Network.Listen(o.Listen, transport.Options{Hello: c.hello(), Slabs: a}, c.accept)
 	if err != nil {
 		a.Close()
+		c.metrics.unregister()
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
 	c.loops.Add(1 + o.PreprocessConcurrency)
@@ -149,7 +151,7 @@ func (c *Client) hello() wire.Hello {
 }
 
 // connect keeps the link to the scheduler up.
-func (c *Client) connect(failed func(error)) {
+func (c *Client) connect() {
 	address := c.o.Advertise
 	if address == "" {
 		address = c.data.Address()
@@ -159,7 +161,7 @@ func (c *Client) connect(failed func(error)) {
 	}
 	c.keeper = transport.Keep(c.o.Network, c.o.Scheduler, transport.Options{Hello: c.hello()}, (*schedulerHandler)(c), up, func(err error) {
 		c.log.Warn().Str("scheduler", c.o.Scheduler).Err(err).Msg("no link to the scheduler; trying on")
-		failed(err)
+		c.trouble.Store(&err)
 	})
 }
 
@@ -260,6 +262,7 @@ func (c *Client) Drain(ctx context.Context) error {
 }
 
 // Close ends the client at once; open requests are answered with ErrUnavailable.
+// Not from within a done function: it waits for the goroutines that call those.
 func (c *Client) Close() error {
 	var err error
 	c.closing.Do(func() {
@@ -270,7 +273,7 @@ func (c *Client) Close() error {
 		}
 		c.failAll(wire.ReasonDraining)
 		c.loops.Wait()
-		c.failAll(wire.ReasonDraining) // images that were being decoded
+		c.failAll(wire.ReasonDraining) // what was let in meanwhile; later ones see that there is no admission
 		err = c.data.Close()
 		c.metrics.unregister()
 		err = errors.Join(err, c.arena.Close())

@@ -376,4 +376,7 @@ func BenchmarkInferAsync(b *testing.B) {
 		open.Add(1)
 		client.InferAsync(ctx, q, done)
 	}
+	for open.Load() > 0 {
+		time.Sleep(10 * time.Microsecond)
+	}
 }

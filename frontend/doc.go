@@ -15,9 +15,9 @@
 //  2. Nothing waits without bound: a full arena or table is ErrOverloaded, a
 //     lost scheduler is ErrUnavailable, both at once. The client reconnects by
 //     itself.
-//  3. Data given in a Request may be reused as soon as Infer or InferAsync has
-//     returned, but for Image in InferAsync: until done is called. Data in a
-//     Response belongs to the caller.
+//  3. What is given in a Request may be reused as soon as Infer or InferAsync
+//     has returned. Data in a Response belongs to the caller; Shape is shared
+//     with the catalogue: read only.
 //
 // # Deadlines
 //

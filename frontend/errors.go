@@ -71,7 +71,7 @@ func reasonError(model string, r wire.Reason) *Error {
 	case wire.ReasonFull:
 		e.Kind, e.Msg = ErrOverloaded, "the scheduler's queue is full"
 	case wire.ReasonUnavailable:
-		e.Kind, e.Msg = ErrUnavailable, "no backend serves it now"
+		e.Kind, e.Msg = ErrUnavailable, "no backend serves it now, or the scheduler is away"
 	case wire.ReasonBackendLost:
 		e.Kind, e.Msg = ErrUnavailable, "its backend died and too little time was left to try another"
 	case wire.ReasonDraining:

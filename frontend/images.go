@@ -1,71 +1,108 @@
 package frontend
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// imagesMax bounds the images that wait; their deadlines bound how long.
-const imagesMax = 1024
+// Limits of what waits for preprocessing.
+const (
+	imagesMax     = 1024
+	imageBytesMax = 256 << 20
+)
 
-// imageJob is an image that waits to be preprocessed.
+// imageJob is an image that waits to be preprocessed. Its call is open in the
+// table already: a queue that is too long, a context that ends, or a client
+// that closes answers it in time, and then the job is only thrown away.
 type imageJob struct {
-	ctx   context.Context
-	image []byte
-	call  call
+	id    wire.RequestID
+	model *model
+	image []byte // a copy: the caller's may change once the call is answered
 }
 
-// queueImage hands the image to the preprocessing goroutines; when all are busy
-// and the queue is full, the request is refused.
-func (c *Client) queueImage(ctx context.Context, image []byte, k call) {
+// queueImage opens the call and hands the image to the preprocessing
+// goroutines; when too much waits there, the request is refused.
+func (c *Client) queueImage(ctx context.Context, image []byte, k *call) {
+	size := int64(len(image))
+	if c.waiting.Add(size) > imageBytesMax {
+		c.waiting.Add(-size)
+		c.refuse(k.model, k.model.entry.Spec.Name, imagesFull(k.model), k.done)
+		return
+	}
+	id, ok := c.register(ctx, k)
+	if !ok {
+		c.waiting.Add(-size)
+		return
+	}
 	select {
-	case c.images <- imageJob{ctx, image, k}:
+	case c.images <- imageJob{id, k.model, bytes.Clone(image)}:
+		if c.admitted.Load() == nil { // the link went; perhaps after it had answered all open calls
+			c.fail(id, wire.ReasonUnavailable)
+		}
 	default:
-		name := k.model.entry.Spec.Name
-		c.refuse(k.model, name, &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: name, Msg: "too many images wait for preprocessing"}, k.done)
+		c.waiting.Add(-size)
+		c.failWith(id, imagesFull(k.model))
 	}
 }
 
-// imageLoop preprocesses images until the client closes, and answers what is
-// left then.
+func imagesFull(m *model) *Error {
+	return &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: m.entry.Spec.Name, Msg: "too many images wait for preprocessing"}
+}
+
+// imageLoop preprocesses images until the client closes.
 func (c *Client) imageLoop() {
 	defer c.loops.Done()
 	for {
 		select {
 		case j := <-c.images:
 			c.preprocess(&j)
+			c.waiting.Add(-int64(len(j.image)))
 		case <-c.stop:
-			for {
-				select {
-				case j := <-c.images:
-					c.refuse(j.call.model, j.call.model.entry.Spec.Name, reasonError("", wire.ReasonDraining), j.call.done)
-				default:
-					return
-				}
-			}
+			return
 		}
 	}
 }
 
+// preprocess writes the image's tensor and submits the call, unless it has been
+// answered meanwhile.
 func (c *Client) preprocess(j *imageJob) {
-	k := &j.call
-	name, from := k.model.entry.Spec.Name, mono.Now()
-	if from >= k.deadline {
-		c.refuse(k.model, name, reasonError(name, wire.ReasonExpired), k.done)
+	c.mu.Lock()
+	_, open := c.table.Find(j.id)
+	c.mu.Unlock()
+	if !open {
 		return
 	}
-	slab, bytes, err := c.alloc(k.model, k.model.plan.Size())
+	from := mono.Now()
+	slab, tensor, err := c.alloc(j.model, j.model.plan.Size())
 	if err != nil {
-		c.refuse(k.model, name, err, k.done)
+		c.failWith(j.id, err)
 		return
 	}
-	if err := k.model.plan.Into(bytes, j.image); err != nil {
+	if err := j.model.plan.Into(tensor, j.image); err != nil {
 		c.arena.Free(slab)
-		c.refuse(k.model, name, badInput(name, "%v", err), k.done)
+		c.failWith(j.id, badInput(j.model.entry.Spec.Name, "%v", err))
 		return
 	}
-	k.slab, k.preprocess = slab, mono.Now().Sub(from)
-	c.submit(j.ctx, *k, uint32(len(bytes)))
+	if k, open := c.attach(j.id, slab, from); open {
+		c.submit(j.id, &k, uint32(len(tensor)))
+	}
+}
+
+// attach gives the slab to the call; if that has been answered meanwhile, to
+// nobody.
+func (c *Client) attach(id wire.RequestID, slab wire.SlabHandle, from mono.Time) (call, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slot, open := c.table.Find(id)
+	if !open {
+		c.arena.Free(slab)
+		return call{}, false
+	}
+	k := &c.open[slot]
+	k.slab, k.submitted = slab, mono.Now()
+	k.preprocess = k.submitted.Sub(from)
+	return *k, true
 }

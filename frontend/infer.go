@@ -27,7 +27,6 @@ type call struct {
 	deadline   mono.Time
 	preprocess mono.Dur
 	submitted  mono.Time
-	output     []byte // where the output's bytes go
 	stopCtx    func() bool
 }
 
@@ -60,7 +59,7 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 	}
 	k := call{done: done, model: m, arrival: arrival, deadline: deadline}
 	if r.Image != nil {
-		c.queueImage(ctx, r.Image, k)
+		c.queueImage(ctx, r.Image, &k)
 		return
 	}
 	var few [8]*Tensor
@@ -75,8 +74,10 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 		return
 	}
 	m.write(bytes, tensors)
-	k.slab = slab
-	c.submit(ctx, k, uint32(len(bytes)))
+	k.slab, k.submitted = slab, mono.Now()
+	if id, ok := c.register(ctx, &k); ok {
+		c.submit(id, &k, uint32(len(bytes)))
+	}
 }
 
 // admit finds the model, or says why the request cannot be taken at all.
@@ -140,21 +141,21 @@ func (c *Client) alloc(m *model, n int) (wire.SlabHandle, []byte, *Error) {
 	switch {
 	case errors.Is(err, arena.ErrTooLarge):
 		return 0, nil, badInput(m.entry.Spec.Name, "%v", err)
+	case errors.Is(err, arena.ErrClosed):
+		return 0, nil, reasonError(m.entry.Spec.Name, wire.ReasonDraining)
 	case err != nil:
 		return 0, nil, &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: m.entry.Spec.Name, Msg: "the frontend's arena is full"}
 	}
 	return slab, bytes, nil
 }
 
-// submit registers the call and sends its record. From here on the call is
-// answered by whoever takes it out of the table.
-func (c *Client) submit(ctx context.Context, k call, length uint32) {
-	a := c.admitted.Load()
-	k.submitted = mono.Now()
+// register opens the call, or refuses it when too many are open. From here on
+// it is answered by whoever takes it out of the table.
+func (c *Client) register(ctx context.Context, k *call) (wire.RequestID, bool) {
 	c.mu.Lock()
 	id, slot, ok := c.table.Add(k.deadline.Add(expiryGrace))
 	if ok {
-		c.open[slot] = k
+		c.open[slot] = *k
 		c.wakeExpiry()
 	}
 	c.mu.Unlock()
@@ -162,26 +163,32 @@ func (c *Client) submit(ctx context.Context, k call, length uint32) {
 		c.arena.Free(k.slab)
 		c.refuse(k.model, k.model.entry.Spec.Name, &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: k.model.entry.Spec.Name,
 			Msg: "too many open requests"}, k.done)
-		return
+		return 0, false
 	}
-	c.arena.SetRequest(k.slab, id)
 	if ctx.Done() != nil {
 		c.watch(ctx, id, slot)
 	}
-	reason := wire.ReasonUnavailable
-	if a != nil {
-		m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.o.ReplyMargin),
-			Input: wire.SlabRef{Handle: k.slab, Length: length}}
-		var frame [128]byte
-		err := a.link.Send(m.Append(frame[:0]))
-		if err == nil && c.admitted.Load() == a {
-			return
-		}
-		if errors.Is(err, transport.ErrFull) {
-			reason = wire.ReasonFull
-		}
+	return id, true
+}
+
+// submit sends an open call's record. The model's id holds for one epoch: with
+// a scheduler that came since, it would name another model.
+func (c *Client) submit(id wire.RequestID, k *call, length uint32) {
+	c.arena.SetRequest(k.slab, id)
+	a := c.admitted.Load()
+	if a == nil || a.epoch != k.model.epoch {
+		c.fail(id, wire.ReasonUnavailable)
+		return
 	}
-	c.fail(id, reason) // the link is gone or full; if it went just now, the call is answered already
+	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.o.ReplyMargin),
+		Input: wire.SlabRef{Handle: k.slab, Length: length}}
+	var frame [128]byte
+	switch err := a.link.Send(m.Append(frame[:0])); {
+	case errors.Is(err, transport.ErrFull):
+		c.fail(id, wire.ReasonFull)
+	case err != nil || c.admitted.Load() != a:
+		c.fail(id, wire.ReasonUnavailable) // the link is gone; if it went just now, the call is answered already
+	}
 }
 
 // watch ends the call when its context ends.

@@ -49,9 +49,12 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 		}
 		if a.Error != "" {
 			c.log.Error().Str("error", a.Error).Msg("the scheduler does not admit this frontend")
-			return fmt.Errorf("not admitted: %s", a.Error)
+			err := fmt.Errorf("not admitted: %s", a.Error)
+			c.trouble.Store(&err)
+			return err
 		}
 		c.models.Store(nil) // another epoch has other ids: wait for its catalogue
+		c.trouble.Store(nil)
 		c.admitted.Store(&admission{epoch: a.Epoch, id: a.Frontend, link: l})
 		c.log.Info().Uint64("epoch", uint64(a.Epoch)).Uint32("id", uint32(a.Frontend)).Msg("admitted by the scheduler")
 	case wire.DocCatalogue:

@@ -1,17 +1,20 @@
 package frontend
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/symphony-serving/symphony/frontend/preprocess"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // model is a catalogue entry made ready for requests.
 type model struct {
 	entry     catalog.Entry
+	epoch     wire.Epoch       // in which entry.ID holds
 	plan      *preprocess.Plan // nil: takes no images
 	planError error
 	inputs    int // bytes of an item's input; -1 where it varies
@@ -28,7 +31,7 @@ type snapshot struct {
 func (c *Client) newSnapshot(doc catalog.Catalogue) *snapshot {
 	s := &snapshot{doc: doc, models: map[string][]*model{}}
 	for _, e := range doc.Entries {
-		m := &model{entry: e, inputs: itemSize(e.Spec.Inputs), outputs: itemSize(e.Spec.Outputs), metrics: c.metrics.of(e.Spec.Name)}
+		m := &model{entry: e, epoch: doc.Epoch, inputs: itemSize(e.Spec.Inputs), outputs: itemSize(e.Spec.Outputs), metrics: c.metrics.of(e.Spec.Name)}
 		if e.Spec.Image != nil && len(e.Spec.Inputs) == 1 {
 			m.plan, m.planError = preprocess.NewPlan(*e.Spec.Image, e.Spec.Inputs[0])
 		}
@@ -40,12 +43,18 @@ func (c *Client) newSnapshot(doc catalog.Catalogue) *snapshot {
 	return s
 }
 
-// compareVersions orders "2" before "10"; what is no number comes first.
+// compareVersions orders "2" before "10"; what is no number is below every
+// number, so that the order has no circles ("10" < "1a" < "2").
 func compareVersions(a, b string) int {
 	x, errX := strconv.Atoi(a)
 	y, errY := strconv.Atoi(b)
-	if errX == nil && errY == nil {
-		return x - y
+	switch {
+	case errX == nil && errY == nil:
+		return cmp.Compare(x, y)
+	case errX == nil:
+		return 1
+	case errY == nil:
+		return -1
 	}
 	return strings.Compare(a, b)
 }

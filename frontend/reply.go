@@ -38,6 +38,14 @@ func (c *Client) fail(id wire.RequestID, reason wire.Reason) {
 	}
 }
 
+// failWith answers a call with an error.
+func (c *Client) failWith(id wire.RequestID, err *Error) {
+	if k, ok := c.take(id); ok {
+		k.model.metrics.count(err)
+		k.done(nil, err)
+	}
+}
+
 func (c *Client) answerError(k *call, reason wire.Reason) {
 	err := reasonError(k.model.entry.Spec.Name, reason)
 	k.model.metrics.count(err)
@@ -115,15 +123,9 @@ func (c *Client) destination(id wire.RequestID, n int) []byte {
 	fits := ok && (c.open[slot].model.outputs < 0 || c.open[slot].model.outputs == n)
 	c.mu.Unlock()
 	if !fits {
-		return nil
+		return nil // what lies in the link's own buffer is refused by output
 	}
-	b := make([]byte, n) // becomes the Response's tensors
-	c.mu.Lock()
-	if slot, ok = c.table.Find(id); ok {
-		c.open[slot].output = b
-	}
-	c.mu.Unlock()
-	return b
+	return make([]byte, n) // becomes the Response's tensors
 }
 
 // output answers a call with what its backend sent.
@@ -135,9 +137,6 @@ func (c *Client) output(m *wire.Output, payload []byte) {
 	if m.Reason != wire.ReasonNone {
 		c.answerError(&k, m.Reason)
 		return
-	}
-	if payload == nil && k.output == nil {
-		payload = []byte{}
 	}
 	tensors, fits := k.model.read(payload)
 	if !fits {
