@@ -41,7 +41,7 @@ type Plan struct {
 }
 
 // NewPlan checks that spec fits the input: 3 dimensions in the layout's
-// order (or 2, height and width, with one channel), FP32 or UINT8.
+// order, FP32 or UINT8.
 func NewPlan(spec catalog.ImageSpec, in catalog.TensorSpec) (*Plan, error) {
 	p := &Plan{spec: spec, float: in.Type == catalog.FP32, scale: 1.0 / 255, std: [3]float32{1, 1, 1}}
 	if spec.Channels != 1 && spec.Channels != 3 {
@@ -52,6 +52,9 @@ func NewPlan(spec catalog.ImageSpec, in catalog.TensorSpec) (*Plan, error) {
 	}
 	if err := p.setSize(in); err != nil {
 		return nil, err
+	}
+	if spec.Resize != 0 && (spec.Resize < max(p.width, p.height) || spec.Resize > 1<<16) {
+		return nil, fmt.Errorf("%w: resize %d, must be 0 or from the input's longer side, %d, to %d", ErrSpec, spec.Resize, max(p.width, p.height), 1<<16)
 	}
 	if spec.Scale != 0 {
 		p.scale = float32(spec.Scale)
@@ -115,40 +118,48 @@ func (p *Plan) Into(dst, encoded []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrImage, err)
 	}
-	p.write(dst, p.fit(img))
+	img, from := p.fit(img)
+	p.write(dst, img, from)
 	return nil
 }
 
-// fit resizes and crops to the input's size. The kernel is bilinear, widened
-// when shrinking so that every source pixel counts.
-func (p *Plan) fit(img image.Image) image.Image {
-	b := img.Bounds()
-	if b.Dx() == p.width && b.Dy() == p.height {
-		return img
-	}
-	src := b
-	if p.spec.Resize > 0 { // shorter side to Resize, then the centre: the same as scaling a centred part
-		short := min(b.Dx(), b.Dy())
-		w, h := p.width*short/p.spec.Resize, p.height*short/p.spec.Resize
-		w, h = min(max(w, 1), b.Dx()), min(max(h, 1), b.Dy())
-		at := image.Pt(b.Min.X+(b.Dx()-w)/2, b.Min.Y+(b.Dy()-h)/2)
-		src = image.Rectangle{Min: at, Max: at.Add(image.Pt(w, h))}
+// fit resizes and crops to the input's size; the pixels begin at from. The
+// kernel is bilinear, widened when shrinking so that every source pixel counts.
+// (Catmull-Rom rings at the edges of strokes, nearest and ApproxBiLinear skip
+// pixels when they shrink.) Transparent parts count as black.
+func (p *Plan) fit(img image.Image) (_ image.Image, from image.Point) {
+	src := p.part(img.Bounds())
+	if src.Dx() == p.width && src.Dy() == p.height {
+		return img, src.Min
 	}
 	var dst draw.Image = image.NewRGBA(image.Rect(0, 0, p.width, p.height))
 	if p.spec.Channels == 1 {
 		dst = image.NewGray(image.Rect(0, 0, p.width, p.height))
 	}
 	draw.BiLinear.Scale(dst, dst.Bounds(), img, src, draw.Src, nil)
-	return dst
+	return dst, image.Point{}
+}
+
+// part is what of an image the input shows: all of it, or, with Resize, the
+// centre. Scaling the shorter side to Resize and then cropping is the same as
+// scaling only that centre.
+func (p *Plan) part(b image.Rectangle) image.Rectangle {
+	if p.spec.Resize == 0 {
+		return b
+	}
+	short := min(b.Dx(), b.Dy())
+	share := func(n int) int { return min(max((n*short+p.spec.Resize/2)/p.spec.Resize, 1), short) }
+	w, h := share(p.width), share(p.height)
+	at := image.Pt(b.Min.X+(b.Dx()-w)/2, b.Min.Y+(b.Dy()-h)/2)
+	return image.Rectangle{Min: at, Max: at.Add(image.Pt(w, h))}
 }
 
 // write lays the pixels out.
-func (p *Plan) write(dst []byte, img image.Image) {
-	b := img.Bounds()
+func (p *Plan) write(dst []byte, img image.Image, from image.Point) {
 	channels, plane := p.spec.Channels, p.width*p.height
 	for y := range p.height {
 		for x := range p.width {
-			values := pixel(img, b.Min.X+x, b.Min.Y+y, channels)
+			values := pixel(img, from.X+x, from.Y+y, channels)
 			for c := range channels {
 				i := (y*p.width+x)*channels + c
 				if p.spec.Layout == "NCHW" {

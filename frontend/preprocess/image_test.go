@@ -110,6 +110,61 @@ func TestResizeCropsTheCentre(t *testing.T) {
 	}
 }
 
+// An image that happens to have the input's size is resized and cropped like
+// any other: Resize asks for the centre, enlarged.
+func TestResizeOfAnImageOfTheInputsSize(t *testing.T) {
+	img := image.NewGray(image.Rect(0, 0, 8, 8))
+	for y := 2; y < 6; y++ {
+		for x := 2; x < 6; x++ {
+			img.SetGray(x, y, color.Gray{90})
+		}
+	}
+	p := plan(t, catalog.ImageSpec{Layout: "NCHW", Channels: 1, Resize: 16}, catalog.Uint8, 1, 8, 8)
+	dst := make([]byte, p.Size())
+	if err := p.Into(dst, encodePNG(t, img)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(dst, bytes.Repeat([]byte{90}, 64)) {
+		t.Errorf("%v, want the centre only", dst)
+	}
+}
+
+// Shorter side as wanted already: the crop alone, pixel by pixel.
+func TestCropAlone(t *testing.T) {
+	img := image.NewGray(image.Rect(0, 0, 6, 4))
+	for i := range img.Pix {
+		img.Pix[i] = byte(i)
+	}
+	p := plan(t, catalog.ImageSpec{Layout: "NHWC", Channels: 1, Resize: 4}, catalog.Uint8, 2, 2, 1)
+	dst := make([]byte, p.Size())
+	if err := p.Into(dst, encodePNG(t, img)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []byte{8, 9, 14, 15}; !bytes.Equal(dst, want) {
+		t.Errorf("%v, want %v", dst, want)
+	}
+}
+
+// Shrinking by two is the mean of its four pixels where they are alone.
+func TestShrinkingCountsEveryPixel(t *testing.T) {
+	img := image.NewGray(image.Rect(0, 0, 64, 64))
+	for i := range img.Pix {
+		if (i%64+i/64)%2 == 0 { // a chess board: nearest would give 0 or 200
+			img.Pix[i] = 200
+		}
+	}
+	p := plan(t, catalog.ImageSpec{Layout: "NHWC", Channels: 1}, catalog.Uint8, 16, 16, 1)
+	dst := make([]byte, p.Size())
+	if err := p.Into(dst, encodePNG(t, img)); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range dst {
+		if v < 98 || v > 102 {
+			t.Fatalf("pixel %d is %d, want about 100", i, v)
+		}
+	}
+}
+
 func TestJPEG(t *testing.T) {
 	img := image.NewRGBA(image.Rect(0, 0, 16, 16))
 	for i := range img.Pix {
@@ -148,6 +203,8 @@ func TestBadSpecs(t *testing.T) {
 		"order":    func(s *catalog.ImageSpec, _ *catalog.TensorSpec) { s.Layout = "NHWC" },
 		"mean":     func(s *catalog.ImageSpec, _ *catalog.TensorSpec) { s.Mean = []float64{1} },
 		"std":      func(s *catalog.ImageSpec, _ *catalog.TensorSpec) { s.Std = []float64{1, 0, 1} },
+		"resize":   func(s *catalog.ImageSpec, _ *catalog.TensorSpec) { s.Resize = 7 },
+		"negative": func(s *catalog.ImageSpec, _ *catalog.TensorSpec) { s.Resize = -8 },
 		"type":     func(_ *catalog.ImageSpec, i *catalog.TensorSpec) { i.Type = catalog.Int64 },
 		"shape":    func(_ *catalog.ImageSpec, i *catalog.TensorSpec) { i.Shape = []int64{64} },
 		"uint8":    func(s *catalog.ImageSpec, i *catalog.TensorSpec) { i.Type = catalog.Uint8; s.Scale = 2 },
@@ -166,6 +223,21 @@ func BenchmarkInto(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := p.Into(dst, png); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPhoto(b *testing.B) {
+	p := plan(b, catalog.ImageSpec{Layout: "NCHW", Channels: 3, Resize: 256}, catalog.FP32, 3, 224, 224)
+	var photo bytes.Buffer
+	if err := jpeg.Encode(&photo, image.NewRGBA(image.Rect(0, 0, 640, 480)), nil); err != nil {
+		b.Fatal(err)
+	}
+	dst := make([]byte, p.Size())
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := p.Into(dst, photo.Bytes()); err != nil {
 			b.Fatal(err)
 		}
 	}
