@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
 func main() {
@@ -59,6 +60,9 @@ func run(scheduler, model string, images []string) error {
 		case err != nil:
 			return fmt.Errorf("%s: %w", path, err)
 		}
+		if len(r.Outputs) == 0 || r.Outputs[0].Type != catalog.FP32 {
+			return fmt.Errorf("model %s gives no FP32 probabilities first: this example cannot read it", model)
+		}
 		best, probability := argmax(r.Outputs[0].Data)
 		label := fmt.Sprint(best)
 		if best < len(entry.Spec.Labels) {
@@ -71,6 +75,7 @@ func run(scheduler, model string, images []string) error {
 
 // argmax finds the largest of the float32 probabilities.
 func argmax(data []byte) (best int, probability float32) {
+	probability = float32(math.Inf(-1))
 	for i := 0; 4*i+4 <= len(data); i++ {
 		if p := math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])); p > probability {
 			best, probability = i, p
