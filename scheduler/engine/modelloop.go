@@ -24,6 +24,8 @@ type modelLoop struct {
 	out      shard.Out    // Owned by run.
 	overruns []*overrun   // Owned by run; by model id.
 	in       input        // Owned by run: scratch
+	ended    shard.Run    // Owned by run: scratch, what the Sink is told of
+	report   Done         // Owned by run: likewise
 
 	stats loopStats    // Shared: written by run.
 	stop  atomic.Bool  // Shared.
@@ -133,10 +135,11 @@ func (l *modelLoop) carryOut(now mono.Time) {
 // completedLoop tells the rank when the GPU really became free, and learns
 // from how far the plan was off.
 func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
-	done := l.in.done
+	l.ended, l.report = run, l.in.done
+	done := &l.report
 	l.engine.toRank(&rankInput{op: rankDone, gpu: GPU{run.GPU, run.Life}, batch: done.Batch, at: done.End})
 	l.engine.fetches.add(done.Fetch, done.Ran)
-	l.engine.sink.Completed(l.index, &run, &done)
+	l.engine.sink.Completed(l.index, &l.ended, done)
 	o := l.overruns[run.Model]
 	if o == nil || !o.add(done.End.Sub(run.Until)) {
 		return
