@@ -182,6 +182,9 @@ func TestConcurrent(t *testing.T) {
 			defer wait.Done()
 			r := rand.New(rand.NewPCG(uint64(g), 1))
 			for i := range 3000 {
+				if g == 0 && i == 2500 {
+					a.Close()
+				}
 				h, b, err := a.Alloc(1 + r.IntN(20000))
 				if err != nil {
 					continue
@@ -205,9 +208,6 @@ func TestConcurrent(t *testing.T) {
 					t.Errorf("goroutine %d: pinned bytes changed", g)
 				}
 				a.Unpin(ref)
-				if g == 0 && i == 2500 {
-					a.Close()
-				}
 			}
 		}()
 	}
