@@ -16,6 +16,7 @@ import (
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -93,8 +94,13 @@ func (b *Backend) hello() wire.Hello {
 // introduce is the first message on a new link: what we have.
 func (b *Backend) introduce(l transport.Link) {
 	info := catalog.BackendInfo{Name: b.cfg.Name}
+	now := mono.Now()
 	for _, p := range b.pools {
-		info.Pools = append(info.Pools, p.doc)
+		doc := p.doc
+		for _, e := range p.executors { // a link lost and dialled again finds devices that still run
+			doc.FreeAt = append(doc.FreeAt, e.FreeIn(now))
+		}
+		info.Pools = append(info.Pools, doc)
 	}
 	sendDoc(l, wire.DocBackend, info)
 }

@@ -113,7 +113,6 @@ func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models [
 	}
 	b.log.Info().Str("version", onnx.Version()).Str("pool", cfg.DeviceType).Int("devices", cfg.Devices).Msg("ONNX Runtime on the CPU")
 	sessions := make([][]*onnx.Session, cfg.Devices)
-	var kept []repository.Model
 	for _, m := range models {
 		if m.Spec.Platform != repository.PlatformONNX {
 			b.log.Error().Str("model", m.Spec.Key()).Msg("not served: an emulated model needs a pool of kind emulated")
@@ -124,23 +123,29 @@ func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models [
 			b.log.Error().Str("model", m.Spec.Key()).Err(err).Msg("not served")
 			continue
 		}
+		if m.Spec.Profile, err = b.profileOf(ctx, opened[0], &m, cfg); err != nil {
+			b.log.Error().Str("model", m.Spec.Key()).Err(err).Msg("not served: it loads, but does not run")
+			closeAll(opened)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			continue
+		}
 		for i := range sessions {
 			sessions[i] = append(sessions[i], opened[i])
 		}
-		kept = append(kept, m)
+		p.doc.Models = append(p.doc.Models, m.Spec)
 	}
 	for i := range sessions {
 		p.devices = append(p.devices, onnx.NewDevice(sessions[i]))
 	}
-	for i := range kept {
-		doc, err := b.profileOf(ctx, p.devices[0], i, &kept[i], cfg)
-		if err != nil {
-			return err
-		}
-		kept[i].Spec.Profile = doc
-		p.doc.Models = append(p.doc.Models, kept[i].Spec)
-	}
 	return nil
+}
+
+func closeAll(sessions []*onnx.Session) {
+	for _, s := range sessions {
+		s.Close()
+	}
 }
 
 // openAll opens the model once per device.
@@ -149,9 +154,7 @@ func openAll(m repository.Model, cfg PoolConfig) ([]*onnx.Session, error) {
 	for range cfg.Devices {
 		s, err := onnx.Open(m.Path, &m.Spec, cfg.Threads)
 		if err != nil {
-			for _, o := range out {
-				o.Close()
-			}
+			closeAll(out)
 			return nil, err
 		}
 		out = append(out, s)
@@ -159,8 +162,8 @@ func openAll(m repository.Model, cfg PoolConfig) ([]*onnx.Session, error) {
 	return out, nil
 }
 
-// profileOf reads the model's profile, or measures it.
-func (b *Backend) profileOf(ctx context.Context, d executor.Device, index int, m *repository.Model, cfg PoolConfig) (catalog.Profile, error) {
+// profileOf reads the model's profile, or measures it on a device of its own.
+func (b *Backend) profileOf(ctx context.Context, s *onnx.Session, m *repository.Model, cfg PoolConfig) (catalog.Profile, error) {
 	key := ProfileKey(m, cfg, b.cfg.ProfileDir)
 	if doc, ok := profiler.Read(key); ok {
 		return doc, nil
@@ -170,7 +173,9 @@ func (b *Backend) profileOf(ctx context.Context, d executor.Device, index int, m
 		o.Budget = 1500 * mono.Millisecond // at start, briefly; `symphony profile` takes its time
 	}
 	b.log.Info().Str("model", m.Spec.Key()).Str("device_type", cfg.DeviceType).Msg("no profile yet: measuring briefly")
-	r, err := profiler.Measure(ctx, d, index, &m.Spec, o)
+	d := onnx.NewDevice([]*onnx.Session{s})
+	defer d.Stop()
+	r, err := profiler.Measure(ctx, d, 0, &m.Spec, o)
 	if err != nil {
 		return catalog.Profile{}, err
 	}

@@ -68,6 +68,21 @@ func (e *Executor) Idle() bool {
 	return e.running == nil && len(e.orders) == 0
 }
 
+// FreeIn is the span until the planned end of what is under way; 0 when that
+// has passed or nothing is.
+func (e *Executor) FreeIn(now mono.Time) mono.Dur {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	free := now
+	if e.running != nil {
+		free = max(free, e.running.Until)
+	}
+	for _, o := range e.orders {
+		free = max(free, o.Until)
+	}
+	return free.Sub(now)
+}
+
 // Submit takes an order; Items are copied.
 func (e *Executor) Submit(in *Order) {
 	if in.ModelIndex < 0 || in.ModelIndex >= len(e.models) || len(in.Items) > e.models[in.ModelIndex].MaxBatch {

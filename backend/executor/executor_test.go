@@ -325,3 +325,30 @@ func TestChaos(t *testing.T) {
 	}
 	w.close()
 }
+
+// neverDone is a device whose batches do not end.
+type neverDone struct{}
+
+func (neverDone) Launch(*Batch) {}
+func (neverDone) Close()        {}
+
+// A device is planned to be free when the last of its orders ends; a plan
+// that has passed says nothing.
+func TestFreeIn(t *testing.T) {
+	e := New(neverDone{}, []Model{{MaxBatch: 1}}, &world{}, &world{reports: map[wire.BatchID][]wire.Done{}}, Observer{})
+	now := mono.Now()
+	if got := e.FreeIn(now); got != 0 {
+		t.Errorf("idle: %v", got)
+	}
+	for i, until := range []mono.Time{now.Add(mono.Second), now.Add(2 * mono.Second)} {
+		e.orders = append(e.orders, &order{})
+		e.orders[i].Until = until
+	}
+	e.running, e.orders = e.orders[1], e.orders[:1]
+	if got := e.FreeIn(now); got != 2*mono.Second {
+		t.Errorf("busy: %v", got)
+	}
+	if got := e.FreeIn(now.Add(3 * mono.Second)); got != 0 {
+		t.Errorf("late: %v", got)
+	}
+}

@@ -50,13 +50,19 @@ func (d *Device) Launch(b *executor.Batch) {
 	}
 }
 
-// Close implements executor.Device; a running batch is finished.
-func (d *Device) Close() {
+// Stop ends the thread and leaves the sessions open, to be given to another
+// device; a running batch is finished.
+func (d *Device) Stop() {
 	d.mu.Lock()
 	d.closed = true
 	close(d.batches)
 	d.mu.Unlock()
 	<-d.done
+}
+
+// Close implements executor.Device: Stop, and the sessions are unloaded.
+func (d *Device) Close() {
+	d.Stop()
 	for _, s := range d.sessions {
 		s.Close()
 	}

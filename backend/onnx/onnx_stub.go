@@ -38,5 +38,8 @@ func NewDevice([]*Session) *Device { return &Device{} }
 // Launch fails the batch.
 func (d *Device) Launch(b *executor.Batch) { b.Finish(0, 0, ErrUnsupported) }
 
+// Stop does nothing.
+func (d *Device) Stop() {}
+
 // Close does nothing.
 func (d *Device) Close() {}
