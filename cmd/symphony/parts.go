@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 
@@ -37,7 +38,8 @@ const lateThreads = 3
 func newParts(cfg config.Config) *parts {
 	p := &parts{cfg: cfg, log: newLogger(cfg.Log), registry: prometheus.NewRegistry(),
 		network: transport.Mux{"tcp": tcp.New(), "inproc": loopback.New()}}
-	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)} // a leak shows here first
+	p.registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// A loop that wakes from its futex needs a P at once. With as many Ps as
 	// cores, it would wait for a busy goroutine to be preempted (20 ms); with
 	// some to spare, the kernel decides, and it prefers who slept.
