@@ -214,6 +214,38 @@ func TestStopAnswersWhatWaits(t *testing.T) {
 	}
 }
 
+// Submits that race with Stop are refused or answered, never lost.
+func TestSubmitsAmongStop(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	for round := range 50 {
+		d := newDevices(uint64(round), 0)
+		e, _ := start(t, Config{GPUsMax: 8, RequestsMax: 1 << 12}, d, 1, 1)
+		var accepted sync.Map
+		var wg sync.WaitGroup
+		for p := range 4 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for i := range 200 {
+					id := wire.RequestID(p*1000 + i + 1)
+					if e.Submit(0, &batching.Request{ID: id, Deadline: mono.Now().Add(3600 * mono.Second)}) {
+						accepted.Store(id, true)
+					}
+				}
+			}()
+		}
+		e.Stop()
+		wg.Wait()
+		d.timers.Wait()
+		accepted.Range(func(id, _ any) bool {
+			if n := d.answers[id.(wire.RequestID)]; n != 1 {
+				t.Fatalf("round %d: request %v was accepted and has %d answers", round, id, n)
+			}
+			return true
+		})
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	d := newDevices(1, 0)
 	e, gpus := start(t, Config{}, d, 1, 1)

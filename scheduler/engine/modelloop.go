@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/scheduler/shard"
@@ -156,8 +157,15 @@ func (l *modelLoop) addOverrunLoop() {
 	l.overruns[l.in.model] = newOverrun(l.in.config.SLO / 4)
 }
 
-// drain answers what is left when the engine stops.
+// drain answers what is left when the engine stops. The ring is sealed first:
+// a Submit that races with Stop is either refused or answered here.
 func (l *modelLoop) drain(now mono.Time) {
+	l.requests.Seal()
+	for l.requests.Len() > 0 {
+		if !l.take(now, l.requests) {
+			runtime.Gosched() // a producer fills the cell that it claimed
+		}
+	}
 	l.in = input{op: opDropAll, reason: l.engine.stopReason}
 	l.apply(now)
 	l.engine.sink.Flush(l.index)

@@ -11,6 +11,9 @@ package ring
 
 import "sync/atomic"
 
+// sealed in tail: nobody claims a cell any more.
+const sealed = 1 << 63
+
 // lineSize separates what different threads write.
 const lineSize = 64
 
@@ -47,12 +50,19 @@ func NewQueue[T any](n int) *Queue[T] {
 func (q *Queue[T]) Cap() int { return len(q.cells) }
 
 // Len is about how many values wait; exact for the consumer when nobody pushes.
-func (q *Queue[T]) Len() int { return int(q.tail.Load() - q.head.Load()) }
+func (q *Queue[T]) Len() int { return int(q.tail.Load()&^sealed - q.head.Load()) }
 
-// Push copies v in; false when the queue is full. Any goroutine.
+// Seal makes every later Push refuse. The consumer then pops until Len is 0:
+// a producer that claimed its cell before still fills it.
+func (q *Queue[T]) Seal() { q.tail.Or(sealed) }
+
+// Push copies v in; false when the queue is full or sealed. Any goroutine.
 func (q *Queue[T]) Push(v *T) bool {
 	at := q.tail.Load()
 	for {
+		if at&sealed != 0 {
+			return false
+		}
 		c := &q.cells[at&q.mask]
 		switch turn := c.turn.Load(); {
 		case turn == at:
