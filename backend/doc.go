@@ -8,8 +8,8 @@
 // # Rules
 //
 //  1. It obeys the highest epoch that it has promised (fencing): orders of an
-//     earlier scheduler are refused by a Done of the old epoch, which nobody
-//     counts.
+//     earlier scheduler are ignored; their requests were answered when that
+//     scheduler was lost.
 //  2. The scheduler's ids hold for an epoch: with a new admission the members
 //     and the table from model ids are made anew.
 //  3. A model that cannot be loaded is left out with a message; a pool without

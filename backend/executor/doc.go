@@ -4,8 +4,8 @@
 //	order --READ all inputs in parallel--> buffer --device--> outputs --> frontends
 //	                                                     \--> Done --> scheduler
 //
-// While one batch executes, the inputs of the next are fetched: a device has
-// at most ordersMax orders.
+// While one batch executes, the inputs of the next are fetched: beside the
+// running one, at most ordersMax orders wait.
 //
 // # Rules
 //

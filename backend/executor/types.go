@@ -6,8 +6,8 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// ordersMax bounds a device's orders: one runs, one is being fetched, one is on
-// its way because a report crossed it.
+// ordersMax bounds the orders that wait at a device while one runs. The
+// scheduler sends one ahead; the others are room for orders that crossed a report.
 const ordersMax = 3
 
 // Batch is what a device executes. Item i's input lies in Inputs[i], its

@@ -142,7 +142,7 @@ func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 	l.engine.fetches.add(done.Fetch, done.Ran)
 	l.engine.sink.Completed(l.index, &l.ended, done)
 	o := l.overruns[run.Model]
-	if o == nil || !o.add(done.End.Sub(run.Until)) {
+	if o == nil || !o.add(now, done.End.Sub(run.Until)) {
 		return
 	}
 	l.in = input{op: opSetMargin, model: run.Model, margin: l.engine.cfg.Margin + o.bound()}

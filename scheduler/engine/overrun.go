@@ -10,7 +10,11 @@ import (
 const (
 	overrunWindow = 256 // batches remembered
 	overrunEvery  = 32  // batches between two looks
-	overrunRank   = 3   // the bound is the third largest: about p99 of the window
+	overrunRank   = 3   // the bound is the third largest: about p99 of a full window
+
+	// overrunAge is how long a sample counts. A slow model takes long to fill
+	// the window, and a pause must not cost it more than this.
+	overrunAge = 5 * mono.Second
 )
 
 // overrun estimates how much later than planned a model's batches end. The
@@ -18,6 +22,7 @@ const (
 // not make the scheduler shed for the next 256 batches.
 type overrun struct {
 	samples [overrunWindow]mono.Dur
+	at      [overrunWindow]mono.Time
 	n       int
 	most    mono.Dur // clamp
 	current mono.Dur
@@ -26,17 +31,23 @@ type overrun struct {
 func newOverrun(most mono.Dur) *overrun { return &overrun{most: most} }
 
 // add takes one batch; true when the bound changed by enough to matter.
-func (o *overrun) add(late mono.Dur) bool {
-	o.samples[o.n%overrunWindow] = late
+func (o *overrun) add(now mono.Time, late mono.Dur) bool {
+	o.samples[o.n%overrunWindow], o.at[o.n%overrunWindow] = late, now
 	o.n++
 	if o.n%overrunEvery != 0 {
 		return false
 	}
+	var window [overrunWindow]mono.Dur
+	n := 0
+	for i := range min(o.n, overrunWindow) {
+		if now.Sub(o.at[i]) <= overrunAge {
+			window[n] = o.samples[i]
+			n++
+		}
+	}
+	slices.Sort(window[:n])
 	before := o.current
-	sorted := o.samples
-	window := sorted[:min(o.n, overrunWindow)]
-	slices.Sort(window)
-	o.current = min(max(0, window[len(window)-overrunRank]), o.most)
+	o.current = min(max(0, window[max(0, n-overrunRank)]), o.most)
 	change := o.current - before
 	return change > 50*mono.Microsecond || change < -50*mono.Microsecond
 }

@@ -85,7 +85,7 @@ func TestSteadyState(t *testing.T) {
 	// What the last collection of each half left alive.
 	var heap, goroutines [2]float64
 	time.Sleep(4 * time.Second)
-	for begin := time.Now(); time.Since(begin) < total; time.Sleep(250 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < total; time.Sleep(time.Second) { // a scrape is garbage, too
 		half := 0
 		if time.Since(begin) > total/2 {
 			half = 1
@@ -95,7 +95,7 @@ func TestSteadyState(t *testing.T) {
 	}
 	<-done
 	t.Logf("live heap %.1f MB after the first half, %.1f MB after the second; at most %.0f and %.0f goroutines", heap[0]/1e6, heap[1]/1e6, goroutines[0], goroutines[1])
-	if heap[1] > 1.3*heap[0]+2e6 {
+	if heap[1] > 1.5*heap[0] {
 		t.Errorf("the heap grew from %.1f to %.1f MB", heap[0]/1e6, heap[1]/1e6)
 	}
 	if goroutines[1] > goroutines[0]+10 {
