@@ -107,6 +107,7 @@ func (s *Server) admitBackend(b *backend, l transport.Link, info catalog.Backend
 	}
 	b.name, b.link, b.admitted = info.Name, l, true
 	s.backends[b.name] = b
+	s.peers.Add(1)
 	sendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: s.epoch, Backend: wire.BackendID(s.nextID)})
 	s.nextID++
 	for _, f := range s.frontends {
@@ -117,6 +118,7 @@ func (s *Server) admitBackend(b *backend, l transport.Link, info catalog.Backend
 			s.unseat(b)
 			delete(s.backends, b.name)
 			b.admitted = false
+			s.peers.Add(-1)
 			return err
 		}
 	}
@@ -199,6 +201,7 @@ func (s *Server) othersIn(p *pool, name string) string {
 func (s *Server) unseat(b *backend) {
 	for _, seat := range b.seats {
 		seat.gpu.seat.Store(nil)
+		seat.gpu.left = mono.Now()
 		seat.gpu.undone.Store(0)
 		seat.pool.engine.RemoveGPU(seat.life)
 	}
@@ -224,6 +227,7 @@ func (b *backend) Closed(_ transport.Link, err error) {
 	if !b.admitted {
 		return
 	}
+	s.peers.Add(-1)
 	gpus := len(b.seats)
 	if s.backends[b.name] == b {
 		delete(s.backends, b.name)

@@ -29,8 +29,8 @@ func (s *Server) joinPool(b *backend, index uint32, doc *catalog.Pool) error {
 		}
 	}
 	for device := range doc.Devices {
-		g := p.slot(b.name, device)
 		free := mono.Now()
+		g := p.slot(b.name, device, free)
 		if device < len(doc.FreeAt) {
 			free = free.Add(max(0, doc.FreeAt[device]))
 		}

@@ -14,8 +14,8 @@
 //     of the pool's models, so a backend whose model set differs from its
 //     pool's is refused, with the difference. The last backend of a pool may
 //     come back with another set.
-//  2. GPU ids belong to (backend name, device) while the scheduler lives: a
-//     restarted backend gets its old ids. A backend that registers under the
+//  2. GPU ids belong to (backend name, device), also for a minute after its end:
+//     a restarted backend gets its old ids. A backend that registers under the
 //     name of a live one replaces it: the old link is a half-dead one.
 //  3. A backend hears of a frontend before the first batch that names it:
 //     Members are sent under the same lock that admits, on the same link.

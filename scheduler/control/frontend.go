@@ -128,6 +128,7 @@ func (s *Server) admitFrontend(f *frontend, l transport.Link, info catalog.Front
 	}
 	s.frontendsBy.Store(&all)
 	s.frontends[f.id] = f
+	s.peers.Add(1)
 	s.tellMember(f, true)
 	sendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: s.epoch, Frontend: f.id})
 	sendDoc(l, wire.DocCatalogue, s.catalogue())
@@ -144,6 +145,7 @@ func (f *frontend) Closed(_ transport.Link, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.frontends, f.id)
+	s.peers.Add(-1)
 	all := slices.Clone(*s.frontendsBy.Load())
 	all[f.id] = nil
 	s.frontendsBy.Store(&all)

@@ -21,7 +21,7 @@ type pool struct {
 
 	// Guarded by Server.mu.
 	keys  []string              // the models that every device has, sorted
-	slots map[string]wire.GPUID // "backend name/device" -> GPU id, kept for a restart
+	slots map[string]wire.GPUID // "backend name/device" -> GPU id, kept for a restart (reserved)
 	delay batching.Delay
 
 	// Copy on write under Server.mu; read by the engine's loops.
@@ -30,8 +30,9 @@ type pool struct {
 
 // gpu is one device of a pool, over its lives.
 type gpu struct {
-	id   wire.GPUID
-	name string
+	id   wire.GPUID // Immutable.
+	name string     // "backend/device"; guarded by Server.mu, as is left.
+	left mono.Time  // when it was unseated last
 
 	// seat says where it is now; nil while its backend is away.
 	seat atomic.Pointer[seat]
@@ -60,19 +61,31 @@ func (p *pool) gpu(id wire.GPUID) *gpu {
 	return gpus[id]
 }
 
-// slot finds or makes the GPU of a backend's device.
-func (p *pool) slot(backendName string, device int) *gpu {
+// reserved is how long an absent device's GPU id waits for its return.
+const reserved = 60 * mono.Second
+
+// slot finds the GPU of a backend's device: the one that it had before, else
+// the smallest id that nobody has or will come back for, else a new one. So ids
+// stay dense however often backends are replaced under new names. Caller holds
+// Server.mu.
+func (p *pool) slot(backendName string, device int, now mono.Time) *gpu {
 	name := fmt.Sprintf("%s/%d", backendName, device)
-	id, ok := p.slots[name]
 	gpus := *p.gpus.Load()
-	if !ok {
-		id = wire.GPUID(len(gpus))
-		p.slots[name] = id
-		grown := append(slices.Clone(gpus), &gpu{id: id, name: name})
-		p.gpus.Store(&grown)
-		gpus = grown
+	if id, ok := p.slots[name]; ok {
+		return gpus[id]
 	}
-	return gpus[id]
+	for _, g := range gpus {
+		if g.seat.Load() == nil && now.Sub(g.left) > reserved {
+			delete(p.slots, g.name)
+			g.name, p.slots[name] = name, g.id
+			return g
+		}
+	}
+	g := &gpu{id: wire.GPUID(len(gpus)), name: name}
+	p.slots[name] = g.id
+	grown := append(slices.Clone(gpus), g)
+	p.gpus.Store(&grown)
+	return g
 }
 
 // seated counts the GPUs that are there now.

@@ -24,6 +24,7 @@ type Server struct {
 	metrics   *metrics
 	listeners []transport.Listener
 	draining  atomic.Bool
+	peers     atomic.Int64  // frontends and backends admitted now
 	stop      chan struct{} // closed by Close
 	ticking   sync.WaitGroup
 

@@ -175,6 +175,54 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// Ids stay dense when backends are replaced under new names.
+func TestGPUIdsAreUsedAgain(t *testing.T) {
+	p := &pool{slots: map[string]wire.GPUID{}}
+	p.gpus.Store(&[]*gpu{})
+	now := mono.Time(mono.Second)
+	a := p.slot("a", 0, now)
+	a.seat.Store(&seat{})
+	b := p.slot("b", 0, now)
+	b.seat.Store(&seat{})
+	a.seat.Store(nil)
+	a.left = now
+	if g := p.slot("c", 0, now.Add(reserved)); g.id != 2 {
+		t.Errorf("a's id is taken while a may come back: %d", g.id)
+	}
+	if g := p.slot("a", 0, now.Add(reserved)); g != a {
+		t.Error("a has lost its id")
+	}
+	later := now.Add(reserved + 1)
+	if g := p.slot("d", 0, later); g != a || g.name != "d/0" {
+		t.Errorf("d has id %d, want a's", g.id)
+	}
+	a.seat.Store(&seat{})
+	if g := p.slot("a", 0, later); g == a || g == b {
+		t.Error("a took what is another's now")
+	}
+}
+
+// Links that came and went are not remembered: each would hold its buffers.
+func TestDeadLinksAreForgotten(t *testing.T) {
+	s, n := newServer(t, nil)
+	backendPeer(t, n, "b", 1, "m")
+	for range 60 {
+		f := frontendPeer(t, n)
+		f.wait("ready", func() bool { return f.entry("m").Ready })
+		f.submit(1, 0, mono.Microsecond) // hopeless: answered by the loop
+		f.wait("an answer", func() bool { return len(f.answers[1]) == 1 })
+		f.link.Close(nil)
+		f.wait("closed", func() bool { return f.closed != nil })
+	}
+	s.Close() // the loop has ended: its memory may be looked at
+	if kept := len(s.pools["emulated"].sink.loops[0].pending); kept > pendingSpare+6 {
+		t.Errorf("%d links are remembered after 60 came and went", kept)
+	}
+	if p := s.peers.Load(); p > 1 {
+		t.Errorf("%d peers are counted, at most the backend is there", p)
+	}
+}
+
 func TestConfigErrors(t *testing.T) {
 	_, err := New(Config{ModelLoops: 64, DelayMin: 2, DelayMax: 1})
 	for _, want := range []string{"no address", "no network", "model loops", "delay bound"} {

@@ -27,6 +27,9 @@ type loopSink struct {
 	answer  wire.Answer
 }
 
+// pendingSpare is how many dead links a loop may remember beside the living.
+const pendingSpare = 16
+
 // pending is the frames for one link.
 type pending struct {
 	link    transport.Link
@@ -119,7 +122,9 @@ func (k *sink) Flush(loop int) {
 		}
 	}
 	l.dirty = l.dirty[:0]
-	if len(l.pending) > 4096 { // links come and go: forget the dead ones now and then
+	// Links come and go, and each holds its buffers: forget the dead ones. The
+	// living are found again at once.
+	if len(l.pending) > pendingSpare+2*int(k.server.peers.Load()) {
 		clear(l.pending)
 	}
 }
