@@ -36,7 +36,7 @@ func TestRequestsAreServedAndAnswered(t *testing.T) {
 	f := frontendPeer(t, n)
 	f.wait("ready", func() bool { return f.entry("m").Ready })
 	for i := range 40 {
-		f.submit(wire.RequestID(i+1), 0, 100*mono.Millisecond)
+		f.submit(wire.RequestID(i+1), 0, mono.Second) // time enough on a busy machine
 	}
 	f.submit(100, 0, mono.Millisecond)     // hopeless
 	f.submit(101, 77, 50*mono.Millisecond) // unknown
@@ -113,11 +113,11 @@ func TestLostBackendIsReplaced(t *testing.T) {
 	f := frontendPeer(t, n)
 	f.wait("ready", func() bool { return f.entry("m").GPUs == 3 })
 	for i := range 10 {
-		f.submit(wire.RequestID(i+1), 0, 400*mono.Millisecond)
+		f.submit(wire.RequestID(i+1), 0, 2*mono.Second)
 	}
 	// Ten are fewer than fit: they wait for frontrun. A full batch runs at once.
 	for i := range 16 {
-		f.submit(wire.RequestID(i+101), 0, 200*mono.Millisecond)
+		f.submit(wire.RequestID(i+101), 0, mono.Second)
 	}
 	doomed.wait("it has a batch", func() bool { return len(doomed.batches) > 0 })
 	doomed.link.Close(nil)
