@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -91,10 +92,26 @@ func (f *file) spec(name string) (Model, error) {
 	}
 	checkTensors("inputs", f.Inputs, bad)
 	checkTensors("outputs", f.Outputs, bad)
+	if f.Platform == PlatformEmulated && f.Profile != nil && f.MaxBatch >= 1 {
+		if _, err := profile.FromDoc(m.Spec.Profile, f.MaxBatch); err != nil {
+			bad("profile", "%v", err)
+		}
+	}
+	if n := lastDimension(f.Outputs); len(f.Labels) > 0 && int64(len(f.Labels)) != n {
+		bad("labels", "%d labels for an output of %d classes", len(f.Labels), n)
+	}
 	if f.Image != nil && len(f.Inputs) != 1 {
 		bad("image", "image preprocessing needs exactly one input")
 	}
 	return m, errors.Join(errs...)
+}
+
+// lastDimension is the number of classes that labels name.
+func lastDimension(outputs []catalog.TensorSpec) int64 {
+	if len(outputs) == 0 || len(outputs[0].Shape) == 0 {
+		return 1
+	}
+	return outputs[0].Shape[len(outputs[0].Shape)-1]
 }
 
 func (p *profileFile) doc() catalog.Profile {

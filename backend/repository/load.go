@@ -77,7 +77,10 @@ func loadModel(dir string) (models []Model, failed []error) {
 func readConfig(path string) (*file, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, errors.New("there is no such file")
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, errors.New("there is no such file")
+		}
+		return nil, err
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)

@@ -13,7 +13,7 @@ const good = `platform: onnxruntime
 slo: 50ms
 max_batch: 16
 inputs: [{name: x, type: FP32, shape: [1, 8, 8]}]
-outputs: [{name: y, type: FP32, shape: [10]}]
+outputs: [{name: y, type: FP32, shape: [2]}]
 image: {layout: NCHW, channels: 1}
 labels: [a, b]
 `
@@ -60,13 +60,15 @@ func TestWrongModels(t *testing.T) {
 		{"no yaml", "{{", []string{"yaml"}},
 		{"unknown key", good + "colour: red\n", []string{"colour"}},
 		{"several", replace("50ms", "soon", "max_batch: 16", "max_batch: 0", "onnxruntime", "magic"), []string{"slo", "max_batch", "platform"}},
-		{"type", replace("FP32, shape: [10]", "FLOAT, shape: [10]"), []string{"outputs[0].type", "FLOAT"}},
+		{"type", replace("FP32, shape: [2]", "FLOAT, shape: [2]"), []string{"outputs[0].type", "FLOAT"}},
 		{"shape", replace("[1, 8, 8]", "[1, -8, 8]"), []string{"inputs[0].shape"}},
 		{"huge", replace("[1, 8, 8]", "[4096, 4096, 4096, 4096, 4096, 4096]"), []string{"inputs[0].shape"}},
 		{"no inputs", replace("inputs: [{name: x, type: FP32, shape: [1, 8, 8]}]\n", ""), []string{"inputs", "image"}},
 		{"policy", good + "drop_policy: dice\n", []string{"drop_policy"}},
 		{"profile", good + "profile: {alpha_ms: 1}\n", []string{"profile"}},
 		{"no profile", replace("onnxruntime", "emulated"), []string{"profile"}},
+		{"bad profile", replace("onnxruntime", "emulated") + "profile: {alpha_ms: -1, beta_ms: 2}\n", []string{"profile", "negative"}},
+		{"labels", replace("[a, b]", "[a, b, c]"), []string{"labels", "3 labels"}},
 		{"no version", good, []string{"no version"}},
 	} {
 		dir := t.TempDir()

@@ -23,7 +23,7 @@ func main() {
 	flag.Parse()
 	if err := run(*out); err != nil {
 		fmt.Fprintf(os.Stderr, "fetch-onnxruntime: %v\n", err)
-		fmt.Fprintf(os.Stderr, "Without a network: place libonnxruntime.so %s at %s by hand, or set backend.onnxruntime in the configuration to where it lies.\n", version, *out)
+		fmt.Fprintf(os.Stderr, "Without a network: place libonnxruntime.so %s at %s by hand, or set backend.onnxruntime in the configuration (or SYMPHONY_ONNXRUNTIME) to where it lies.\n", version, *out)
 		os.Exit(1)
 	}
 }
