@@ -114,7 +114,7 @@ func (c *cluster) backend() *Backend {
 
 func (c *cluster) wait(what string, ok func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		c.mu.Lock()
 		done := ok()
 		c.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *cluster) wait(what string, ok func() bool) {
 			return
 		}
 	}
-	c.t.Fatalf("%s: not within 5 s", what)
+	c.t.Fatalf("%s: not within 20 s", what)
 }
 
 // admit tells the backend an epoch, the frontend, and the catalogue.

@@ -42,11 +42,14 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	default:
 		err = fmt.Errorf("pool %s: kind %q is none of %s, %s", cfg.DeviceType, cfg.Kind, KindCPU, KindEmulated)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && len(p.doc.Models) == 0 {
+		err = fmt.Errorf("pool %s has no model that could be loaded", cfg.DeviceType)
 	}
-	if len(p.doc.Models) == 0 {
-		return nil, fmt.Errorf("pool %s has no model that could be loaded", cfg.DeviceType)
+	if err != nil {
+		for _, d := range p.devices {
+			d.Close()
+		}
+		return nil, err
 	}
 	for i := range p.doc.Models {
 		m := &p.doc.Models[i]
@@ -127,6 +130,9 @@ func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models [
 			b.log.Error().Str("model", m.Spec.Key()).Err(err).Msg("not served: it loads, but does not run")
 			closeAll(opened)
 			if ctx.Err() != nil {
+				for _, s := range sessions {
+					closeAll(s)
+				}
 				return ctx.Err()
 			}
 			continue

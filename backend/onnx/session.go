@@ -16,11 +16,11 @@ import (
 
 // Load loads the shared library, once per process.
 func Load(path string) error {
+	if _, err := os.Stat(path); err != nil { // also when one is loaded: a wrong path stays wrong
+		return fmt.Errorf("%w: %w; run `make models`, or set backend.onnxruntime to the path of libonnxruntime.so", ErrUnsupported, err)
+	}
 	if ort.IsInitialized() {
 		return nil
-	}
-	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("%w: %w; run `make models`, or set backend.onnxruntime to the path of libonnxruntime.so", ErrUnsupported, err)
 	}
 	ort.SetSharedLibraryPath(path)
 	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {

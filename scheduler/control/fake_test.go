@@ -148,7 +148,7 @@ func (p *peer) register(name string, devices int, models ...string) {
 // wait waits for something that the peer hears.
 func (p *peer) wait(what string, ok func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		p.mu.Lock()
 		done := ok()
 		p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *peer) wait(what string, ok func() bool) {
 			return
 		}
 	}
-	p.t.Fatalf("%s: not within 5 s", what)
+	p.t.Fatalf("%s: not within 20 s", what)
 }
 
 // entry finds a model in the peer's catalogue. Caller holds mu.

