@@ -8,12 +8,32 @@ import "github.com/symphony-serving/symphony/transport/mono"
 // Lead opens the window that much before frontrun. Where alpha is small the
 // window [frontrun, latest] is narrower than a thread's wake-up is late (2.6 us
 // for a small model on a CPU, against 50 us), and every wake-up would find
-// that the batch no longer fits and cut it. The simulator has no late wake-ups:
-// there it is 0.
-type Delay struct{ Ctrl, Data, Lead mono.Dur }
+// that the batch no longer fits and cut it.
+//
+// LeadShare opens it by that part of the time left, when this is more: a model
+// with few requests defers each to its deadline, and a pause of the machine at
+// that moment, tens of milliseconds on a busy one, would drop a request that
+// had waited two seconds for company. The part shrinks as the deadline nears,
+// so a steady stream, which forms its candidate anew with each arrival, waits
+// as long as before.
+//
+// The simulator has no late wake-ups: there both are 0.
+type Delay struct {
+	Ctrl, Data, Lead mono.Dur
+	LeadShare        int // one part in so many of the time left to the deadline; 0: none
+}
 
 // Of is delay(b).
 func (d Delay) Of(b int) mono.Dur { return d.Ctrl + d.Data*mono.Dur(b) }
+
+// lead is how long before frontrun the window opens, with so much time left to
+// the earliest deadline.
+func (d Delay) lead(left mono.Dur) mono.Dur {
+	if d.LeadShare == 0 {
+		return d.Lead
+	}
+	return max(d.Lead, left/mono.Dur(d.LeadShare))
+}
 
 // Candidate is a model's current best batch with its window. Size 0: none.
 type Candidate struct {

@@ -109,7 +109,7 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 	c := Candidate{Size: b, Latest: d.Add(-p.Latency(b)), Delay: m.cfg.Delay.Of(b)}
 	c.Exec = now.Add(c.Delay)
 	if m.cfg.Window == WindowDeferred && b < p.MaxBatch() {
-		c.Exec = max(c.Exec, d.Add(-p.Latency(b+1)-m.cfg.Delay.Lead))
+		c.Exec = max(c.Exec, d.Add(-p.Latency(b+1)-m.cfg.Delay.lead(d.Sub(now))))
 	}
 	return c
 }

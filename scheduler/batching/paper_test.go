@@ -57,6 +57,24 @@ func TestExecIsFrontrunOrNow(t *testing.T) {
 	}
 }
 
+// The live engine's lead: at least Lead, and a part of the time left while
+// that is more.
+func TestLead(t *testing.T) {
+	m := example(t, func(c *Config) { c.Delay = Delay{Lead: sec(0.5).Sub(0), LeadShare: 4} })
+	push(t, m, 12) // frontrun 12 - l(2) = 5
+	for _, at := range []struct{ now, exec float64 }{{0, 2}, {2, 2.5}, {2.5, 2.625}, {3, 3}, {5.5, 5.5}} {
+		m.Update(sec(at.now), nil)
+		if m.Candidate().Exec != sec(at.exec) || m.Candidate().Latest != sec(6) {
+			t.Errorf("at %v: exec %v, latest %v, want %v and 6 s", at.now, m.Candidate().Exec, m.Candidate().Latest, at.exec)
+		}
+	}
+	m.SetDelay(Delay{Lead: sec(0.5).Sub(0), LeadShare: 100})
+	m.Update(sec(0), nil)
+	if m.Candidate().Exec != sec(4.5) {
+		t.Errorf("exec %v, want 4.5 s: Lead is the more", m.Candidate().Exec)
+	}
+}
+
 // Section 3.1: a batch that cannot grow has nothing to wait for.
 func TestFullBatchRunsAtOnce(t *testing.T) {
 	m := example(t, nil)

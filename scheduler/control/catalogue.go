@@ -59,7 +59,7 @@ func (s *Server) newPool(deviceType string) (*pool, error) {
 		return nil, fmt.Errorf("pool %s: %w", deviceType, err)
 	}
 	p.engine.Start()
-	p.delay = batching.Delay{Ctrl: s.cfg.DelayMin, Lead: s.cfg.Lead}
+	p.delay = batching.Delay{Ctrl: s.cfg.DelayMin, Lead: s.cfg.Lead, LeadShare: leadShare}
 	p.engine.SetDelay(p.delay)
 	s.pools[deviceType] = p
 	s.byLoop.Store(appendPool(s.byLoop.Load(), p, s.cfg.ModelLoops))

@@ -48,7 +48,7 @@ func (s *Server) measureDelay(p *pool) {
 	d := batching.Delay{
 		Ctrl: min(max(link+stats.FetchBase, s.cfg.DelayMin), s.cfg.DelayMax),
 		Data: min(stats.FetchPerItem, s.cfg.DelayMax/16),
-		Lead: s.cfg.Lead,
+		Lead: s.cfg.Lead, LeadShare: leadShare,
 	}
 	if moved(p.delay.Ctrl, d.Ctrl) || moved(p.delay.Data, d.Data) {
 		p.delay = d
