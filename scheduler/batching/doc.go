@@ -20,6 +20,8 @@
 //	exec     = max(earliest, frontrun - lead), lead 0 but in the live engine
 //
 // A batch at the profile's largest size cannot grow: its frontrun has passed.
+// exec says when a GPU is asked for; the batch that Take finishes for it has
+// nothing to wait for and starts at earliest, or when the GPU is free.
 //
 // # Invariants
 //

@@ -138,7 +138,7 @@ func (m *Model) Take(now, gpuFree mono.Time, batch []uint32, drops []Dropped) ([
 		}
 		b = m.batchFor(now, gpuFree)
 	}
-	start := max(m.window(b, now).Exec, gpuFree)
+	start := max(now.Add(m.cfg.Delay.Of(b)), gpuFree) // a finished batch has nothing to wait for
 	invariants.Check(start <= m.deadline(0).Add(-m.cfg.Profile.Latency(b)), "batching: a batch that starts after its latest")
 	m.supply.add(start, m.cfg.Profile.Latency(b))
 	for range b {

@@ -75,6 +75,20 @@ func TestLead(t *testing.T) {
 	}
 }
 
+// A GPU granted when the window opens runs the batch at once, although the
+// lead, reckoned anew, is shorter by then: the batch is finished, a planned wait
+// would only keep the GPU from others.
+func TestGrantedBatchDoesNotWait(t *testing.T) {
+	m := example(t, func(c *Config) { c.Delay = Delay{Ctrl: mono.Second / 4, LeadShare: 4} })
+	push(t, m, 12)
+	m.Update(0, nil)
+	now := m.Candidate().Exec.Add(-m.Candidate().Delay)
+	batch, _, start := m.Take(now, mono.Past, nil, nil)
+	if len(batch) != 1 || start != sec(2) {
+		t.Errorf("a batch of %d starts at %v, want 1 at 2 s", len(batch), start)
+	}
+}
+
 // Section 3.1: a batch that cannot grow has nothing to wait for.
 func TestFullBatchRunsAtOnce(t *testing.T) {
 	m := example(t, nil)

@@ -33,7 +33,7 @@ type Config struct {
 	RequestsMax int                   // per model loop [131072]
 	DelayMin    mono.Dur              // least assumed d_ctrl [100 us]
 	DelayMax    mono.Dur              // most believed d_ctrl [5 ms]
-	Lead        mono.Dur              // how long before frontrun the window opens [1 ms]
+	Lead        mono.Dur              // how long before frontrun the window opens, at least [1 ms]
 
 	FrontendsMax int // [1024]
 	BackendsMax  int // [1024]

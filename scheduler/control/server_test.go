@@ -173,7 +173,7 @@ func TestDrain(t *testing.T) {
 		t.Error(err)
 	}
 	// Served, or dropped where the machine was too busy to start it in time:
-	// answered once, and before Drain returned.
+	// answered once.
 	f.wait("the open request's answer", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -45,11 +44,9 @@ func (s *Server) measureDelay(p *pool) {
 		}
 	}
 	stats := p.engine.Stats()
-	d := batching.Delay{
-		Ctrl: min(max(link+stats.FetchBase, s.cfg.DelayMin), s.cfg.DelayMax),
-		Data: min(stats.FetchPerItem, s.cfg.DelayMax/16),
-		Lead: s.cfg.Lead, LeadShare: leadShare,
-	}
+	d := p.delay
+	d.Ctrl = min(max(link+stats.FetchBase, s.cfg.DelayMin), s.cfg.DelayMax)
+	d.Data = min(stats.FetchPerItem, s.cfg.DelayMax/16)
 	if moved(p.delay.Ctrl, d.Ctrl) || moved(p.delay.Data, d.Data) {
 		p.delay = d
 		p.engine.SetDelay(d)

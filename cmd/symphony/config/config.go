@@ -40,7 +40,7 @@ type Scheduler struct {
 	RequestsMax int      `yaml:"requests_max"` // waiting and running requests per model loop
 	DelayMin    mono.Dur `yaml:"delay_min"`    // least assumed d_ctrl
 	DelayMax    mono.Dur `yaml:"delay_max"`    // most believed d_ctrl
-	Lead        mono.Dur `yaml:"lead"`         // how long before frontrun batches may start: what late wake-ups cost
+	Lead        mono.Dur `yaml:"lead"`         // how long before frontrun batches may start, at least: what late wake-ups cost
 }
 
 // Frontend configures the client library and the HTTP ingress.
