@@ -107,7 +107,8 @@ func TestBackendKilled(t *testing.T) {
 	time.Sleep(time.Second)
 	f.stop(t)
 	t.Logf("before the kill %v; in the second after it %v; later %v", f.between(time.Time{}, killed), f.between(killed, killed.Add(time.Second)), f.between(killed.Add(time.Second), time.Now()))
-	if bad := badOf(f.between(time.Time{}, killed)) + badOf(f.between(killed.Add(time.Second), restarted)); bad > 12 { // of about 1,150
+	bad := badOf(f.between(time.Time{}, killed)) + badOf(f.between(killed.Add(time.Second), restarted))
+	if float64(bad) > 1150*tolerance(0.05, 0.01) { // about 1,150 were sent then
 		t.Errorf("%d requests are bad away from the kill", bad)
 	}
 	if after := f.between(killed, killed.Add(time.Second)); badOf(after) > after[""] {
@@ -151,7 +152,7 @@ func TestFrontendKilled(t *testing.T) {
 	}
 	time.Sleep(time.Second)
 	f.stop(t)
-	if reasons := f.between(time.Time{}, time.Now()); badOf(reasons) > reasons[""]/50 {
+	if reasons := f.between(time.Time{}, time.Now()); float64(badOf(reasons)) > float64(reasons[""])*tolerance(0.05, 0.02) {
 		t.Errorf("the other frontend noticed: %v", reasons)
 	}
 	eventually(t, 5*time.Second, "nothing leaks", func() error {
@@ -175,9 +176,7 @@ func TestSchedulerRestarted(t *testing.T) {
 		return err
 	}
 	for round := range 3 {
-		if err := infer(); err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
+		eventually(t, time.Second, fmt.Sprintf("service before kill %d", round+1), infer) // one may be late on a busy machine
 		c.scheduler.kill()
 		eventually(t, time.Second, "unavailable", func() error {
 			begin := time.Now()

@@ -43,7 +43,9 @@ func TestMalformedRequests(t *testing.T) {
 	wait.Wait()
 	r := <-done
 	onceEach(t, r)
-	if r.All.Served != r.All.Answered {
+	// A pause of the machine makes requests late; nothing else may befall them.
+	late := r.All.Bad["late"] + r.All.Bad["expired"] + r.All.Bad["deadline"]
+	if r.All.Served+late != r.All.Answered || float64(late) > float64(r.All.Answered)*tolerance(0.02, 0) {
 		t.Errorf("good traffic beside %d bad requests: %d of %d served; %v", len(cases), r.All.Served, r.All.Answered, r.All.Bad)
 	}
 	t.Logf("%d malformed requests, each with its answer; %d good ones served beside", len(cases), r.All.Served)

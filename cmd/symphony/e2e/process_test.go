@@ -236,6 +236,15 @@ func span(short, long time.Duration) time.Duration {
 	return short
 }
 
+// tolerance is the share of bad requests that a test bears: as claimed in the
+// full run, more in the short one, where one pause of a busy machine counts much.
+func tolerance(short, claimed float64) float64 {
+	if full() {
+		return claimed
+	}
+	return short
+}
+
 // logFormat makes parts log for people; bench has no such flag.
 func logFormat(args []string) []string {
 	if args[0] == "bench" {
