@@ -6,9 +6,9 @@ import "github.com/symphony-serving/symphony/transport/mono"
 // each input of the batch takes Data more (Figure 18).
 //
 // Lead opens the window that much before frontrun. Where alpha is small the
-// window [frontrun, latest] is narrower than a thread's wake-up is late (2.6 us
-// for a small model on a CPU, against 50 us), and every wake-up would find
-// that the batch no longer fits and cut it.
+// window [frontrun, latest] is narrower than a thread's wake-up is late (a few
+// microseconds for a small model on a CPU, against tens), and every wake-up
+// would find that the batch no longer fits and cut it.
 //
 // LeadShare opens it by that part of the time left, when this is more: a model
 // with few requests defers each to its deadline, and a pause of the machine at
