@@ -16,6 +16,7 @@ type Config struct {
 	Delay    Delay
 	GPUs     int // GPUs that this model can count on: sets the target
 	QueueMax int // waiting requests; more are refused
+	Timeout  mono.Dur // k of WindowTimeout
 }
 
 // Policy names a drop policy.
@@ -48,4 +49,7 @@ const (
 	// WindowEager starts a batch as soon as a GPU is free (exec = earliest),
 	// as Clockwork and Nexus do: the comparison of section 3.3.
 	WindowEager
+	// WindowTimeout starts a batch a constant Timeout after its first request
+	// arrived (deadline less SLO), as TensorFlow Serving does: section 3.4.
+	WindowTimeout
 )

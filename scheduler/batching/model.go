@@ -108,8 +108,12 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 	d, p := m.deadline(0), m.cfg.Profile
 	c := Candidate{Size: b, Latest: d.Add(-p.Latency(b)), Delay: m.cfg.Delay.Of(b)}
 	c.Exec = now.Add(c.Delay)
-	if m.cfg.Window == WindowDeferred && b < p.MaxBatch() {
+	switch {
+	case b >= p.MaxBatch():
+	case m.cfg.Window == WindowDeferred:
 		c.Exec = max(c.Exec, d.Add(-p.Latency(b+1)-m.cfg.Delay.lead(d.Sub(now))))
+	case m.cfg.Window == WindowTimeout:
+		c.Exec = max(c.Exec, min(c.Latest, d.Add(m.cfg.Timeout-m.cfg.SLO)))
 	}
 	return c
 }

@@ -1,0 +1,135 @@
+// Package deferred is deferred batch scheduling as a policy.Scheduler: the
+// cores of the live engine (shard and rank), joined without threads or rings
+// between them. What holds for it holds for the engine: engine's replay test
+// demands the same grants of both.
+//
+// The windows of the eager and the timeout scheduler are choices here
+// (Options), as section 3.4 of the Symphony paper has it: the same algorithm
+// with another line 5.
+package deferred
+
+import (
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/invariants"
+	"github.com/symphony-serving/symphony/scheduler/policy"
+	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/scheduler/shard"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Options choose what section 3.4 compares.
+type Options struct {
+	Policy batching.Policy
+	Window batching.Window
+	// TimeoutShare is k of WindowTimeout, as a share of each model's SLO.
+	TimeoutShare float64
+}
+
+// Scheduler is one shard and one rank.
+type Scheduler struct {
+	opts   Options
+	shard  *shard.Shard
+	rank   *rank.Rank
+	models int
+	out    shard.Out
+	grants rank.Out
+	lives  []rank.Life // GPU -> its life; 0: gone
+}
+
+var _ policy.Scheduler = (*Scheduler)(nil)
+
+// New makes a Scheduler without models or GPUs.
+func New(cfg policy.Config, opts Options) *Scheduler {
+	s := &Scheduler{opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}), rank: rank.New(rank.Config{})}
+	s.shard.SetDelay(mono.Past, cfg.Delay, &s.out)
+	return s
+}
+
+const (
+	batchesMax = 1 << 14 // running batches: two for each of 8,192 GPUs
+	queueMax   = 1 << 20
+)
+
+// AddModel implements policy.Scheduler.
+func (s *Scheduler) AddModel(id wire.ModelID, m policy.Model) {
+	s.models = max(s.models, int(id)+1)
+	s.shard.AddModel(id, shard.ModelConfig{Config: batching.Config{Profile: m.Profile, SLO: m.SLO, QueueMax: queueMax,
+		Policy: s.opts.Policy, Window: s.opts.Window, Timeout: mono.Dur(s.opts.TimeoutShare * float64(m.SLO))}})
+}
+
+// AddGPU implements policy.Scheduler.
+func (s *Scheduler) AddGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
+	for int(id) >= len(s.lives) {
+		s.lives = append(s.lives, 0)
+	}
+	s.lives[id] = s.rank.AddGPU(id, now)
+	s.setGPUs(now, out)
+}
+
+// RemoveGPU implements policy.Scheduler.
+func (s *Scheduler) RemoveGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
+	if int(id) >= len(s.lives) || s.lives[id] == 0 {
+		return
+	}
+	s.rank.RemoveGPU(id)
+	s.shard.Lost(now, id, s.lives[id], &s.out)
+	s.lives[id] = 0
+	s.setGPUs(now, out)
+}
+
+func (s *Scheduler) setGPUs(now mono.Time, out *policy.Out) {
+	n := s.rank.GPUs()
+	s.shard.SetGPUs(now, n, max(1, n/max(1, s.models)), &s.out)
+	s.apply(out)
+}
+
+// Submit implements policy.Scheduler.
+func (s *Scheduler) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *policy.Out) {
+	s.shard.Submit(now, id, r, &s.out)
+	s.apply(out)
+}
+
+// Done implements policy.Scheduler.
+func (s *Scheduler) Done(now mono.Time, batch wire.BatchID, end mono.Time, out *policy.Out) {
+	if run, ok := s.shard.Completed(batch); ok {
+		s.rank.Done(run.GPU, run.Life, batch, end)
+	}
+}
+
+// Step implements policy.Scheduler. A grant may leave the model a candidate
+// that is due at once, so it goes round until nothing is.
+func (s *Scheduler) Step(now mono.Time, out *policy.Out) {
+	for s.NextWake() <= now {
+		if s.shard.NextWake() <= now {
+			s.shard.Wake(now, &s.out)
+			s.apply(out)
+		}
+		s.grants.Grants = s.grants.Grants[:0]
+		s.rank.Step(now, &s.grants)
+		for _, g := range s.grants.Grants {
+			s.shard.Granted(now, g, &s.out)
+			s.apply(out)
+		}
+	}
+	invariants.Check(s.NextWake() > now, "deferred: something is due after Step")
+}
+
+// NextWake implements policy.Scheduler.
+func (s *Scheduler) NextWake() mono.Time { return min(s.shard.NextWake(), s.rank.NextWake()) }
+
+// apply carries the shard's effects to the rank and to the caller.
+func (s *Scheduler) apply(out *policy.Out) {
+	out.Drops = append(out.Drops, s.out.Drops...)
+	for i := range s.out.Dispatches {
+		d := &s.out.Dispatches[i]
+		out.AddDispatch(policy.Dispatch{Batch: d.Batch, Model: d.Model, GPU: d.GPU, Exec: d.Exec, Until: d.Until, Requests: d.Requests})
+	}
+	for i := range s.out.Answers {
+		s.rank.Answer(s.out.Answers[i])
+	}
+	for i := range s.out.Candidates {
+		s.rank.SetCandidate(s.out.Candidates[i].Model, s.out.Candidates[i].Candidate)
+	}
+	s.out.Reset()
+}

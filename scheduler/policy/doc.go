@@ -1,0 +1,29 @@
+// Package policy is what a scheduler looks like to the shell that drives it:
+// one interface for deferred batch scheduling and for the schedulers that the
+// papers compare it with, so that all of them are measured by the same
+// simulator over the same arrivals.
+//
+//	arrivals ---Submit---> Scheduler ---Dispatch, Preempt---> GPUs
+//	GPUs -------Done-----> (Step when NextWake has come)
+//
+// The policies are cores, one package each:
+//
+//	deferred    Symphony: the cores of the live engine, shard and rank
+//	eager       the same without waiting: dispatch when a GPU is free
+//	timeout     TensorFlow Serving: a constant wait from the first arrival
+//	clockwork   the strategy that must start first, one per batch size
+//	nexus       planned batch sizes, frontends that do not coordinate
+//	shepherd    the largest batch first, and preemption
+//
+// # Rules for a Scheduler
+//
+//  1. Every submitted request leaves by exactly one way: in Drops, or in the
+//     Dispatch of a batch that is neither preempted nor lost with its GPU.
+//  2. After Step at now, NextWake is later than now, or Never. Step is due
+//     when NextWake has come, whatever call made it so.
+//  3. Nothing but the calls decides: no clock, goroutine or map order. Draws,
+//     where a policy has any, come from Config.Seed.
+//
+// Queue and Ledger are what the baselines share: waiting requests by deadline,
+// and the batches that run.
+package policy
