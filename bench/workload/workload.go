@@ -26,7 +26,20 @@ const (
 	Poisson Process = "poisson"
 	// Constant gaps.
 	Constant Process = "constant"
+	// Uniform gaps, between 0 and twice the mean.
+	Uniform Process = "uniform"
+	// Gamma-distributed gaps: below shape 1 arrivals come in bursts, shape 1 is
+	// Poisson. Of a Mix only.
+	Gamma Process = "gamma"
 )
+
+func (p Process) check() error {
+	switch p {
+	case Poisson, Constant, Uniform, Gamma:
+		return nil
+	}
+	return fmt.Errorf("%w: arrivals %q, must be poisson, gamma, uniform or constant", ErrInvalid, p)
+}
 
 // Config of a workload.
 type Config struct {

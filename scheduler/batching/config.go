@@ -14,8 +14,8 @@ type Config struct {
 	Policy   Policy
 	Window   Window
 	Delay    Delay
-	GPUs     int // GPUs that this model can count on: sets the target
-	QueueMax int // waiting requests; more are refused
+	GPUs     int      // GPUs that this model can count on: sets the target
+	QueueMax int      // waiting requests; more are refused
 	Timeout  mono.Dur // k of WindowTimeout
 }
 
