@@ -86,6 +86,9 @@ const (
 	reasonEnd
 )
 
+// ReasonCount is the number of reasons; they are below it.
+const ReasonCount = int(reasonEnd)
+
 // String is the name used in metrics' labels and errors.
 func (r Reason) String() string {
 	names := [reasonEnd]string{"none", "deadline", "shed", "full", "unavailable", "unknown_model",

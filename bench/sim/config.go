@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/symphony-serving/symphony/bench/workload"
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/policy"
+	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// ErrInvalid is the cause of every refused configuration.
+var ErrInvalid = errors.New("invalid simulation")
+
+// Model is one model and its arrivals.
+type Model struct {
+	Name    string
+	Profile *profile.Profile
+	SLO     mono.Dur
+	Stream  workload.Stream // unused when Config.Source is set
+}
+
+// GPUEvent is a GPU that joins or goes at a given time.
+type GPUEvent struct {
+	At   mono.Time
+	GPU  wire.GPUID
+	Kind EventKind
+}
+
+// EventKind of a GPUEvent.
+type EventKind uint8
+
+const (
+	// Join: the GPU is there and free.
+	Join EventKind = iota
+	// Leave: the scheduler is told, and what runs there ends first.
+	Leave
+	// Fail: the GPU and what runs there are lost; the scheduler learns of it
+	// after Config.Detection.
+	Fail
+)
+
+// Config of a run.
+type Config struct {
+	Models    []Model
+	GPUs      int
+	Events    []GPUEvent    // in any order
+	Detection mono.Dur      // from a failure until the scheduler knows
+	Source    Source        // nil: the models' Streams
+	Network   Network       // the zero Network delays nothing
+	Jitter    Jitter        // of execution; the zero Jitter is none
+	Warmup    mono.Dur      // not counted
+	Duration  mono.Dur      // counted
+	Frontends int           // requests come from so many, by turns; 0 means 1
+	Seed      uint64        // of arrivals, network and jitter
+	NewPolicy PolicyFactory // makes the scheduler
+	Observer  Observer
+}
+
+// Source is workload.Source.
+type Source = workload.Source
+
+// PolicyFactory makes a scheduler.
+type PolicyFactory func(policy.Config) policy.Scheduler
+
+// Observer is told what happens; nil fields are not called. What it is handed
+// is valid during the call.
+type Observer struct {
+	Arrive   func(now mono.Time, model wire.ModelID)
+	Executed func(e *Execution)
+	Drop     func(now mono.Time, d *batching.Drop)
+}
+
+// Execution is a batch that ran. Kept is false when its work was lost.
+type Execution struct {
+	Model      wire.ModelID
+	GPU        wire.GPUID
+	Start, End mono.Time
+	Kept       bool
+	Requests   []batching.Request
+}
+
+// Check says what is wrong with the configuration.
+func (c *Config) Check() error {
+	switch {
+	case len(c.Models) == 0:
+		return fmt.Errorf("%w: no models", ErrInvalid)
+	case c.GPUs < 1 && !slices.ContainsFunc(c.Events, func(e GPUEvent) bool { return e.Kind == Join }):
+		return fmt.Errorf("%w: %d GPUs, must be at least 1", ErrInvalid, c.GPUs)
+	case c.GPUs > gpusMax:
+		return fmt.Errorf("%w: %d GPUs, at most %d", ErrInvalid, c.GPUs, gpusMax)
+	case c.Duration <= 0 || c.Warmup < 0:
+		return fmt.Errorf("%w: duration %v and warmup %v: the first must be above 0, the second not below", ErrInvalid, c.Duration, c.Warmup)
+	case c.NewPolicy == nil:
+		return fmt.Errorf("%w: no policy", ErrInvalid)
+	}
+	for i := range c.Models {
+		m := &c.Models[i]
+		need := m.Profile.Latency(1) + c.Network.Bound.Of(1) + c.Network.Bound.Ctrl
+		if m.SLO < need {
+			return fmt.Errorf("%w: model %s: SLO %v is below l(1) and the network's delay, %v: no request can be served in time", ErrInvalid, m.Name, m.SLO, need)
+		}
+	}
+	for _, e := range c.Events {
+		if int(e.GPU) >= gpusMax || e.At < 0 {
+			return fmt.Errorf("%w: event of GPU %d at %v: ids are below %d, instants not below 0", ErrInvalid, e.GPU, e.At, gpusMax)
+		}
+	}
+	return errors.Join(c.Network.check(), c.Jitter.check())
+}
+
+const gpusMax = 8192
+
+// open bounds the requests queued or running: twice what arrives in the
+// longest SLO, and room for bursts.
+func (c *Config) open() int {
+	rate, slo := 0.0, mono.Dur(0)
+	for i := range c.Models {
+		rate += c.Models[i].Stream.Rate
+		slo = max(slo, c.Models[i].SLO)
+	}
+	if c.Source != nil {
+		return 1 << 18
+	}
+	return min(1<<20, 1<<14+int(4*rate*slo.Seconds()))
+}

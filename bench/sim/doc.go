@@ -1,0 +1,26 @@
+// Package sim runs a scheduler under a virtual clock: the cores that serve,
+// emulated GPUs, a network that delays, and arrivals from a seed or a trace.
+//
+//	workload.Source --arrivals--> network --> policy.Scheduler --batches--> network --> GPUs
+//	                                               ^                                     |
+//	                                               +------------- network <--- ends -----+
+//
+// At each instant things happen in one order: GPUs join and leave, batches
+// end, messages arrive in the order they were sent, requests arrive, the
+// scheduler steps until nothing is due. So one seed has one result, to the
+// byte, on any machine: no map order, no clock, no goroutine, and floating
+// point only where its rounding is fixed (package workload).
+//
+// # What is measured
+//
+// Requests are counted by their arrival, in [Warmup, Warmup + Duration). Each
+// is served (its answer is back by its deadline), late, or dropped. Goodput
+// counts a dropped request as infinitely late: a model's p99 is within its SLO
+// when at most 1 % of its requests are bad. GPU time is counted over the same
+// span.
+//
+// # What it costs
+//
+// Memory follows what is open at a time, not the length of the run. Profile
+// and speed are in ARCHITECTURE.md, section "Simulator".
+package sim

@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// BadRateMax is the share of bad requests up to which a model's p99 is within
+// its SLO.
+const BadRateMax = 0.01
+
+// Search finds a goodput: the highest offered rate at which every model's p99,
+// a dropped request counted as infinitely late, is within its SLO.
+type Search struct {
+	// At makes the configuration for an offered rate (requests/s, all models).
+	At func(rate float64) (*Config, error)
+	// Groups puts models that are alike (profile, SLO, arrivals) into one group,
+	// whose requests are judged together: they are draws of one distribution, and
+	// a larger sample tells its p99 better. nil: every model is judged alone.
+	Groups []int
+	// Guess is where the search begins.
+	Guess float64
+	// Tolerance ends the bisection: the rates of the last pass and the last
+	// failure differ by at most this share.
+	Tolerance float64
+	// Stop, if not nil, is asked now and then whether to give up.
+	Stop func() bool
+}
+
+// Goodput is what a search found.
+type Goodput struct {
+	Rate    float64 // requests/s; the highest rate that passed
+	Runs    int     // simulations
+	Result  *Result // of the last pass; nil when none passed
+	Simmed  int64   // requests simulated in all
+	TooHigh float64 // the lowest rate that failed
+}
+
+// rateFloor ends a search downwards: below it the goodput is 0.
+const rateFloor = 1.0
+
+// Run searches: it widens the bracket by a quarter from the guess on, then
+// halves it.
+func (s *Search) Run() (Goodput, error) {
+	g := Goodput{TooHigh: math.Inf(1)}
+	rate, step := s.Guess, 1.25
+	if !(rate > 0) || !(s.Tolerance > 0) {
+		return g, fmt.Errorf("%w: a search needs a guess and a tolerance above 0, not %g and %g", ErrInvalid, s.Guess, s.Tolerance)
+	}
+	for g.TooHigh > g.Rate*(1+s.Tolerance) && (g.Rate > 0 || g.TooHigh > rateFloor) {
+		pass, err := s.try(rate, &g)
+		if err != nil {
+			return g, err
+		}
+		if pass {
+			g.Rate = rate
+		} else {
+			g.TooHigh = rate
+		}
+		switch {
+		case math.IsInf(g.TooHigh, 1):
+			rate *= step
+			step *= 1.25
+		case g.Rate == 0:
+			rate /= step
+			step *= 1.25
+		default:
+			rate = math.Sqrt(g.Rate * g.TooHigh)
+		}
+	}
+	return g, nil
+}
+
+// try simulates one rate.
+func (s *Search) try(rate float64, g *Goodput) (bool, error) {
+	cfg, err := s.At(rate)
+	if err != nil {
+		return false, err
+	}
+	r, err := Run(cfg, s.Stop)
+	if err != nil {
+		return false, err
+	}
+	g.Runs++
+	g.Simmed += r.All.Arrived
+	pass := WorstBadRate(r, s.Groups) <= BadRateMax
+	if pass {
+		g.Result = r
+	}
+	return pass, nil
+}
+
+// WorstBadRate is the bad rate of the model, or the group of models, that
+// fared worst.
+func WorstBadRate(r *Result, groups []int) float64 {
+	worst := 0.0
+	if groups == nil {
+		for i := range r.Models {
+			worst = max(worst, r.Models[i].BadRate())
+		}
+		return worst
+	}
+	pooled := make([]Counts, len(groups))
+	for i := range r.Models {
+		pooled[groups[i]].add(&r.Models[i])
+	}
+	for i := range pooled {
+		worst = max(worst, pooled[i].BadRate())
+	}
+	return worst
+}
+
+// ErrNoGoodput says that not even the lowest rate passed.
+var ErrNoGoodput = errors.New("no rate passes")

@@ -1,0 +1,229 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/symphony-serving/symphony/bench/workload"
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/policy"
+	"github.com/symphony-serving/symphony/scheduler/pq"
+	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// driver is one run.
+type driver struct {
+	cfg    *Config
+	sched  policy.Scheduler
+	source Source
+	now    mono.Time
+
+	arrival  mono.Time // the next arrival; Never when there are no more
+	model    int       // its model
+	serial   uint64    // requests so far
+	from, to mono.Time // the counted span
+	stop     mono.Time // arrivals end here
+
+	gpus   []gpu
+	ends   pq.Heap // GPU -> end of what runs
+	events []GPUEvent
+	mail   mailbox
+	net    *rand.Rand // draws of the network
+	exec   *rand.Rand // draws of the jitter
+
+	out     policy.Out
+	perTurn int // Steps since the clock last moved
+	result  *Result
+}
+
+// Run simulates cfg. The error is that of cfg.Check, of the arrivals, or a
+// cancelled run's: stop, if not nil, is asked now and then whether to give up.
+func Run(cfg *Config, stop func() bool) (*Result, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	source := cfg.Source
+	if source == nil {
+		streams := make([]workload.Stream, len(cfg.Models))
+		for i := range cfg.Models {
+			streams[i] = cfg.Models[i].Stream
+		}
+		mix, err := workload.NewMix(streams, cfg.Seed)
+		if err != nil {
+			return nil, err
+		}
+		source = mix
+	}
+	d := newDriver(cfg, source)
+	if err := d.run(stop); err != nil {
+		return nil, err
+	}
+	return d.result, nil
+}
+
+// ErrStopped is the error of a run that was told to give up.
+var ErrStopped = fmt.Errorf("simulation stopped")
+
+func newDriver(cfg *Config, source Source) *driver {
+	d := &driver{cfg: cfg, source: source, from: mono.Time(cfg.Warmup), to: mono.Time(cfg.Warmup + cfg.Duration)}
+	tail := mono.Dur(0)
+	for i := range cfg.Models {
+		tail = max(tail, cfg.Models[i].SLO)
+	}
+	d.stop = d.to.Add(tail) // what arrives last in the span has company behind it
+	d.net = rand.New(rand.NewPCG(cfg.Seed, 0x6e6574))
+	d.exec = rand.New(rand.NewPCG(cfg.Seed, 0x65786563))
+	d.result = &Result{Span: cfg.Duration, Models: make([]Counts, len(cfg.Models)), Busy: make([]mono.Dur, cfg.GPUs)}
+	d.result.Sizes = make([]int64, profile.BatchMax+1)
+	d.result.QueueTime = make([]int64, queueUnits)
+	d.events = slices.Clone(cfg.Events)
+	slices.SortStableFunc(d.events, func(a, b GPUEvent) int { return int(a.At - b.At) })
+	d.sched = cfg.NewPolicy(policy.Config{Delay: cfg.Network.Bound, RequestsMax: cfg.open(), Frontends: max(1, cfg.Frontends), Seed: cfg.Seed})
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		d.sched.AddModel(wire.ModelID(i), policy.Model{Profile: m.Profile, SLO: m.SLO, Rate: m.Stream.Rate})
+	}
+	for i := range cfg.GPUs {
+		d.join(wire.GPUID(i))
+	}
+	d.apply()
+	d.nextArrival()
+	return d
+}
+
+// stopEvery is how many instants pass between two questions whether to stop.
+const stopEvery = 1 << 14
+
+// run does one instant after the other until nothing is left.
+func (d *driver) run(stop func() bool) error {
+	for {
+		now := d.next()
+		if now == mono.Never {
+			break
+		}
+		if now > d.now {
+			d.perTurn = 0
+		}
+		if d.perTurn++; d.perTurn > 1_000_000 {
+			return fmt.Errorf("simulation: the policy is due for ever at %v: a bug in it", d.now)
+		}
+		d.now = max(d.now, now)
+		d.instant()
+		if d.result.Steps++; d.result.Steps%stopEvery == 0 && stop != nil && stop() {
+			return ErrStopped
+		}
+	}
+	for i := range d.result.Models {
+		d.result.All.add(&d.result.Models[i])
+	}
+	return nil
+}
+
+// next is the instant of what happens next.
+func (d *driver) next() mono.Time {
+	t := min(d.arrival, d.sched.NextWake(), d.mail.next())
+	if d.ends.Len() > 0 {
+		_, at := d.ends.Min()
+		t = min(t, mono.Time(at))
+	}
+	// Past the last arrival, GPUs that come and go matter only to what is open.
+	if len(d.events) > 0 && (t != mono.Never || d.events[0].At < d.to) {
+		t = min(t, d.events[0].At)
+	}
+	return t
+}
+
+// instant does what is due at now, in the order that doc.go has.
+func (d *driver) instant() {
+	for len(d.events) > 0 && d.events[0].At <= d.now {
+		d.event(d.events[0])
+		d.events = d.events[1:]
+	}
+	d.complete()
+	for d.mail.next() <= d.now {
+		d.receive(d.mail.pop())
+	}
+	for d.arrival <= d.now {
+		d.arrive()
+		d.nextArrival()
+	}
+	if d.sched.NextWake() <= d.now {
+		d.sched.Step(d.now, &d.out)
+	}
+	d.apply()
+}
+
+func (d *driver) nextArrival() {
+	at, model, ok := d.source.Next()
+	if !ok || at >= d.stop {
+		at = mono.Never
+	}
+	d.arrival, d.model = at, model
+}
+
+// arrive is a request at its frontend; its record goes to the scheduler.
+func (d *driver) arrive() {
+	m := &d.cfg.Models[d.model]
+	d.serial++
+	r := batching.Request{ID: wire.RequestID(d.serial), Arrival: d.now, Deadline: d.now.Add(m.SLO)}
+	r.Input.Length = uint32(d.model) // no inputs here: it tells the model of a drop
+	if d.cfg.Frontends > 1 {
+		r.Frontend = wire.FrontendID(d.serial % uint64(d.cfg.Frontends))
+	}
+	if d.counted(d.now) {
+		d.result.Models[d.model].Arrived++
+	}
+	if f := d.cfg.Observer.Arrive; f != nil {
+		f(d.now, wire.ModelID(d.model))
+	}
+	if d.cfg.Network.none() {
+		d.sched.Submit(d.now, wire.ModelID(d.model), r, &d.out)
+		return
+	}
+	// The answer must be back by the deadline: its way is taken off for the
+	// scheduler.
+	r.Deadline = r.Deadline.Add(-d.cfg.Network.Bound.Ctrl)
+	d.mail.send(message{at: d.now.Add(d.cfg.Network.Ctrl.draw(d.net)), kind: submitted, model: wire.ModelID(d.model), request: r})
+}
+
+func (d *driver) counted(arrival mono.Time) bool { return arrival >= d.from && arrival < d.to }
+
+// receive handles a message whose way has ended.
+func (d *driver) receive(m message) {
+	switch m.kind {
+	case submitted:
+		d.sched.Submit(d.now, m.model, m.request, &d.out)
+	case reported:
+		d.sched.Done(d.now, m.batch, m.end, &d.out)
+	case failed:
+		d.sched.RemoveGPU(d.now, m.gpu, &d.out)
+	}
+}
+
+// apply carries out what the scheduler decided.
+func (d *driver) apply() {
+	for len(d.out.Drops)+len(d.out.Preempts)+len(d.out.Dispatches) > 0 {
+		for i := range d.out.Drops {
+			d.dropped(&d.out.Drops[i])
+		}
+		for i := range d.out.Preempts {
+			d.preempt(&d.out.Preempts[i])
+		}
+		for i := range d.out.Dispatches {
+			d.launch(&d.out.Dispatches[i])
+		}
+		d.out.Reset()
+	}
+}
+
+func (d *driver) dropped(k *batching.Drop) {
+	if d.counted(k.Request.Arrival) {
+		d.result.Models[k.Request.Input.Length].Dropped[k.Reason]++
+	}
+	if f := d.cfg.Observer.Drop; f != nil {
+		f(d.now, k)
+	}
+}
