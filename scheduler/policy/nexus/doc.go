@@ -1,0 +1,83 @@
+// Package nexus is the Nexus baseline (SOSP 2019), after its description in
+// sections 2.2, 5.1 and 5.3 of the Symphony paper: a plan made once an epoch
+// says which models each GPU runs and in which batch sizes, frontends spread
+// requests over the plan without talking to each other, and each GPU runs what
+// it was sent.
+//
+//	rates of the last epoch --fill--> plan: GPU -> (model, batch, rate)...
+//	request --frontend's own order--> queue of (GPU, model) --in turn--> batch
+//
+// # The plan (plan.go, fill.go)
+//
+// A session is a model with its SLO and its rate. Squishy bin packing:
+//
+//   - Whole GPUs first. B is the largest batch with 2*l(B) <= SLO: a request
+//     that just missed a batch waits for l(B) and runs for l(B). A GPU carries
+//     B/l(B) of the rate, and the session gets as many as it fills.
+//   - The rest of its rate, r, is a node: the largest batch b with
+//     d + l(b) <= SLO, where the duty cycle d = b/r is the time in which b
+//     requests come.
+//   - Nodes are merged, the fullest first, each into the node that it fills
+//     best: d is the lesser of both, each batch is ceil(d*r), and the sum of
+//     l(batch) must not exceed d. Both changes shorten what a request waits
+//     for, so each SLO still holds.
+//
+// The network's delay comes off the SLO.
+//
+// # The cluster
+//
+// The plan of the observed rates needs some number of GPUs, not the number
+// there are. All rates are scaled by one factor, found by bisection: the
+// largest whose plan fits. So spare GPUs go to all models in proportion to
+// their load, and under overload all give way alike. Where the last step of
+// the factor would need several GPUs more than there are, the GPUs left over
+// double the fullest nodes. When there are too few GPUs even for one request a
+// turn of each model, the nodes that are over go to the GPUs with the shortest
+// rounds, and those run batches of B: their requests wait for the turns of the
+// others, which smaller batches would only make more of.
+//
+// # The GPU (gpu.go)
+//
+// It serves its sessions in turn and passes over empty ones. A batch has the
+// planned size at most, and runs at once with fewer (eager): waiting for the
+// duty cycle would be a form of deferring, which Nexus does not do. Early drop:
+// a window of the planned size slides over the queue, past the requests for
+// which the batch behind them would end too late. Those leave as shed, or as
+// deadline where they could not even have run alone. It happens when a batch
+// is formed, so an expired request may wait for the end of the batch before.
+//
+// # Bounds
+//
+// Without coordination, N GPUs serve N*B/l(B) (section 5.3, Table 2): 8 GPUs,
+// 4,501 r/s of ResNet50 in batches of 7 (measured there: 4,027), 713 r/s of
+// InceptionResNetV2 in batches of 3 (618). paper_test.go has both.
+//
+// # Invariants
+//
+//  1. A plan has at most as many nodes as there are GPUs, and each model is in
+//     it when there is a GPU: a model without arrivals counts as one request
+//     an epoch.
+//  2. A GPU has at most two batches undone: one runs, one was ordered ahead so
+//     that it arrives when the first ends. They are planned end to end. (The
+//     rule of package rank: what is compared is the policy.)
+//  3. A GPU with a timer has something to run and may be given it.
+//  4. A request costs O(log) of the GPUs of its model, a batch O(1) beside its
+//     requests and one binary search. The plan is made off that path.
+//
+// An epoch ends with the first Submit or Step at or after its time, and the
+// rates are counts over the true span. So the epoch needs no wake, and an idle
+// scheduler plans nothing.
+//
+// # Open points, decided in favour of Nexus
+//
+// Loading a model is free: requests that wait for a model which leaves its GPU
+// are routed again. Frontends learn a new plan at once.
+//
+// # Rejected
+//
+// Smooth weighted round robin, which looks at every GPU of the model for each
+// request. A heap of virtual times, one step of 1/weight for each request,
+// spreads as evenly and costs O(log). Rates in integers: rates are counts over
+// a span, and products of rates and spans overflow; floats are rounded after
+// each product, so that no machine fuses operations.
+package nexus

@@ -1,0 +1,123 @@
+package nexus
+
+import "github.com/symphony-serving/symphony/transport/mono"
+
+const (
+	// scaleSteps bounds the doublings or halvings of the rates until a plan just
+	// fits; 2^50 times less than any rate is no rate.
+	scaleSteps = 50
+	// bisectSteps narrows the factor to one part in a million.
+	bisectSteps = 20
+)
+
+// fill plans for exactly so many GPUs (doc.go, "The cluster").
+func (p *planner) fill(gpus int) []node {
+	if gpus == 0 || len(p.sessions) == 0 {
+		return nil
+	}
+	nodes := p.scale(gpus)
+	if nodes == nil {
+		return p.overfill(gpus)
+	}
+	return double(nodes, gpus)
+}
+
+// scale packs with the largest factor that fits, or returns nil.
+//
+// Packing is not strictly monotone in the factor (a faster session may merge
+// better), so the largest is meant up to that: what is returned does fit.
+func (p *planner) scale(gpus int) []node {
+	low, high := 0.0, 0.0 // low fits, high does not; 0: not found yet
+	var best []node
+	factor := 1.0
+	for range scaleSteps {
+		if nodes, ok := p.pack(factor, gpus); ok {
+			best, low = nodes, factor
+			factor *= 2
+		} else {
+			high = factor
+			factor /= 2
+		}
+		if low > 0 && high > 0 {
+			break
+		}
+	}
+	for range bisectSteps {
+		if low == 0 || high == 0 {
+			break
+		}
+		middle := (low + high) / 2
+		if nodes, ok := p.pack(middle, gpus); ok {
+			best, low = nodes, middle
+		} else {
+			high = middle
+		}
+	}
+	return best
+}
+
+// double gives each GPU that is left over a copy of the fullest node, counted
+// with the copies it has; copies share the rate.
+func double(nodes []node, gpus int) []node {
+	copies := make([]int, len(nodes))
+	for i := range copies {
+		copies[i] = 1
+	}
+	for range gpus - len(nodes) {
+		best := 0
+		for i := range nodes {
+			if nodes[i].full()/float64(copies[i]) > nodes[best].full()/float64(copies[best]) {
+				best = i
+			}
+		}
+		copies[best]++
+	}
+	out := make([]node, 0, gpus)
+	for i, n := range nodes {
+		for j := range n.items {
+			n.items[j].rate /= float64(copies[i])
+		}
+		for range copies[i] {
+			out = append(out, n) // copies share items, which nobody writes any more
+		}
+	}
+	return out
+}
+
+// overfill places each session when no plan fits. The nodes of the lowest
+// rates are the least there can be; those beyond the GPUs join the shortest
+// rounds.
+func (p *planner) overfill(gpus int) []node {
+	factor := 1.0
+	for range scaleSteps {
+		factor /= 2
+	}
+	nodes, _ := p.pack(factor, len(p.sessions)) // a residue of each session at most
+	out, over := nodes[:gpus], nodes[gpus:]
+	for i := range out {
+		p.enlarge(&out[i])
+	}
+	for _, n := range over {
+		for _, k := range n.items {
+			least := 0
+			for i := range out {
+				if out[i].work < out[least].work {
+					least = i
+				}
+			}
+			out[least].items = append(out[least].items, k)
+			p.enlarge(&out[least])
+		}
+	}
+	return out
+}
+
+// enlarge sets each batch of an overfull GPU to B.
+func (p *planner) enlarge(n *node) {
+	n.work = mono.Dur(0)
+	for i := range n.items {
+		s := &p.sessions[n.items[i].model]
+		n.items[i].batch = s.batch
+		n.work += s.profile.Latency(s.batch)
+	}
+}
