@@ -2,92 +2,97 @@ package workload
 
 import (
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// Source yields arrivals in the order of time, instants counted from 0. It
-// holds no more memory for a long run than for a short one.
-type Source interface {
-	// Next is the next arrival; ok is false when there are no more.
-	Next() (at mono.Time, model int, ok bool)
-}
-
-// Stream is the arrivals of one model: a renewal process.
-type Stream struct {
-	Process Process
-	Shape   float64 // of Gamma, 0.05 to 1
-	Rate    float64 // requests/s; 0: none ever
-}
-
 // Mix merges independent streams, one for each model.
+//
+// Poisson streams with the same profile are drawn as one, of the sum of their
+// rates, each arrival's model by its part of the sum: the same distribution,
+// without a heap. So one model's arrivals change when another Poisson model is
+// added; those of other processes do not.
 type Mix struct {
-	streams []stream
-	next    pq.Heap // model -> instant of its next arrival
+	flows []flow
+	next  pq.Heap // flow -> instant of its next arrival
 }
 
-type stream struct {
-	draw  draw
-	mean  float64 // gap in ns
-	rand  *rand.Rand
-	pcg   rand.PCG
-	clock float64 // ns: sums of gaps, so that rounding does not add up
+// group is what becomes one flow.
+type group struct {
+	Stream
+	models []int32
+	rates  []float64
 }
 
-// NewMix checks the streams and starts each at a random point of its first
-// gap, except Constant ones, which start in order.
+// NewMix checks the streams, which are one for each model. Each has its full
+// rate from instant 0 on; Constant ones begin in order, evenly within a gap.
 func NewMix(streams []Stream, seed uint64) (*Mix, error) {
-	if len(streams) == 0 {
-		return nil, fmt.Errorf("%w: no models", ErrInvalid)
+	groups, err := groupStreams(streams)
+	if err != nil {
+		return nil, err
 	}
-	m := &Mix{streams: make([]stream, len(streams))}
-	for i, s := range streams {
-		if err := s.check(); err != nil {
-			return nil, fmt.Errorf("model %d: %w", i, err)
+	m := &Mix{flows: make([]flow, len(groups))}
+	for k, g := range groups {
+		model := g.models[0]
+		f, err := newFlow(g.Stream, g.models, g.rates, newRandom(seed, uint64(model)))
+		if err != nil {
+			return nil, fmt.Errorf("model %d: %w", model, err)
 		}
-		if s.Rate == 0 {
-			continue
+		m.flows[k] = f
+		first := m.flows[k].draw.first()
+		if g.Process == Constant {
+			first = float64(model) / float64(len(streams))
 		}
-		k := &m.streams[i]
-		k.draw, k.mean = draw{s.Process, s.Shape}, 1e9/s.Rate
-		k.pcg.Seed(seed, 0x6d6978<<32|uint64(i))
-		k.rand = rand.New(&k.pcg)
-		k.clock = float64(k.mean*k.rand.Float64()) - k.mean
-		m.advance(i)
+		m.set(uint32(k), m.flows[k].after(first))
 	}
 	return m, nil
 }
 
-func (s Stream) check() error {
-	switch {
-	case !(s.Rate >= 0) || s.Rate > 1e9:
-		return fmt.Errorf("%w: rate %g, must be 0 to 1e9 requests/s", ErrInvalid, s.Rate)
-	case s.Process == Gamma && !(s.Shape >= 0.01 && s.Shape <= 100):
-		return fmt.Errorf("%w: Gamma shape %g, must be 0.01 to 100", ErrInvalid, s.Shape)
+func groupStreams(streams []Stream) ([]group, error) {
+	if len(streams) == 0 {
+		return nil, fmt.Errorf("%w: no models", ErrInvalid)
 	}
-	return s.Process.check()
-}
-
-// advance puts the stream's next arrival into the heap.
-func (m *Mix) advance(i int) {
-	s := &m.streams[i]
-	for {
-		s.clock += float64(s.mean * s.draw.gap(s.rand))
-		if s.clock >= 0 {
-			break
+	var groups []group
+	poisson := map[*Profile]int{} // -> group
+	for i, s := range streams {
+		if err := s.check(); err != nil {
+			return nil, fmt.Errorf("model %d: %w", i, err)
 		}
+		if s.Rate < rateMin {
+			continue
+		}
+		k, ok := poisson[s.Profile]
+		if !ok || s.Process != Poisson {
+			k = len(groups)
+			groups = append(groups, group{Stream: Stream{s.Process, s.Shape, 0, s.Profile}})
+		}
+		if s.Process == Poisson {
+			poisson[s.Profile] = k
+		}
+		g := &groups[k]
+		g.Rate += s.Rate
+		g.models, g.rates = append(g.models, int32(i)), append(g.rates, s.Rate)
 	}
-	m.next.Set(uint32(i), int64(s.clock))
+	return groups, nil
 }
 
-// Next implements Source; it never ends.
+func (m *Mix) set(k uint32, at mono.Time) {
+	if at == mono.Never {
+		m.next.Remove(k)
+		return
+	}
+	m.next.Set(k, int64(at))
+}
+
+// Next implements Source; it ends only when every profile has come to 0, or
+// after 292 years.
 func (m *Mix) Next() (mono.Time, int, bool) {
 	if m.next.Len() == 0 {
 		return mono.Never, 0, false
 	}
-	id, at := m.next.Min()
-	m.advance(int(id))
-	return mono.Time(at), int(id), true
+	k, at := m.next.Min()
+	f := &m.flows[k]
+	m.set(k, f.after(f.draw.gap()))
+	return mono.Time(at), f.model(), true
 }
