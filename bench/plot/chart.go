@@ -94,7 +94,7 @@ func (c *chart) margins(p *pen, w vg.Length) margins {
 	m.left += vg.Length(len(c.yLabel))*lineHigh + gap
 	for _, t := range c.x.ticks {
 		if c.slanted { // the name ends below its place and begins left of it
-			m.left = max(m.left, edge+p.width(t.label, sizeTick)*slantCos-vg.Length(c.x.at(t.at))*w)
+			m.left = max(m.left, edge-3+p.width(strings.ReplaceAll(t.label, "\n", " "), sizeTick)*slantCos-vg.Length(c.x.at(t.at))*w)
 		}
 	}
 	m.bottom += tickLong + gap + c.xLabelHeight(p)
