@@ -119,7 +119,7 @@ func (b Bars) textStyle(p *pen, w vg.Length) barText {
 	if p.widest(texts, sizeTick) <= wide+1 {
 		return barText{size: sizeTick, high: sizeTick + 5}
 	}
-	size := min(sizeTick, wide*1.05)
+	size := min(sizeTick, wide*1.2) // digits are 0.69 high: they leave a gap
 	if size < sizeLeast {
 		return barText{high: 4}
 	}
