@@ -8,7 +8,7 @@ LDFLAGS := -X main.version=$(VERSION)
 # Tested under the race detector: the shells, and the cores with their assertions on.
 RACE    := ./transport/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony
 
-.PHONY: help run demo test build models test-unit test-race test-e2e lint fuzz bench fmt clean
+.PHONY: help run demo test build models test-unit test-race test-e2e lint fuzz bench paper fmt clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ fuzz: ## each fuzz target for FUZZTIME (default 60s)
 
 bench: ## every benchmark once, short
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
+
+paper: build ## the paper's figures and tables, with a report; QUICK=1: a smoke test, into build/paper
+	@./bin/symphony bench paper all $(if $(QUICK),--quick --out build/paper)
 
 fmt: ## gofmt everything
 	gofmt -w .

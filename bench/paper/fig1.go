@@ -1,0 +1,3 @@
+package paper
+
+func fig1(*Session) error { return errNotWritten }

@@ -1,0 +1,3 @@
+package paper
+
+func fig10(*Session) error { return errNotWritten }

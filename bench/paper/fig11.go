@@ -1,0 +1,3 @@
+package paper
+
+func fig11(*Session) error { return errNotWritten }

@@ -1,0 +1,3 @@
+package paper
+
+func fig12(*Session) error { return errNotWritten }

@@ -1,0 +1,3 @@
+package paper
+
+func fig13(*Session) error { return errNotWritten }

@@ -1,0 +1,3 @@
+package paper
+
+func fig14(*Session) error { return errNotWritten }

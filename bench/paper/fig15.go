@@ -1,0 +1,3 @@
+package paper
+
+func fig15(*Session) error { return errNotWritten }

@@ -1,0 +1,3 @@
+package paper
+
+func fig4(*Session) error { return errNotWritten }

@@ -1,0 +1,3 @@
+package paper
+
+func fig5(*Session) error { return errNotWritten }

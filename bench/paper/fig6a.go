@@ -1,0 +1,3 @@
+package paper
+
+func fig6a(*Session) error { return errNotWritten }

@@ -1,0 +1,3 @@
+package paper
+
+func fig6b(*Session) error { return errNotWritten }

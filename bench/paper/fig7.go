@@ -1,0 +1,3 @@
+package paper
+
+func fig7(*Session) error { return errNotWritten }

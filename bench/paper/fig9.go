@@ -1,0 +1,3 @@
+package paper
+
+func fig9(*Session) error { return errNotWritten }

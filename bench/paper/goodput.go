@@ -1,0 +1,120 @@
+package paper
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/symphony-serving/symphony/bench/sim"
+)
+
+// GoodputJob is a search for the highest rate at which each model's p99 is
+// within its SLO, done once for each seed.
+type GoodputJob struct {
+	System    string
+	Workload  Workload
+	Seeds     []uint64
+	Seconds   float64 // counted, of each simulation
+	Warmup    float64 // seconds before them; 0 means 2
+	Tolerance float64 // of the rate
+	Grouped   bool    // models that are alike are judged together
+	Guess     float64 // requests/s where the search begins; 0: 0.8 of the fluid bound
+}
+
+// GoodputResult is what the searches found.
+type GoodputResult struct {
+	Rate     float64   // requests/s, the mean over the seeds
+	Rates    []float64 // by seed
+	Measures Measures  // of the first seed, at its goodput
+	Runs     int       // simulations
+}
+
+// found is the result of one seed's search.
+type found struct {
+	Rate     float64
+	Measures Measures
+	Runs     int
+}
+
+// search is the description of one seed's search.
+type search struct {
+	GoodputJob
+	Seed uint64
+}
+
+// Goodputs searches: one job for each seed.
+func (s *Session) Goodputs(jobs []GoodputJob) ([]GoodputResult, error) {
+	var list []Job[found]
+	for _, j := range jobs {
+		if j.Warmup == 0 {
+			j.Warmup = warmupDefault
+		}
+		if j.Guess == 0 {
+			bound, err := j.Workload.Fluid()
+			if err != nil {
+				return nil, err
+			}
+			j.Guess = max(1, 0.8*bound)
+		}
+		how := "each model judged alone"
+		if j.Grouped {
+			how = "models that are alike judged together"
+		}
+		s.Setting("goodput: %g s simulated after %g s that do not count, tolerance %.2g %%, %s, %s", j.Seconds, j.Warmup, 100*j.Tolerance, seedsText(j.Seeds), how)
+		for _, seed := range j.Seeds {
+			k := search{j, seed}
+			k.Seeds = nil // each seed's search is kept for itself
+			list = append(list, Job[found]{Kind: "goodput", About: k, Weight: j.Guess * (j.Seconds + j.Warmup), Run: k.run})
+		}
+	}
+	all, err := Each(s, list)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]GoodputResult, len(jobs))
+	for i, j := range jobs {
+		for k := range j.Seeds {
+			f := all[k]
+			out[i].Rate += f.Rate / float64(len(j.Seeds))
+			out[i].Rates = append(out[i].Rates, f.Rate)
+			out[i].Runs += f.Runs
+		}
+		if len(j.Seeds) > 0 {
+			out[i].Measures = all[0].Measures
+		}
+		all = all[len(j.Seeds):]
+	}
+	return out, nil
+}
+
+// run searches with one seed. A workload that no rate can serve has goodput 0.
+func (k search) run(stop func() bool) (found, error) {
+	sys, err := SystemOf(k.System)
+	if err != nil || k.Workload.hopeless() {
+		return found{}, err
+	}
+	find := sim.Search{Guess: k.Guess, Tolerance: k.Tolerance, Stop: stop,
+		At: func(rate float64) (*sim.Config, error) {
+			return k.Workload.config(sys, rate, k.Seed, k.Seconds, k.Warmup)
+		}}
+	if k.Grouped {
+		if find.Groups, err = k.Workload.groups(); err != nil {
+			return found{}, err
+		}
+	}
+	g, err := find.Run()
+	if err != nil {
+		return found{}, fmt.Errorf("goodput of %s: %w", k.System, err)
+	}
+	f := found{Rate: g.Rate, Runs: g.Runs}
+	if g.Result != nil {
+		f.Measures = measure(g.Result, k.Workload.GPUs, false)
+	}
+	return f, nil
+}
+
+func seedsText(seeds []uint64) string {
+	if len(seeds) == 1 {
+		return fmt.Sprintf("seed %d", seeds[0])
+	}
+	return "seeds " + strings.Trim(fmt.Sprint(seeds), "[]")
+}

@@ -1,0 +1,153 @@
+package paper
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/symphony-serving/symphony/bench/plot"
+)
+
+// Options of a Session.
+type Options struct {
+	Out      string // folder of what is made
+	Quick    bool
+	Fresh    bool // simulate again what has a result
+	Parallel int  // jobs at a time; 0 means 1
+	Progress io.Writer
+	Terminal bool   // Progress is one: the line is written over
+	Command  string // as typed, for the report
+}
+
+// Session runs figures into one folder. Figures run one after the other, the
+// jobs of one at the same time.
+type Session struct {
+	Quick bool
+
+	ctx      context.Context
+	opts     Options
+	store    *store
+	progress *progress
+	section  *section // of the figure that runs
+}
+
+var errNotWritten = errors.New("this figure is not written yet")
+
+// Run makes the figures and the report. A figure that fails does not keep the
+// others from running; when ctx ends, what is done is kept.
+func Run(ctx context.Context, figures []Figure, opts Options) error {
+	for _, dir := range []string{"data", "plots"} {
+		if err := os.MkdirAll(filepath.Join(opts.Out, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	kept, err := openStore(filepath.Join(opts.Out, "results.jsonl"), opts.Fresh)
+	if err != nil {
+		return err
+	}
+	defer kept.close()
+	s := &Session{Quick: opts.Quick, ctx: ctx, opts: opts, store: kept}
+	s.progress = newProgress(opts.Progress, opts.Terminal)
+	defer s.progress.end()
+	var failed []error
+	for _, f := range figures {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := s.run(f); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", f.ID, err))
+		}
+	}
+	if err := writeReport(opts.Out); err != nil {
+		failed = append(failed, err)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted; what is done is in %s, run again to go on", kept.path)
+	}
+	return errors.Join(failed...)
+}
+
+func (s *Session) run(f Figure) error {
+	s.section = &section{ID: f.ID, Title: f.Title, Command: s.opts.command(f.ID), Quick: s.Quick}
+	s.progress.begin(f.ID)
+	if err := f.Run(s); err != nil {
+		return err
+	}
+	return s.section.save(s.opts.Out)
+}
+
+func (o Options) command(id string) string {
+	if o.Command != "" {
+		return o.Command + " " + id
+	}
+	return id
+}
+
+// Table writes data/NAME.csv and puts the table into the report.
+func (s *Session) Table(name string, header []string, rows [][]string) error {
+	path := filepath.Join(s.opts.Out, "data", name+".csv")
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := csv.NewWriter(f)
+	err = errors.Join(w.Write(header), w.WriteAll(rows), f.Close())
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	s.section.Tables = append(s.section.Tables, table{Name: name, Header: header, Rows: shortened(rows)})
+	return nil
+}
+
+// Plot writes plots/NAME.svg and NAME.png in the usual size and puts the
+// picture into the report.
+func (s *Session) Plot(name string, p plot.Picture) error {
+	return s.PlotSized(name, plot.Size{}, p)
+}
+
+// PlotSized is Plot in another size.
+func (s *Session) PlotSized(name string, size plot.Size, p plot.Picture) error {
+	if err := plot.Write(filepath.Join(s.opts.Out, "plots", name), size, p); err != nil {
+		return err
+	}
+	s.section.Plots = append(s.section.Plots, name)
+	return nil
+}
+
+// Claim is one statement of the paper and what became of it.
+type Claim struct {
+	What        string  // "goodput of ResNet50"
+	Paper, Ours string  // with units
+	Ratio       float64 // ours / paper's; 0: none makes sense
+	Holds       bool
+	Why         string // where it does not hold, or holds for another reason
+}
+
+// Claim puts a line into the report.
+func (s *Session) Claim(c Claim) { s.section.Claims = append(s.section.Claims, c) }
+
+// Note puts a paragraph into the report: a choice that the paper leaves open,
+// what a column means.
+func (s *Session) Note(format string, args ...any) {
+	s.section.Notes = append(s.section.Notes, fmt.Sprintf(format, args...))
+}
+
+// Setting puts a line of settings into the report, once.
+func (s *Session) Setting(format string, args ...any) {
+	if line := fmt.Sprintf(format, args...); !slices.Contains(s.section.Settings, line) {
+		s.section.Settings = append(s.section.Settings, line)
+	}
+}
+
+// Pick is quick or full, as the session is.
+func Pick[T any](s *Session, quick, full T) T {
+	if s.Quick {
+		return quick
+	}
+	return full
+}

@@ -1,0 +1,95 @@
+package paper
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// coreVersion is part of each job's description. Raise it when the scheduler,
+// a baseline or the simulator changes: what was simulated before no longer
+// counts.
+const coreVersion = 1
+
+// store is the results that are there, by description, and the file that they
+// are appended to: one JSON object a line, the last one of a key counts.
+type store struct {
+	path string
+
+	mu   sync.Mutex // Guards what follows.
+	file *os.File
+	done map[string]json.RawMessage
+}
+
+// record is a line.
+type record struct {
+	Key    json.RawMessage `json:"key"`
+	Result json.RawMessage `json:"result"`
+}
+
+// openStore reads the results; fresh ignores them and begins the file anew.
+func openStore(path string, fresh bool) (*store, error) {
+	mode := os.O_RDWR | os.O_CREATE | os.O_APPEND
+	if fresh {
+		mode |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, mode, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	st := &store{path: path, file: f, done: map[string]json.RawMessage{}}
+	if err := st.read(); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return st, nil
+}
+
+// read takes whole lines. One that a killed process left half is passed over,
+// and ended, so that the next does not begin in its middle.
+func (st *store) read() error {
+	r := bufio.NewReaderSize(st.file, 1<<20)
+	for {
+		line, err := r.ReadBytes('\n')
+		var k record
+		if json.Unmarshal(line, &k) == nil && k.Key != nil {
+			st.done[string(k.Key)] = k.Result
+		}
+		if err == io.EOF {
+			if len(line) > 0 {
+				_, err := st.file.Write([]byte{'\n'})
+				return err
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (st *store) find(key string) (json.RawMessage, bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	r, ok := st.done[key]
+	return r, ok
+}
+
+func (st *store) add(key string, result json.RawMessage) error {
+	line, err := json.Marshal(record{json.RawMessage(key), result})
+	if err != nil {
+		return err
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.done[key] = result
+	if _, err := st.file.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("%s: %w", st.path, err)
+	}
+	return nil
+}
+
+func (st *store) close() { st.file.Close() }
