@@ -21,8 +21,16 @@ func rooms() map[string]room {
 		"scheduler/shard":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/rank", "scheduler/invariants"}},
 		"scheduler/rank":       {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/batching", "scheduler/invariants"}},
 		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
+		"scheduler/autoscale":  {core, []string{"transport/mono"}},
 		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/invariants"}},
 		"scheduler/control":    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/engine"}},
+
+		"scheduler/policy":            {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching"}},
+		"scheduler/policy/deferred":   {core, []string{"transport/mono", "transport/wire", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/invariants"}},
+		"scheduler/policy/clockwork":  {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}},
+		"scheduler/policy/shepherd":   {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}},
+		"scheduler/policy/nexus":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}},
+		"scheduler/policy/policytest": {leaf, []string{"transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy"}},
 
 		"frontend":                   {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
 		"frontend/inflight":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
@@ -39,8 +47,18 @@ func rooms() map[string]room {
 		"backend/repository": {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
 		"backend/profiler":   {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 
-		"bench/report":   {leaf, []string{"transport/mono", "transport/wire"}},
-		"bench/workload": {core, []string{"transport/mono", "transport/wire"}},
-		"bench/load":     {shell, []string{"bench/report", "bench/workload", "frontend", "transport/mono", "transport/catalog", "transport/wire"}},
+		"bench/report":       {leaf, []string{"transport/mono", "transport/wire", "scheduler/profile"}},
+		"bench/workload":     {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
+		"bench/load":         {shell, []string{"bench/report", "bench/workload", "frontend", "transport/mono", "transport/catalog", "transport/wire"}},
+		"bench/zoo":          {leaf, []string{"transport/mono"}},
+		"bench/plot":         {leaf, []string{"transport/mono"}},
+		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/workload"}},
+		"bench/sim/scenario": {leaf, append([]string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire"}, policies()...)},
+		"bench/paper":        {shell, append([]string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}, policies()...)},
 	}
+}
+
+// policies is what makes a scheduler by its name.
+func policies() []string {
+	return []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus"}
 }

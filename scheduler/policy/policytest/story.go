@@ -69,13 +69,27 @@ func (y *Story) Submit(at float64, model wire.ModelID, n int, slo mono.Dur) {
 	y.settle()
 }
 
-// RemoveGPU advances to instant at and loses a GPU with what runs there.
+// RemoveGPU advances to instant at and loses a GPU with what runs there. The
+// requests of those batches are open again before the scheduler hears of it:
+// it may drop them in the same call.
 func (y *Story) RemoveGPU(at float64, id wire.GPUID) {
 	y.Advance(at)
 	y.line("GPU %d is lost", id)
-	y.runs = slices.DeleteFunc(y.runs, func(r run) bool { return r.GPU == id })
+	y.runs = slices.DeleteFunc(y.runs, func(r run) bool {
+		if r.GPU == id {
+			y.reopen(r.Requests)
+		}
+		return r.GPU == id
+	})
 	y.scheduler.RemoveGPU(y.now, id, &y.out)
 	y.settle()
+}
+
+// reopen takes requests back whose batch did not end.
+func (y *Story) reopen(requests []batching.Request) {
+	for i := range requests {
+		y.open[requests[i].ID] = true
+	}
 }
 
 // Advance runs everything that is due up to instant at.
@@ -121,21 +135,21 @@ func (y *Story) settle() {
 	y.t.Fatalf("at %s: something is due for ever (%v)", y.units(y.now), y.scheduler.NextWake())
 }
 
+// apply takes preemptions first: what was preempted may be dropped in the same
+// Out, and its GPU may have been given to another batch.
 func (y *Story) apply() {
-	for _, d := range y.out.Drops {
-		y.leave(d.Request.ID)
-		y.line("R%d is dropped: %v", d.Request.ID, d.Reason)
-	}
 	for _, p := range y.out.Preempts {
 		i := slices.IndexFunc(y.runs, func(r run) bool { return r.Batch == p.Batch })
 		if i < 0 || y.runs[i].GPU != p.GPU {
 			y.t.Fatalf("preempts batch %x on GPU %d, which does not run there", p.Batch, p.GPU)
 		}
 		y.line("GPU %d is preempted: %s wait again", p.GPU, names(y.runs[i].Requests))
-		for _, r := range y.runs[i].Requests {
-			y.open[r.ID] = true
-		}
+		y.reopen(y.runs[i].Requests)
 		y.runs = slices.Delete(y.runs, i, i+1)
+	}
+	for _, d := range y.out.Drops {
+		y.leave(d.Request.ID)
+		y.line("R%d is dropped: %v", d.Request.ID, d.Reason)
 	}
 	for _, d := range y.out.Dispatches {
 		y.launch(d)
