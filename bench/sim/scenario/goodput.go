@@ -1,0 +1,65 @@
+package scenario
+
+import (
+	"errors"
+	"math"
+
+	"github.com/symphony-serving/symphony/bench/report"
+	"github.com/symphony-serving/symphony/bench/sim"
+)
+
+// FindGoodput searches the highest rate at which every model's p99 is within
+// its SLO. tried, if not nil, is called before each simulation.
+func (p *Plan) FindGoodput(seed uint64, tolerance float64, tried func(), stop func() bool) (*Outcome, error) {
+	if err := CheckTolerance(tolerance); err != nil {
+		return nil, err
+	}
+	tallies := map[float64]*tally{} // rate -> of its run
+	var r run
+	search := sim.Search{Groups: p.groups, Guess: p.Guess(), Tolerance: tolerance, Stop: stop, At: func(rate float64) (*sim.Config, error) {
+		if err := r.close(); err != nil {
+			return nil, err
+		}
+		if tried != nil {
+			tried()
+		}
+		t := newTally(p)
+		tallies[rate] = t
+		var err error
+		r, err = p.prepare(rate, seed, t.watching(sim.Observer{}))
+		return r.cfg, err
+	}}
+	g, err := search.Run()
+	if err := errors.Join(err, r.close()); err != nil {
+		return nil, err
+	}
+	o := p.blank(seed)
+	if g.Result != nil {
+		o = p.outcome(seed, g.Result, tallies[g.Rate])
+	}
+	o.Search = &Search{Tolerance: tolerance, Rate: g.Rate, TooHigh: g.TooHigh, Runs: g.Runs, Requests: g.Simmed}
+	return o, nil
+}
+
+// CheckTolerance says what is wrong with the tolerance of a search.
+func CheckTolerance(tolerance float64) error {
+	if !(tolerance >= 1e-4 && tolerance <= 0.5) {
+		return refuse("tolerance", "%g, must be a share from 0.0001 to 0.5", tolerance)
+	}
+	return nil
+}
+
+// Guess is where the search of the goodput begins: Scenario.Rate or, if that
+// is 0, a little below what the GPUs could carry at most.
+func (p *Plan) Guess() float64 {
+	if p.Scenario.Rate > 0 {
+		return p.Scenario.Rate
+	}
+	return max(1, math.Round(0.85*report.Fluid(p.loads(), max(1, p.Scenario.GPUs))))
+}
+
+// RunsExpected is about how many simulations a search of that tolerance takes:
+// three to bracket the goodput within a quarter, and the halvings of that.
+func RunsExpected(tolerance float64) int {
+	return 3 + int(math.Ceil(math.Log2(math.Log(1.25)/math.Log1p(tolerance))))
+}
