@@ -20,6 +20,7 @@ type cli struct {
 	Backend   backendCmd   `cmd:"" help:"A backend: owns devices and runs batches on them."`
 	Profile   profileCmd   `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
 	Bench     benchCmd     `cmd:"" help:"Measure a running server."`
+	Sim       simCmd       `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 

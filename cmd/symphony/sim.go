@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/symphony-serving/symphony/bench/sim/scenario"
+	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+type simCmd struct {
+	Models     []string `help:"The mix: NAME:ALPHA:BETA:SLO in ms, zoo:a100, zoo:1080ti, zoo:a100/NAME or FILE.csv, separated by commas; 8x before any of them for 8 copies." default:"zoo:a100" sep:","`
+	GPUs       int      `name:"gpus" help:"GPUs at the begin." default:"8"`
+	Policy     string   `help:"symphony, symphony/head, eager, eager/target, timeout:K (K of the SLO), clockwork, clockwork/every, clockwork/pow2, shepherd, nexus or nexus/8fe." default:"symphony"`
+	Rate       float64  `help:"Requests/s over all models. With --goodput where the search begins, 0: it finds a begin. With --trace what the trace is brought to, 0: as it is."`
+	Arrivals   string   `help:"poisson, gamma:SHAPE, uniform or constant; poisson if not given." placeholder:"PROCESS"`
+	Popularity string   `help:"equal or zipf:S; equal if not given." placeholder:"SHARES"`
+	Profile    string   `name:"rate-profile" help:"How the rate changes, as in step:10s=2 or burst:period=60s,length=5s,height=4." placeholder:"PROFILE"`
+
+	Trace       string  `help:"Arrivals from a file: lines of timestamp[,model], or counts for each minute (Azure Functions)." placeholder:"FILE"`
+	TraceModels string  `help:"drawn (each arrival's model, by --popularity) or column (the file's second); drawn if not given." placeholder:"HOW"`
+	TraceSpeed  float64 `help:"Replay that many times as fast." placeholder:"FACTOR"`
+	TraceLoop   bool    `help:"Begin again after the trace's end."`
+
+	Network   string        `help:"Delays: none, constant:CTRL:DATA, rdma or tcp." default:"none"`
+	Bound     string        `name:"network-bound" help:"What the scheduler plans with; the network's 99.99th percentile if not given." placeholder:"CTRL:DATA"`
+	Jitter    float64       `help:"Batches take up to this share longer than profiled."`
+	Events    []string      `name:"gpu-event" help:"join:GPU@TIME, leave:GPU@TIME or fail:GPU@TIME. Repeatable." placeholder:"EVENT" sep:","`
+	Detection time.Duration `help:"From a GPU's failure until the scheduler knows."`
+	Warmup    time.Duration `help:"Simulated span that is not counted." default:"2s"`
+	Duration  time.Duration `help:"Simulated span that is counted." default:"10s"`
+	Frontends int           `help:"Requests come from so many frontends by turns; 1 if not given." placeholder:"N"`
+	Seed      uint64        `help:"Seed of arrivals, network and jitter; the first one of --seeds." default:"1"`
+
+	Goodput   bool    `help:"Search the highest rate at which every model's p99 is within its SLO."`
+	Tolerance float64 `help:"Of --goodput: the last pass and the last failure differ by this share at most." default:"0.005"`
+	Seeds     int     `help:"Simulate with so many seeds, and give the mean and its 95 % confidence interval." default:"1"`
+	Parallel  int     `name:"workers" help:"Seeds simulated at a time; 0: one for each processor." default:"0"`
+	Resume    string  `help:"Keep each seed's result in this file (JSON lines), and simulate only what is not in it." placeholder:"FILE"`
+
+	JSON  string `help:"Write the records as JSON to this file; - is standard output." placeholder:"FILE"`
+	CSV   string `help:"Write the records as CSV to this file; - is standard output." placeholder:"FILE"`
+	Quiet bool   `help:"No progress line."`
+
+	Timeline string         `help:"Draw who ran when to this file; both forms are written." placeholder:"FILE.svg|png"`
+	From     *time.Duration `name:"timeline-from" help:"Simulated instant at which the drawing begins; the end of the warm-up if not given." placeholder:"TIME"`
+	Span     time.Duration  `name:"timeline-span" help:"Simulated span that is drawn." default:"100ms"`
+}
+
+// Run simulates, prints a table and writes the records.
+func (c simCmd) Run() error {
+	ctx, cancel := untilSignal(newLogger(config.Log{Level: "error"}))
+	defer cancel()
+	stop := func() bool { return ctx.Err() != nil }
+	return c.run(os.Stdout, os.Stderr, !c.Quiet && isTerminal(os.Stderr), stop)
+}
+
+// run is Run with its surroundings handed in.
+func (c simCmd) run(out, notes io.Writer, showProgress bool, stop func() bool) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	s, err := c.scenario()
+	if err != nil {
+		return err
+	}
+	plan, err := s.Plan()
+	if err != nil {
+		return err
+	}
+	batch := simBatch{cmd: c, plan: plan, notes: notes, stop: stop}
+	if c.Timeline != "" {
+		batch.timeline = newSimTimeline(c, plan)
+	}
+	outcomes, err := batch.run(showProgress)
+	if len(outcomes) > 0 {
+		err = errors.Join(err, c.write(out, outcomes))
+	}
+	if err == nil && batch.timeline != nil {
+		err = batch.timeline.write(c.Timeline)
+	}
+	return err
+}
+
+// check refuses flags that have no effect together.
+func (c simCmd) check() error {
+	switch {
+	case c.JSON == "-" && c.CSV == "-":
+		return errors.New("--json - and --csv -: only one of them can have standard output")
+	case c.Seeds < 1 || c.Seeds > seedsMax:
+		return fmt.Errorf("--seeds: %d, must be 1 to %d", c.Seeds, seedsMax)
+	case c.Parallel < 0:
+		return fmt.Errorf("--workers: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
+	case c.Trace == "" && (c.TraceModels != "" || c.TraceSpeed != 0 || c.TraceLoop):
+		return errors.New("--trace-models, --trace-speed and --trace-loop are about a trace: give --trace FILE")
+	case c.Timeline != "" && (c.Goodput || c.Seeds > 1):
+		return errors.New("--timeline draws one run: leave out --goodput and --seeds")
+	case c.Timeline != "" && c.Resume != "":
+		return errors.New("--timeline needs the run itself: leave out --resume")
+	}
+	if c.Goodput {
+		return scenario.CheckTolerance(c.Tolerance)
+	}
+	return checkTimeline(c)
+}
+
+const seedsMax = 1000
+
+// scenario reads the flags.
+func (c simCmd) scenario() (scenario.Scenario, error) {
+	models, err := scenario.ParseModels(c.Models)
+	if err != nil {
+		return scenario.Scenario{}, err
+	}
+	s := scenario.Scenario{Models: models, GPUs: c.GPUs, Policy: c.Policy, Rate: c.Rate, Arrivals: c.Arrivals, Popularity: c.Popularity, RateProfile: c.Profile,
+		Network: c.Network, Bound: c.Bound, Jitter: c.Jitter, Events: c.Events, Detection: mono.Dur(c.Detection),
+		Warmup: mono.Dur(c.Warmup), Duration: mono.Dur(c.Duration), Frontends: c.Frontends, Seed: c.Seed}
+	if c.Trace != "" {
+		s.Trace = &scenario.Trace{File: c.Trace, Models: c.TraceModels, Speed: c.TraceSpeed, Loop: c.TraceLoop}
+	}
+	return s, nil
+}
+
+// parallel is how many seeds are simulated at a time.
+func (c simCmd) parallel() int {
+	if c.Parallel > 0 {
+		return c.Parallel
+	}
+	return runtime.NumCPU()
+}
+
+// write writes the records, and the table unless they took its place.
+func (c simCmd) write(out io.Writer, outcomes []*scenario.Outcome) error {
+	var errs []error
+	if c.JSON != "" {
+		text, err := simJSON(outcomes)
+		errs = append(errs, err, writeTo(c.JSON, out, text))
+	}
+	if c.CSV != "" {
+		text, err := simCSV(outcomes)
+		errs = append(errs, err, writeTo(c.CSV, out, text))
+	}
+	if c.JSON != "-" && c.CSV != "-" {
+		printOutcomes(out, outcomes)
+	}
+	return errors.Join(errs...)
+}
+
+func writeTo(path string, out io.Writer, text []byte) error {
+	if path == "-" {
+		_, err := out.Write(text)
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}

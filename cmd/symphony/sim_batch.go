@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/symphony-serving/symphony/bench/sim"
+	"github.com/symphony-serving/symphony/bench/sim/scenario"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// simBatch simulates one plan with each of the seeds, some at a time. What is
+// done when it is stopped, or when one fails, is kept.
+type simBatch struct {
+	cmd      simCmd
+	plan     *scenario.Plan
+	timeline *simTimeline // nil: none
+	notes    io.Writer
+	stop     func() bool
+
+	progress *simProgress
+	resume   *simResume
+
+	mu   sync.Mutex // Guards what follows.
+	done []*scenario.Outcome
+	errs []error
+}
+
+// run returns the outcomes in the order of their seeds.
+func (b *simBatch) run(showProgress bool) (_ []*scenario.Outcome, err error) {
+	n := b.cmd.Seeds
+	b.done = make([]*scenario.Outcome, n)
+	if b.cmd.Seed > math.MaxUint64-uint64(n-1) {
+		return nil, fmt.Errorf("--seed: %d and %d after it are beyond 64 bits", b.cmd.Seed, n-1)
+	}
+	if b.cmd.Resume != "" {
+		if b.resume, err = openSimResume(b.cmd.Resume, b.notes); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, b.resume.close()) }()
+	}
+	var waiting []int
+	for i := range n {
+		if b.done[i] = b.resume.find(b.key(i)); b.done[i] == nil {
+			waiting = append(waiting, i)
+		}
+	}
+	if k := n - len(waiting); k > 0 {
+		fmt.Fprintf(b.notes, "%d of %d results are in %s\n", k, n, b.cmd.Resume)
+	}
+	b.progress = newSimProgress(len(waiting))
+	end := b.progress.show(b.notes, showProgress)
+	b.simulate(waiting)
+	end()
+	return b.finished()
+}
+
+// simulate runs the waiting seeds, as many at a time as was asked for.
+func (b *simBatch) simulate(waiting []int) {
+	next := make(chan int, len(waiting)) // places in waiting
+	for place := range waiting {
+		next <- place
+	}
+	close(next)
+	var all sync.WaitGroup
+	for range min(b.cmd.parallel(), len(waiting)) {
+		all.Go(func() {
+			for place := range next {
+				if b.given() {
+					return
+				}
+				o, err := b.one(waiting[place], place)
+				b.keep(waiting[place], o, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// given tells that no further seed should begin.
+func (b *simBatch) given() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stop() || len(b.errs) > 0
+}
+
+func (b *simBatch) keep(i int, o *scenario.Outcome, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil {
+		o.Version = version
+		b.done[i] = o
+		err = b.resume.add(o)
+	}
+	if err != nil && !errors.Is(err, sim.ErrStopped) {
+		b.errs = append(b.errs, err)
+	}
+}
+
+// one simulates seed i.
+func (b *simBatch) one(i, place int) (*scenario.Outcome, error) {
+	plan := *b.plan
+	plan.Scenario.Seed = b.seed(i)
+	share := 0.0
+	stop := func() bool {
+		b.progress.set(place, share)
+		return b.stop()
+	}
+	if b.cmd.Goodput {
+		tries := 0
+		tried := func() {
+			share = float64(tries) / float64(scenario.RunsExpected(b.cmd.Tolerance))
+			tries++
+		}
+		return plan.FindGoodput(plan.Scenario.Seed, b.cmd.Tolerance, tried, stop)
+	}
+	length := float64(plan.Scenario.Warmup + plan.Scenario.Duration)
+	watch := sim.Observer{}
+	if b.timeline != nil {
+		watch = b.timeline.observer()
+	}
+	watch.Arrive = func(now mono.Time, _ wire.ModelID) { share = float64(now) / length }
+	return plan.Simulate(watch, stop)
+}
+
+func (b *simBatch) seed(i int) uint64 { return b.cmd.Seed + uint64(i) }
+
+// key is under which seed i's outcome is kept.
+func (b *simBatch) key(i int) string {
+	o := scenario.Outcome{Version: version, Scenario: b.plan.Scenario}
+	o.Scenario.Seed = b.seed(i)
+	if b.cmd.Goodput {
+		o.Search = &scenario.Search{Tolerance: b.cmd.Tolerance}
+	}
+	return simKey(&o)
+}
+
+// finished is what is done, and why it is not all.
+func (b *simBatch) finished() ([]*scenario.Outcome, error) {
+	var out []*scenario.Outcome
+	for _, o := range b.done {
+		if o != nil {
+			out = append(out, o)
+		}
+	}
+	err := errors.Join(b.errs...)
+	if err == nil && len(out) < len(b.done) {
+		err = fmt.Errorf("stopped: %d of %d seeds are done", len(out), len(b.done))
+	}
+	return out, err
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// simProgress is how far the simulations are, and its line on a terminal.
+type simProgress struct {
+	shares []atomic.Uint64 // of each simulation, bits of a float64
+}
+
+func newSimProgress(n int) *simProgress { return &simProgress{make([]atomic.Uint64, n)} }
+
+// set tells the share of a simulation that is done; a search that takes more
+// runs than was expected stays just below all.
+func (p *simProgress) set(place int, share float64) {
+	p.shares[place].Store(math.Float64bits(min(share, 0.99)))
+}
+
+// share is that of all simulations together.
+func (p *simProgress) share() float64 {
+	sum := 0.0
+	for i := range p.shares {
+		sum += math.Float64frombits(p.shares[i].Load())
+	}
+	return sum / float64(len(p.shares))
+}
+
+// show prints a line twice a second until the returned func is called.
+func (p *simProgress) show(w io.Writer, visible bool) (end func()) {
+	if !visible || len(p.shares) == 0 {
+		return func() {}
+	}
+	start, quit, ended := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				fmt.Fprint(w, "\r\x1b[K")
+				return
+			case <-tick.C:
+				fmt.Fprintf(w, "\r\x1b[K%s", progressLine(p.share(), time.Since(start)))
+			}
+		}
+	}()
+	return func() { close(quit); <-ended }
+}
+
+// progressLine tells the time that is left, if so far is anything to go by.
+func progressLine(share float64, passed time.Duration) string {
+	line := fmt.Sprintf("%3.0f %% after %v", 100*share, passed.Round(time.Second))
+	if share > 0.01 {
+		left := time.Duration(float64(passed) * (1 - share) / share)
+		line += fmt.Sprintf(", about %v left", left.Round(time.Second))
+	}
+	return line
+}

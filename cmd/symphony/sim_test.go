@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/symphony-serving/symphony/bench/sim/scenario"
+)
+
+// simulated runs `symphony sim` with these flags, and returns what it wrote on
+// standard output and beside it.
+func simulated(t *testing.T, flags ...string) (out, notes string, err error) {
+	t.Helper()
+	return simulatedUntil(t, func() bool { return false }, flags...)
+}
+
+func simulatedUntil(t *testing.T, stop func() bool, flags ...string) (out, notes string, err error) {
+	t.Helper()
+	var c simCmd
+	parser, err := kong.New(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick := []string{"--gpus=2", "--duration=1s", "--warmup=100ms"}
+	if !strings.Contains(strings.Join(flags, " "), "--models") { // repeated, it adds models
+		quick = append(quick, "--models=r50:1.053:5.072:25")
+	}
+	if _, err := parser.Parse(append(quick, flags...)); err != nil {
+		t.Fatal(err)
+	}
+	var o, n bytes.Buffer
+	err = c.run(&o, &n, false, stop)
+	return o.String(), n.String(), err
+}
+
+// TestSameSeedSameBytes, whatever runs beside it.
+func TestSameSeedSameBytes(t *testing.T) {
+	for _, flags := range [][]string{
+		{"--rate=900", "--json=-"},
+		{"--rate=900", "--csv=-", "--network=rdma", "--jitter=0.1"},
+		{"--goodput", "--seeds=4", "--workers=4", "--tolerance=0.05", "--json=-"},
+		{"--goodput", "--seeds=4", "--workers=1", "--tolerance=0.05"},
+	} {
+		a, _, err := simulated(t, flags...)
+		b, _, err2 := simulated(t, flags...)
+		if err != nil || err2 != nil || a != b || a == "" {
+			t.Errorf("%v: %v, %v, two outputs:\n%s\n%s", flags, err, err2, a, b)
+		}
+	}
+	a, _, _ := simulated(t, "--rate=900", "--json=-")
+	b, _, _ := simulated(t, "--rate=900", "--json=-", "--seed=2")
+	if a == b {
+		t.Error("two seeds have one result")
+	}
+	a, _, _ = simulated(t, "--goodput", "--seeds=4", "--workers=4", "--tolerance=0.05", "--json=-")
+	b, _, _ = simulated(t, "--goodput", "--seeds=4", "--workers=1", "--tolerance=0.05", "--json=-")
+	if a != b {
+		t.Error("the result depends on how many run at a time")
+	}
+}
+
+func TestJSONAndCSVFiles(t *testing.T) {
+	dir := t.TempDir()
+	j, c := filepath.Join(dir, "r.json"), filepath.Join(dir, "r.csv")
+	table, _, err := simulated(t, "--rate=900", "--seeds=3", "--json", j, "--csv", c)
+	if err != nil || !strings.Contains(table, "95 % confidence, 3 seeds") {
+		t.Fatalf("%v, table:\n%s", err, table)
+	}
+	var doc struct {
+		Records []scenario.Outcome
+		Summary simSummary
+	}
+	text, err := os.ReadFile(j)
+	if err := json.Unmarshal(text, &doc); err != nil || len(doc.Records) != 3 || doc.Records[2].Scenario.Seed != 3 || doc.Summary.Seeds != 3 || doc.Summary.Half <= 0 {
+		t.Errorf("%v: %s", err, text)
+	}
+	f, err := os.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if rows, err := csv.NewReader(f).ReadAll(); err != nil || len(rows) != 4 || rows[0][0] != "version" {
+		t.Errorf("%v, %v", rows, err)
+	}
+}
+
+func TestTableNamesWhatMatters(t *testing.T) {
+	table, _, err := simulated(t, "--rate=2500", "--models=2xa:1.053:5.072:25")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a#1", "a#2", "ALL", "shed", "queue p99 ms", "mean batch", "2 used of 2", "fluid"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table lacks %q:\n%s", want, table)
+		}
+	}
+}
+
+// TestResumeSkips: what is in the file is not simulated again, and the records
+// are the same.
+func TestResumeSkips(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kept.jsonl")
+	whole, _, err := simulated(t, "--rate=900", "--seeds=3", "--json=-", "--resume", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	never := func() bool { t.Error("simulated again"); return true }
+	again, notes, err := simulatedUntil(t, never, "--rate=900", "--seeds=3", "--json=-", "--resume", path)
+	if err != nil || again != whole || !strings.Contains(notes, "3 of 3 results") {
+		t.Errorf("%v, notes %q, records differ: %v", err, notes, again != whole)
+	}
+	// Two more seeds, then another scenario: only what lacks is simulated.
+	if _, notes, err = simulated(t, "--rate=900", "--seeds=5", "--json=-", "--resume", path); err != nil || !strings.Contains(notes, "3 of 5") {
+		t.Errorf("%v, notes %q", err, notes)
+	}
+	for _, other := range [][]string{{"--rate=901"}, {"--rate=900", "--policy=eager"}, {"--rate=900", "--goodput"}} {
+		if _, notes, err = simulated(t, append(other, "--resume", path)...); err != nil || strings.Contains(notes, "results are in") {
+			t.Errorf("%v: %v, notes %q", other, err, notes)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if n := bytes.Count(text, []byte("\n")); err != nil || n != 8 {
+		t.Errorf("%d lines, want 8 (%v)", n, err)
+	}
+}
+
+// TestResumeMendsTheLastLine: a run that died while it wrote loses that result
+// only; a file of something else is refused, not overwritten.
+func TestResumeMendsTheLastLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kept.jsonl")
+	whole, _, err := simulated(t, "--rate=900", "--seeds=2", "--workers=1", "--json=-", "--resume", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(path)
+	if err := os.WriteFile(path, text[:len(text)-20], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, notes, err := simulated(t, "--rate=900", "--seeds=2", "--json=-", "--resume", path)
+	mended, _ := os.ReadFile(path)
+	if err != nil || again != whole || !bytes.Equal(mended, text) || !strings.Contains(notes, "1 of 2 results") {
+		t.Errorf("%v, notes %q", err, notes)
+	}
+	if err := os.WriteFile(path, []byte("model,alpha\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := simulated(t, "--rate=900", "--resume", path); err == nil || !strings.Contains(err.Error(), "kept.jsonl:1") {
+		t.Errorf("a file of something else: %v", err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "model,alpha\n" {
+		t.Errorf("the file of something else is now %q", text)
+	}
+}
+
+// TestStopKeepsWhatIsDone: the signal comes after the first seed.
+func TestStopKeepsWhatIsDone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kept.jsonl")
+	stop := func() bool {
+		text, _ := os.ReadFile(path)
+		return bytes.Contains(text, []byte("\n"))
+	}
+	out, _, err := simulatedUntil(t, stop, "--rate=900", "--seeds=3", "--workers=1", "--json=-", "--resume", path)
+	if err == nil || !strings.Contains(err.Error(), "stopped: 1 of 3 seeds") || strings.Count(out, `"version"`) != 1 {
+		t.Errorf("%v, records:\n%s", err, out)
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "figure4")
+	_, _, err := simulated(t, "--models=m:1:5:12", "--gpus=3", "--rate=1333.3333333333333", "--arrivals=constant", "--warmup=0s", "--timeline", base+".svg", "--timeline-span=60ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	svg, err := os.ReadFile(base + ".svg")
+	if err != nil || !bytes.Contains(svg, []byte("GPU 2")) {
+		t.Errorf("%v, %d bytes of SVG", err, len(svg))
+	}
+	// Batches of 4 begin every 3 ms from 2.25 ms on: 20 of them.
+	if n := bytes.Count(svg, []byte(">4</text>")); n < 18 || n > 20 {
+		t.Errorf("%d boxes with a 4, want about 20", n)
+	}
+	if png, err := os.ReadFile(base + ".png"); err != nil || !bytes.HasPrefix(png, []byte("\x89PNG")) {
+		t.Errorf("no PNG: %v", err)
+	}
+}
+
+func TestSimRefuses(t *testing.T) {
+	for _, c := range []struct{ flags, want string }{
+		{"", "--rate: 0"},
+		{"--rate=900 --models=r50", "--models"},
+		{"--rate=900 --policy=fifo", "--policy"},
+		{"--rate=900 --json=- --csv=-", "only one of them"},
+		{"--rate=900 --seeds=0", "--seeds: 0"},
+		{"--rate=900 --workers=-1", "--workers"},
+		{"--rate=900 --seed=18446744073709551615 --seeds=2", "--seed:"},
+		{"--goodput --tolerance=0", "--tolerance: 0"},
+		{"--rate=900 --trace-loop", "give --trace FILE"},
+		{"--trace=nowhere.csv", "--trace: open nowhere.csv"},
+		{"--goodput --timeline=x.svg", "leave out --goodput"},
+		{"--rate=900 --timeline=x.pdf", "must end with .svg or .png"},
+		{"--rate=900 --timeline=x.svg --timeline-span=0s", "--timeline-span"},
+		{"--rate=900 --timeline=x.svg --timeline-from=2s", "--timeline-from: 2s"},
+		{"--rate=900 --timeline=x.svg --resume=x", "leave out --resume"},
+		{"--rate=90000 --timeline=x.svg --timeline-span=1s", "narrow --timeline-span"},
+		{"--rate=900 --json=/nowhere/x.json", "/nowhere/x.json"},
+	} {
+		if _, _, err := simulated(t, strings.Fields(c.flags)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.flags, err, c.want)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	p := newSimProgress(4)
+	p.set(0, 1)
+	p.set(1, 0.5)
+	if got := p.share(); got < 0.37 || got > 0.38 {
+		t.Errorf("share %g of 4 simulations, one near its end and one half done", got)
+	}
+	if got := progressLine(0.25, 10*time.Second); !strings.Contains(got, "about 30s left") {
+		t.Errorf("%q after 10 s", got)
+	}
+	p.show(io.Discard, true)()
+}
