@@ -85,6 +85,9 @@ func printOutcomes(w io.Writer, outcomes []*scenario.Outcome) {
 const modelsFew = 12
 
 func printModels(w io.Writer, o *scenario.Outcome) {
+	if o.Search != nil && o.Search.Rate == 0 {
+		return // no run passed
+	}
 	if o.Search != nil {
 		fmt.Fprintf(w, "The last run of the search that passed:\n\n")
 	}
@@ -117,11 +120,14 @@ func badText(bad map[string]int64) string {
 }
 
 func printGPUs(w io.Writer, o *scenario.Outcome) {
+	if len(o.GPUs) == 0 {
+		return
+	}
 	fmt.Fprintf(w, "\nGPUs: %d used of %d, busy %.1f %%", o.GPUsUsed, len(o.GPUs), 100*o.GPUBusy)
 	if o.Lost > 0 {
 		fmt.Fprintf(w, " (%.1f %% for batches that were lost)", 100*o.Lost)
 	}
-	if len(o.GPUs) > 0 && len(o.GPUs) <= 32 {
+	if len(o.GPUs) <= 32 {
 		var parts []string
 		for _, b := range o.GPUs {
 			parts = append(parts, fmt.Sprintf("%.0f", 100*b))
@@ -152,6 +158,7 @@ func printHeadline(w io.Writer, outcomes []*scenario.Outcome) {
 		fmt.Fprintf(w, ", the highest rate with every p99 within its SLO; searched to %.2g %%", 100*o.Search.Tolerance)
 	}
 	fmt.Fprintln(w)
+	printDoubt(w, outcomes)
 	for _, b := range []struct {
 		name string
 		rate float64
@@ -169,4 +176,16 @@ func printHeadline(w io.Writer, outcomes []*scenario.Outcome) {
 		simulated += mono.Dur(runs) * (o.Scenario.Warmup + o.Scenario.Duration)
 	}
 	fmt.Fprintf(w, "simulated %v\n", simulated.Std())
+}
+
+// printDoubt warns of searches that had too little to go by.
+func printDoubt(w io.Writer, outcomes []*scenario.Outcome) {
+	for _, o := range outcomes {
+		switch g := o.Search; {
+		case g != nil && g.Rate == 0:
+			fmt.Fprintf(w, "  seed %d: not even %.2g r/s passes\n", o.Scenario.Seed, g.TooHigh)
+		case g != nil && g.Judged < scenario.JudgedLeast:
+			fmt.Fprintf(w, "  seed %d: a p99 was told by %d requests only, %d or more are wanted: set a longer --duration\n", o.Scenario.Seed, g.Judged, scenario.JudgedLeast)
+		}
+	}
 }

@@ -192,6 +192,19 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// TestDoubtIsSaid: a search over some hundred requests, and one that finds
+// nothing because its only GPU is gone.
+func TestDoubtIsSaid(t *testing.T) {
+	out, _, err := simulated(t, "--models=a:10:30:100", "--goodput", "--tolerance=0.1")
+	if err != nil || !strings.Contains(out, "set a longer --duration") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	out, _, err = simulated(t, "--gpus=1", "--gpu-event=fail:0@50ms", "--goodput", "--tolerance=0.1", "--duration=20s")
+	if err != nil || !strings.Contains(out, "r/s passes") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
 func TestSimRefuses(t *testing.T) {
 	for _, c := range []struct{ flags, want string }{
 		{"", "--rate: 0"},

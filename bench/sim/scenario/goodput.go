@@ -37,8 +37,24 @@ func (p *Plan) FindGoodput(seed uint64, tolerance float64, tried func(), stop fu
 	if g.Result != nil {
 		o = p.outcome(seed, g.Result, tallies[g.Rate])
 	}
-	o.Search = &Search{Tolerance: tolerance, Rate: g.Rate, TooHigh: g.TooHigh, Runs: g.Runs, Requests: g.Simmed}
+	o.Search = &Search{Tolerance: tolerance, Rate: g.Rate, TooHigh: g.TooHigh, Runs: g.Runs, Requests: g.Simmed, Judged: p.judged(g.Result)}
 	return o, nil
+}
+
+// judged is the fewest requests of a group of like models.
+func (p *Plan) judged(r *sim.Result) int64 {
+	if r == nil {
+		return 0
+	}
+	arrived := make([]int64, len(p.groups))
+	for i, g := range p.groups {
+		arrived[g] += r.Models[i].Arrived
+	}
+	least := int64(math.MaxInt64)
+	for _, g := range p.groups {
+		least = min(least, arrived[g])
+	}
+	return least
 }
 
 // CheckTolerance says what is wrong with the tolerance of a search.

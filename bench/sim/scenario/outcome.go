@@ -28,7 +28,13 @@ type Search struct {
 	TooHigh   float64 `json:"too_high"` // the lowest that failed
 	Runs      int     `json:"runs"`
 	Requests  int64   `json:"requests"` // simulated in all
+	// Judged is the fewest requests that a p99 was told by: those of a group of
+	// like models in the last pass. JudgedLeast or more make it worth something.
+	Judged int64 `json:"judged"`
 }
+
+// JudgedLeast requests are ten bad ones at the bound of 1 %.
+const JudgedLeast = 1000
 
 // Summary is one model's, or of all together. Times are in milliseconds.
 type Summary struct {

@@ -64,6 +64,9 @@ func TestFindGoodput(t *testing.T) {
 	if math.Abs(o.All.Offered-g.Rate) > 0.15*g.Rate {
 		t.Errorf("the record is of a run at %g r/s, the goodput is %g", o.All.Offered, g.Rate)
 	}
+	if g.Judged != o.All.Arrived {
+		t.Errorf("the only model was judged by %d requests of %d", g.Judged, o.All.Arrived)
+	}
 	if n := RunsExpected(0.02); tries > 2*n || n > 3*tries {
 		t.Errorf("%d runs, %d were expected", tries, n)
 	}
@@ -120,5 +123,22 @@ func TestAlike(t *testing.T) {
 		if got[i] != want {
 			t.Errorf("groups %v", got)
 		}
+	}
+}
+
+// TestJudged: copies are judged together, others alone; the fewest count.
+func TestJudged(t *testing.T) {
+	s := small()
+	var err error
+	if s.Models, err = ParseModels([]string{"3xa:1:5:40", "b:1:6:40"}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &sim.Result{Models: []sim.Counts{{Arrived: 10}, {Arrived: 20}, {Arrived: 30}, {Arrived: 50}}}
+	if got := p.judged(r); got != 50 {
+		t.Errorf("judged by %d requests, want 50", got)
 	}
 }

@@ -57,7 +57,7 @@ func (o *Outcome) fields() []field {
 	out := append([]field{{"version", o.Version}, {"mode", mode}}, o.Scenario.fields()...)
 	out = append(out,
 		field{"tolerance", number(search.Tolerance)}, field{"found_rps", number(search.Rate)}, field{"too_high_rps", number(search.TooHigh)},
-		field{"runs", strconv.Itoa(search.Runs)}, field{"requests", whole(search.Requests)},
+		field{"runs", strconv.Itoa(search.Runs)}, field{"requests", whole(search.Requests)}, field{"judged", whole(search.Judged)},
 		field{"arrived", whole(a.Arrived)}, field{"offered_rps", number(a.Offered)}, field{"goodput_rps", number(a.Goodput)}, field{"bad_rate", number(a.BadRate)})
 	for _, r := range Reasons() {
 		out = append(out, field{"bad_" + r, whole(a.Bad[r])})
