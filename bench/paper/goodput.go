@@ -17,7 +17,7 @@ type GoodputJob struct {
 	Warmup    float64 // seconds before them; 0 means 2
 	Tolerance float64 // of the rate
 	Grouped   bool    // models that are alike are judged together
-	Guess     float64 // requests/s where the search begins; 0: 0.8 of the fluid bound
+	Guess     float64 // requests/s where the search begins; 0: 0.85 of the fluid bound
 }
 
 // GoodputResult is what the searches found.
@@ -53,7 +53,7 @@ func (s *Session) Goodputs(jobs []GoodputJob) ([]GoodputResult, error) {
 			if err != nil {
 				return nil, err
 			}
-			j.Guess = max(1, 0.8*bound)
+			j.Guess = max(1, 0.85*bound)
 		}
 		how := "each model judged alone"
 		if j.Grouped {
@@ -117,4 +117,59 @@ func seedsText(seeds []uint64) string {
 		return fmt.Sprintf("seed %d", seeds[0])
 	}
 	return "seeds " + strings.Trim(fmt.Sprint(seeds), "[]")
+}
+
+// Search is the usual search of a session for a system's goodput.
+func (s *Session) Search(system string, w Workload) GoodputJob {
+	return GoodputJob{System: system, Workload: w, Seeds: Pick(s, []uint64{1}, []uint64{1, 2, 3}),
+		Seconds: Pick(s, 10.0, 40.0), Tolerance: Pick(s, 0.01, 0.005)}
+}
+
+// Measure is the usual run of a session at one rate.
+func (s *Session) Measure(system string, w Workload, rate float64) RunJob {
+	return RunJob{System: system, Workload: w, Rate: rate, Seed: 1, Seconds: Pick(s, 10.0, 40.0)}
+}
+
+// SearchEach is the goodput of each system under each workload, as
+// [workload][system].
+func (s *Session) SearchEach(systems []string, workloads []Workload, grouped bool) ([][]GoodputResult, error) {
+	var jobs []GoodputJob
+	for _, w := range workloads {
+		for _, name := range systems {
+			j := s.Search(name, w)
+			j.Grouped = grouped
+			jobs = append(jobs, j)
+		}
+	}
+	all, err := s.Goodputs(jobs)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]GoodputResult
+	for range workloads {
+		out = append(out, all[:len(systems)])
+		all = all[len(systems):]
+	}
+	return out, nil
+}
+
+// BoundHeader and BoundCells are the columns of the bounds that stand beside
+// goodputs in tables; "-" where a bound is none.
+func BoundHeader() []string { return []string{"staggered r/s", "fluid r/s"} }
+
+// BoundCells are the bounds of a workload.
+func BoundCells(w *Workload) ([]string, error) {
+	batch, staggered, err := w.Staggered()
+	if err != nil {
+		return nil, err
+	}
+	fluid, err := w.Fluid()
+	if err != nil {
+		return nil, err
+	}
+	cells := []string{"-", Number(fluid, 0)}
+	if batch > 0 {
+		cells[0] = Number(staggered, 0)
+	}
+	return cells, nil
 }
