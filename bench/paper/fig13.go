@@ -17,8 +17,8 @@ func fig13(s *Session) error {
 		for _, n := range gpus {
 			j := s.Search(system, resnets(20, n))
 			j.Grouped = true
-			if n > 64 { // the rate is high enough for a short look
-				j.Seeds, j.Seconds = j.Seeds[:1], j.Seconds/2
+			if n > 64 { // as many requests as 64 GPUs see, and 3 s at least
+				j.Seeds, j.Seconds = j.Seeds[:1], max(3, j.Seconds*64/float64(n))
 			}
 			jobs = append(jobs, j)
 		}

@@ -75,6 +75,7 @@ func Each[T any](s *Session, jobs []Job[T]) ([]T, error) {
 func compute[T any](s *Session, jobs []Job[T], keys []string, todo []int) error {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
+	defer s.progress.watch()()
 	queue := make(chan int)
 	var wait sync.WaitGroup
 	for range max(1, s.opts.Parallel) {

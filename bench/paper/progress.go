@@ -19,6 +19,7 @@ type progress struct {
 	shown  time.Time
 	count  [2]int     // jobs done, all
 	weight [2]float64 // of those computed here: done, all
+	whole  bool       // the line that says that all are done has been written
 	wide   int        // of the line that stands on the terminal
 }
 
@@ -38,7 +39,7 @@ func (p *progress) begin(figure string) {
 	defer p.mu.Unlock()
 	p.endLine()
 	p.figure, p.since, p.count, p.weight = figure, time.Now(), [2]int{}, [2]float64{}
-	p.shown = p.since
+	p.shown, p.whole = p.since, false
 }
 
 // expect adds a job; one that has its result already is done.
@@ -46,6 +47,7 @@ func (p *progress) expect(weight float64, done bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count[1]++
+	p.whole = false
 	p.weight[1] += weight
 	if done {
 		p.count[0]++
@@ -61,6 +63,26 @@ func (p *progress) done(weight float64) {
 	p.show()
 }
 
+// watch tells the time that is left while a long job runs, until the returned
+// func is called.
+func (p *progress) watch() (stop func()) {
+	ended := make(chan struct{})
+	go func() {
+		for t := time.NewTicker(everyTerminal); ; {
+			select {
+			case <-ended:
+				t.Stop()
+				return
+			case <-t.C:
+				p.mu.Lock()
+				p.show()
+				p.mu.Unlock()
+			}
+		}
+	}()
+	return func() { close(ended) }
+}
+
 // end leaves the terminal's line.
 func (p *progress) end() {
 	p.mu.Lock()
@@ -74,10 +96,11 @@ func (p *progress) show() {
 		every = everyTerminal
 	}
 	now := time.Now()
-	if p.w == nil || now.Sub(p.shown) < every && p.count[0] < p.count[1] {
+	last := p.count[0] == p.count[1] && !p.whole
+	if p.w == nil || now.Sub(p.shown) < every && !last {
 		return
 	}
-	p.shown = now
+	p.shown, p.whole = now, p.count[0] == p.count[1]
 	line := fmt.Sprintf("%s: %d of %d jobs", p.figure, p.count[0], p.count[1])
 	if p.weight[0] > 0 && p.count[0] < p.count[1] {
 		left := now.Sub(p.since).Seconds() * (p.weight[1] - p.weight[0]) / p.weight[0]

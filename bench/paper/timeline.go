@@ -34,7 +34,6 @@ func (a *arrivals) Next() (mono.Time, int, bool) {
 // trace is what happened to the example's requests.
 type trace struct {
 	batches []plot.Batch
-	first   []int // batch -> number of its first request
 	batchOf map[int]int
 	dropped []int // numbers of requests
 	drops   []mono.Time
@@ -62,7 +61,6 @@ func example(make sim.PolicyFactory, last int, missing ...int) (*trace, *plot.Ti
 		for i := range e.Requests {
 			t.batchOf[number(e.Requests[i].Arrival)] = len(t.batches)
 		}
-		t.first = append(t.first, number(e.Requests[0].Arrival))
 		t.batches = append(t.batches, plot.Batch{GPU: int(e.GPU), Start: e.Start, End: e.End, Size: len(e.Requests)})
 	}
 	c.Observer.Drop = func(now mono.Time, d *batching.Drop) {
