@@ -1,0 +1,168 @@
+package paper
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/symphony-serving/symphony/bench/sim"
+)
+
+// measure7 describes the measurement of one configuration: all systems with
+// the same seeds and settings, in one job, for each search begins where the
+// last one ended.
+type measure7 struct {
+	Point     point7
+	Seconds   float64
+	Warmup    float64
+	Tolerance float64
+	Seeds     []uint64
+	Timeouts  []float64 // percent of the SLO; only those better than the best eager are searched
+}
+
+// result7 is what was found, in requests/s, means over the seeds.
+type result7 struct {
+	Symphony, Eager, EagerTarget float64
+	Timeout                      float64 // the best one; 0: none is above the better eager
+	TimeoutK                     float64 // its percent of the SLO
+}
+
+// best is the goodput of the best baseline.
+func (r *result7) best() float64 { return max(r.Eager, r.EagerTarget, r.Timeout) }
+
+// ratioMax stands for infinity where a baseline has no goodput at all.
+const ratioMax = 10
+
+func ratio(ours, theirs float64) float64 {
+	if ours == theirs {
+		return 1
+	}
+	return min(ratioMax, ours/theirs)
+}
+
+// againstBest is Symphony's goodput over the best baseline's.
+func (r *result7) againstBest() float64 { return ratio(r.Symphony, r.best()) }
+
+// againstSame is Symphony's goodput over eager scheduling's with the same drop
+// policy: what deferring alone gives.
+func (r *result7) againstSame() float64 { return ratio(r.Symphony, r.EagerTarget) }
+
+// settings7 is how long a measurement is.
+type settings7 struct {
+	requests  float64 // about so many are counted in a simulation near the bound
+	least     float64 // seconds at least
+	mixed     float64 // times longer for the mix: each of its models is judged alone
+	tolerance float64
+}
+
+// plan makes the measurement of p. longer multiplies the time.
+func (k settings7) plan(p point7, seeds []uint64, longer float64) (measure7, error) {
+	w, err := p.workload()
+	if err != nil {
+		return measure7{}, err
+	}
+	fluid, err := w.Fluid()
+	if err != nil {
+		return measure7{}, err
+	}
+	slo := slices.MaxFunc(w.Models, func(a, b Model) int { return cmp.Compare(a.SLO, b.SLO) }).SLO
+	seconds := max(k.least, k.requests/fluid)
+	if p.Setup == mixed7 {
+		seconds *= k.mixed
+	}
+	// Ten SLOs, for the scheduler to learn its arrivals and for queues to fill.
+	return measure7{Point: p, Seconds: math.Ceil(10*seconds*longer) / 10, Warmup: max(0.5, slo/100), Tolerance: k.tolerance, Seeds: seeds,
+		Timeouts: []float64{30, 20, 40, 10, 50}}, nil
+}
+
+// job measures a configuration.
+func (m measure7) job() Job[result7] {
+	w, err := m.Point.workload()
+	weight := 0.0
+	if fluid, bad := w.Fluid(); bad == nil {
+		weight = fluid * (m.Seconds + m.Warmup) * float64(len(m.Seeds))
+	}
+	return Job[result7]{Kind: "fig7", About: m, Weight: weight, Run: func(stop func() bool) (result7, error) {
+		if err != nil {
+			return result7{}, err
+		}
+		return m.run(w, stop)
+	}}
+}
+
+func (m *measure7) run(w Workload, stop func() bool) (result7, error) {
+	var r result7
+	fluid, err := w.Fluid()
+	if err != nil {
+		return r, err
+	}
+	if r.Symphony, err = m.search(w, Symphony, 0.8*fluid, stop); err != nil {
+		return r, err
+	}
+	if r.Eager, err = m.search(w, Eager, max(1, r.Symphony), stop); err != nil {
+		return r, err
+	}
+	if r.EagerTarget, err = m.search(w, EagerTarget, max(1, r.Symphony), stop); err != nil {
+		return r, err
+	}
+	for _, k := range m.Timeouts {
+		above, err := m.above(w, TimeoutOf(k), r.best(), stop)
+		if err != nil {
+			return r, err
+		}
+		if !above {
+			continue
+		}
+		rate, err := m.search(w, TimeoutOf(k), max(1, r.best()), stop)
+		if err != nil {
+			return r, err
+		}
+		if rate > r.Timeout {
+			r.Timeout, r.TimeoutK = rate, k
+		}
+	}
+	return r, nil
+}
+
+// search is a system's goodput, the mean over the seeds.
+func (m *measure7) search(w Workload, system string, guess float64, stop func() bool) (float64, error) {
+	sum := 0.0
+	for _, seed := range m.Seeds {
+		k := search{GoodputJob{System: system, Workload: w, Seconds: m.Seconds, Warmup: m.Warmup, Tolerance: m.Tolerance, Grouped: true, Guess: guess}, seed}
+		f, err := k.run(stop)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", m.Point, err)
+		}
+		sum += f.Rate
+	}
+	return sum / float64(len(m.Seeds)), nil
+}
+
+// above is whether a system might have a goodput above rate: for some seed it
+// serves a little more than that. One simulation tells of most timeouts that
+// they are not worth a search.
+func (m *measure7) above(w Workload, system string, rate float64, stop func() bool) (bool, error) {
+	sys, err := SystemOf(system)
+	if err != nil {
+		return false, err
+	}
+	groups, err := w.groups()
+	if err != nil {
+		return false, err
+	}
+	for _, seed := range m.Seeds {
+		c, err := w.config(sys, max(1, rate)*(1+m.Tolerance), seed, m.Seconds, m.Warmup)
+		if err != nil {
+			return false, err
+		}
+		r, err := sim.Run(c, stop)
+		if err != nil {
+			return false, fmt.Errorf("%s: %s: %w", m.Point, system, err)
+		}
+		if sim.WorstBadRate(r, groups) <= sim.BadRateMax {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,147 @@
+package paper
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Section 3.4.2: "We evaluate 5880 different synthetic workloads."
+func TestFig7Has5880Configurations(t *testing.T) {
+	seen := map[point7]bool{}
+	setups := map[string]int{}
+	for _, p := range points7() {
+		if seen[p] {
+			t.Fatalf("%s is there twice", p)
+		}
+		seen[p] = true
+		setups[p.Setup]++
+		if _, err := p.workload(); err != nil {
+			t.Errorf("refused: %v", err)
+		}
+	}
+	if len(seen) != 5880 || setups[mixed7] != 84 || len(setups) != 7 {
+		t.Fatalf("%d configurations, by setup %v; want 5,880, 84 of them mixed", len(seen), setups)
+	}
+	// With the tight ones, nothing of Table 1 is left out.
+	tight := tight7()
+	for _, p := range tight {
+		if seen[p] {
+			t.Fatalf("%s is tight and among the 5,880", p)
+		}
+	}
+	if n := len(seen) - setups[mixed7] + len(tight); n != 7560 {
+		t.Fatalf("%d homogeneous configurations in all, want 7,560", n)
+	}
+}
+
+func TestFig7SampleIsOfTheSet(t *testing.T) {
+	all := points7()
+	a, b := sample7(all, 300, 1), sample7(all, 300, 1)
+	if !slices.Equal(a, b) {
+		t.Fatal("one seed, two samples")
+	}
+	if slices.Equal(a, sample7(all, 300, 2)) {
+		t.Fatal("two seeds, one sample")
+	}
+	seen := map[point7]bool{}
+	for _, p := range a {
+		if seen[p] || !slices.Contains(all, p) {
+			t.Fatalf("%s: drawn twice, or not of the set", p)
+		}
+		seen[p] = true
+	}
+	if n := len(sample7(all, 1e6, 1)); n != len(all) {
+		t.Fatalf("all of them are %d, not %d", n, len(all))
+	}
+}
+
+func TestFig7RefusesByName(t *testing.T) {
+	p := point7{"DenseNet121", 8, 1.5, 11, 0.1}
+	_, err := p.workload()
+	if err == nil || !strings.Contains(err.Error(), "DenseNet121") || !strings.Contains(err.Error(), p.String()) {
+		t.Fatalf("SLO of 11 ms below l(1) of 11.373 ms: %v", err)
+	}
+	if _, err := (point7{mixed7, 35, 1, 0.4, 1}).workload(); err == nil || !strings.Contains(err.Error(), "NASNetMobile") {
+		t.Fatalf("mix with 0.4 of its SLOs: %v", err)
+	}
+	if n := (point7{mixed7, 35, 1.5, 1, 1}).gpus(); n != 53 {
+		t.Fatalf("35 models with 1.5 GPUs each: %d GPUs, want 53", n)
+	}
+}
+
+// What the early end of a timeout leaves out must not be the best.
+func TestFig7EarlyEndKeepsTheBest(t *testing.T) {
+	for _, p := range []point7{{"InceptionV3", 8, 2, 40, 1}, {"BERT", 8, 1, 40, 0.3}} {
+		m, err := settings7{8000, 0.5, 1, 0.01}.plan(p, []uint64{3}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := p.workload()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := m.run(w, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		best := max(r.Eager, r.EagerTarget)
+		for _, k := range m.Timeouts {
+			rate, err := m.search(w, TimeoutOf(k), r.Symphony, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			best = max(best, rate)
+		}
+		// Two searches from two guesses may differ by a tolerance each.
+		if d := r.best() / best; d < 1-2.5*m.Tolerance || d > 1+2.5*m.Tolerance {
+			t.Errorf("%s: best baseline %g r/s (timeout %g %%), with all timeouts searched %g", p, r.best(), r.TimeoutK, best)
+		}
+		if again, err := m.run(w, nil); err != nil || again != r {
+			t.Errorf("%s: %+v, then %+v, %v", p, r, again, err)
+		}
+	}
+}
+
+func TestFig7Ratios(t *testing.T) {
+	for _, k := range []struct{ ours, theirs, want float64 }{{2, 1, 2}, {0, 0, 1}, {0, 5, 0}, {5, 0, ratioMax}} {
+		if got := ratio(k.ours, k.theirs); got != k.want {
+			t.Errorf("ratio(%g, %g) = %g, want %g", k.ours, k.theirs, got, k.want)
+		}
+	}
+	r := result7{Symphony: 100, Eager: 90, EagerTarget: 50, Timeout: 95}
+	if r.againstSame() != 2 || r.againstBest() != 100.0/95 {
+		t.Errorf("%g of eager target, %g of the best", r.againstSame(), r.againstBest())
+	}
+}
+
+// The mix is judged model by model: it gets more time.
+func TestFig7Plan(t *testing.T) {
+	k := settings7{1000, 0.1, 4, 0.01}
+	seconds := func(p point7, longer float64) float64 {
+		m, err := k.plan(p, []uint64{1}, longer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Seconds
+	}
+	small, large := point7{"BERT", 8, 1, 40, 1}, point7{"BERT", 64, 4, 40, 1}
+	if a, b := seconds(small, 1), seconds(large, 1); a <= b || b != 0.1 {
+		t.Errorf("%g s with 8 GPUs, %g s with 256: fewer requests/s take longer", a, b)
+	}
+	if a, b := seconds(small, 4), seconds(small, 1); a < 3.5*b {
+		t.Errorf("%g s, four times longer %g s", b, a)
+	}
+	mix := point7{mixed7, 35, 1, 1, 1}
+	w, err := mix.workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fluid, err := w.Fluid()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := seconds(mix, 1); got < 4*max(0.1, 1000/fluid) {
+		t.Errorf("the mix is simulated for %g s", got)
+	}
+}
