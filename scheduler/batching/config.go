@@ -14,7 +14,7 @@ type Config struct {
 	Policy   Policy
 	Window   Window
 	Delay    Delay
-	GPUs     int      // GPUs that this model can count on: sets the target
+	Share    Share    // GPUs that this model can count on, until an Offer tells
 	QueueMax int      // waiting requests; more are refused
 	Timeout  mono.Dur // k of WindowTimeout
 }
@@ -44,8 +44,11 @@ func ParsePolicy(name string) (Policy, error) {
 type Window uint8
 
 const (
-	// WindowDeferred starts a batch at frontrun; the default.
+	// WindowDeferred opens the window by what the model has learnt (opening.go);
+	// the default.
 	WindowDeferred Window = iota
+	// WindowFrontrun starts a batch at frontrun, as the paper has it.
+	WindowFrontrun
 	// WindowEager starts a batch as soon as a GPU is free (exec = earliest),
 	// as Clockwork and Nexus do: the comparison of section 3.3.
 	WindowEager

@@ -17,11 +17,16 @@
 //	frontrun = d - l(b+1)   before it, one more request would still fit
 //	latest   = d - l(b)     after it, the batch is too late
 //	earliest = now + delay(b), delay(b) = d_ctrl + d_data*b
-//	exec     = max(earliest, frontrun - lead), lead 0 but in the live engine
+//	exec     = max(earliest, frontrun - lead)
 //
 // A batch at the profile's largest size cannot grow: its frontrun has passed.
 // exec says when a GPU is asked for; the batch that Take finishes for it has
 // nothing to wait for and starts at earliest, or when the GPU is free.
+//
+// The paper has lead = 0 (WindowFrontrun). Ours is learnt (opening.go) and
+// more where GPUs are hard to get; and a batch that is nearly as efficient as
+// any can be asks at once (target.go, ripe). Neither has a parameter for the
+// operator.
 //
 // # Invariants
 //
@@ -41,17 +46,13 @@
 //     old, little time is left, batches shrink to one: the served rate
 //     collapses (Clockwork's curve in Table 2 of the paper).
 //   - target (default): when a GPU is granted and more requests wait than fit
-//     behind an old head, skip old heads for a batch of the target size, if a
-//     forecast over the queue says that this loses no more requests than
-//     keeping them. The target comes from the staggered batch for the model's
-//     share of GPUs. If skipping would not reach the target (a burst that is
-//     all of one age) or would not pay (a weakly batching model, a GPU that
-//     comes free soon enough for the rest), the head's batch runs as it is.
+//     behind an old head, skip old heads while the batch is too small to carry
+//     the arrivals and the larger one pays for them (drop_policy.go).
 //
 // # Rejected
 //
 // Shedding on every arrival, as Nexus's window does: it throws requests away
 // while all GPUs are busy, and a GPU that becomes free early could have served
-// them. Shedding "while fewer fit than the target" without looking whether the
-// target can be reached: a burst of equal deadlines is then shed whole.
+// them. Shedding below the staggered batch, whatever the load: where that batch
+// cannot be had (bursts, many models), each head is shed for nothing.
 package batching

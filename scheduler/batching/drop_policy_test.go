@@ -8,8 +8,8 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// takeAt takes a batch at 10 s under the target policy; the example's target
-// on 3 GPUs is 3 (l = 8 s).
+// takeAt10 takes a batch at 10 s under the target policy. Nothing has arrived
+// before, so the target is the staggered batch: 4 on 3 GPUs (l = 9 s).
 func takeAt10(t *testing.T, change func(*Config), deadlines ...float64) (batch []uint32, drops []Dropped) {
 	t.Helper()
 	m := example(t, func(c *Config) {
@@ -19,12 +19,11 @@ func takeAt10(t *testing.T, change func(*Config), deadlines ...float64) (batch [
 		}
 	})
 	push(t, m, deadlines...)
-	batch, drops, _ = m.Take(sec(10), sec(10), nil, nil)
+	batch, drops, _ = m.Take(sec(10), Offer{FreeAt: sec(10)}, nil, nil)
 	return batch, drops
 }
 
-// Overload: the first six are too old for a batch of 3, and nearly all would
-// be lost one by one. They are shed, the others get their batch.
+// Overload: heads are given up until a batch of the target fits.
 func TestShedsUnderOverload(t *testing.T) {
 	old := []float64{16.5, 16.6, 16.7, 16.8, 17, 17.5, 18.5, 19, 19.5, 20}
 	batch, drops := takeAt10(t, nil, old...)
@@ -42,28 +41,52 @@ func TestShedsUnderOverload(t *testing.T) {
 	}
 }
 
-// Two old heads before others with time: the next GPU can serve those, so
-// the head's small batch loses less than shedding.
-func TestKeepsWhatTheNextGPUServes(t *testing.T) {
-	batch, drops := takeAt10(t, nil, 16.5, 16.6, 22, 22, 22)
-	if len(batch) != 1 || len(drops) != 0 {
-		t.Fatalf("batch of %d, %d dropped, want 1 and 0", len(batch), len(drops))
-	}
-}
-
-// Few requests: all that wait fit in the head's batch, or a target batch is
-// not there to be had. Nothing is shed.
-func TestNothingShedWithoutATarget(t *testing.T) {
+// One request more than fit: to give up the head would not make the batch
+// larger.
+func TestKeepsAHeadWhoseLossGainsNothing(t *testing.T) {
 	for _, c := range []struct {
 		deadlines []float64
 		batch     int
-	}{{[]float64{16.5}, 1}, {[]float64{17.5, 30}, 2}, {[]float64{16.5, 30, 30}, 1},
-		{[]float64{16.5, 16.5, 16.5, 16.5, 16.5, 16.5, 16.5, 16.5}, 1}} {
+	}{{[]float64{16.5}, 1}, {[]float64{16.5, 30}, 1}, {[]float64{17.5, 30, 30}, 2}, {[]float64{19.5, 30, 30, 30, 30}, 4}} {
 		batch, drops := takeAt10(t, nil, c.deadlines...)
 		if len(batch) != c.batch || len(drops) != 0 {
 			t.Errorf("%v: batch of %d, %d dropped, want %d and 0", c.deadlines, len(batch), len(drops), c.batch)
 		}
 	}
+}
+
+// A slot that takes more than 3 SLOs to pay for its heads is not bought, unless
+// the batch falls far short of the target. l(b) = 2b + 5 pays back after
+// 2*7*19/5 = 53 s at b = 7.
+func TestSheddingPaysBack(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		b, target int
+		slo       float64
+		want      bool
+	}{
+		{"pays within 3 SLOs of 20 s", 7, 8, 20, true},
+		{"does not within 3 of 15 s, and 7/19 is 97 % of 8/21", 7, 8, 15, false},
+		{"far short: 2/9 is 58 % of 8/21", 2, 8, 1, true},
+		{"at the target", 7, 7, 20, false},
+	} {
+		m := steep(t, func(k *Config) { k.Policy, k.SLO = PolicyTarget, sec(c.slo).Sub(0) })
+		push(t, m, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100)
+		m.target = c.target
+		if got := m.shedding(c.b); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// steep is the example with l(b) = 2b + 5.
+func steep(t *testing.T, change func(*Config)) *Model {
+	t.Helper()
+	p, err := profile.Linear(2*mono.Second, 5*mono.Second, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return example(t, func(c *Config) { c.Profile = p; change(c) })
 }
 
 // Where batches do not pay, none is waited for: l(b) nearly proportional to b.
@@ -78,30 +101,6 @@ func TestWeakBatchingShedsNothing(t *testing.T) {
 	}
 }
 
-// The supply estimate follows what is granted, and a pause is no scarcity.
-func TestSupply(t *testing.T) {
-	var s supply
-	if g := s.gap(1200, 3); g != 400 {
-		t.Fatalf("unknown supply: gap %v, want the share's 400", g)
-	}
-	for at := mono.Time(0); at < 100_000; at += 300 {
-		s.add(at, 1200)
-	}
-	if g := s.gap(1200, 3); g < 290 || g > 310 {
-		t.Fatalf("a batch of 1200 each 300: gap %v, want about 300", g)
-	}
-	s.add(10_000_000, 1200)
-	if g := s.gap(1200, 1); g > 700 {
-		t.Fatalf("gap %v after a pause, want the memory of before", g)
-	}
-	for at := mono.Time(20_000_000); at < 21_000_000; at += 5000 {
-		s.add(at, 1200)
-	}
-	if g := s.gap(1200, 2); g != 600 {
-		t.Fatalf("gap %v, want no worse than the share's 600", g)
-	}
-}
-
 func TestParsePolicy(t *testing.T) {
 	for name, want := range map[string]Policy{"": PolicyTarget, "target": PolicyTarget, "head": PolicyHead} {
 		if got, err := ParsePolicy(name); err != nil || got != want {
@@ -110,17 +109,5 @@ func TestParsePolicy(t *testing.T) {
 	}
 	if _, err := ParsePolicy("tail"); err == nil {
 		t.Error("an unknown policy was taken")
-	}
-}
-
-// A forecast counts the whole queue, also what lies beyond its last batch: 400
-// wait, due 50 ms apart, and a GPU comes each 100 ms: one is served, one lost.
-func TestForecastOfALongQueue(t *testing.T) {
-	m := example(t, func(c *Config) { c.Policy, c.GPUs, c.QueueMax = PolicyTarget, 100, 1000 })
-	for i := range 400 {
-		push(t, m, 16+0.05*float64(i))
-	}
-	if lost := m.losses(0, sec(10), false) / lossUnit; lost < 150 || lost > 250 {
-		t.Fatalf("forecast loses %d of 400, want about half", lost)
 	}
 }

@@ -19,13 +19,17 @@ type Model struct {
 	cfg       Config
 	queue     pq.Sorted // key: deadline, value: slot
 	candidate Candidate
-	target    int
-	supply    supply
+	gpus      int   // by the last Offer
+	share     Share // likewise, or Config's
+	rivals    bool  // likewise
+	aims
+	arrivals arrivals
+	opening  opening
 }
 
 // NewModel makes an empty queue.
 func NewModel(cfg Config) *Model {
-	m := &Model{cfg: cfg}
+	m := &Model{cfg: cfg, share: cfg.Share}
 	m.retarget()
 	return m
 }
@@ -45,7 +49,7 @@ func (m *Model) Profile() *profile.Profile { return m.cfg.Profile }
 // Delay is the network's delay bound in force.
 func (m *Model) Delay() Delay { return m.cfg.Delay }
 
-// SetProfile, SetDelay and SetGPUs change what Update reckons with; call
+// SetProfile, SetDelay and SetShare change what Update reckons with; call
 // Update afterwards.
 func (m *Model) SetProfile(p *profile.Profile) { m.cfg.Profile = p; m.retarget() }
 
@@ -56,25 +60,17 @@ func (m *Model) SetDelay(d Delay) { m.cfg.Delay = d; m.retarget() }
 func (m *Model) SetWindow(w Window) { m.cfg.Window = w }
 
 // SetConfig replaces the whole configuration and keeps the queue.
-func (m *Model) SetConfig(cfg Config) { m.cfg = cfg; m.retarget() }
+func (m *Model) SetConfig(cfg Config) { m.cfg, m.share = cfg, cfg.Share; m.retarget() }
 
-// SetGPUs sets how many GPUs the model can count on.
-func (m *Model) SetGPUs(n int) { m.cfg.GPUs = n; m.retarget() }
-
-// retarget: the staggered batch is what fits when arrivals are even; Poisson
-// arrivals need room, or every second batch is just short of it. A fifth less
-// was the best or near it in each workload of coretest.
-func (m *Model) retarget() {
-	slo := m.cfg.SLO - m.cfg.Delay.Ctrl
-	staggered := m.cfg.Profile.Staggered(slo, max(1, m.cfg.GPUs))
-	m.target = max(1, staggered-(staggered+2)/5)
-}
+// SetShare sets how many GPUs the model can count on, until an Offer tells.
+func (m *Model) SetShare(s Share) { m.cfg.Share, m.share = s, s; m.retarget() }
 
 // Push queues a request; false when the queue is full.
 func (m *Model) Push(deadline mono.Time, slot uint32) bool {
 	if m.queue.Len() >= m.cfg.QueueMax {
 		return false
 	}
+	m.arrivals.fresh++
 	m.queue.Insert(pq.Entry{Key: int64(deadline), Value: slot})
 	return true
 }
@@ -90,6 +86,7 @@ func (m *Model) PopAny() (slot uint32, ok bool) {
 // Update drops the heads that cannot make it any more and forms the candidate
 // anew; call it after every change and at NextWake. (UPDATECANDIDATE)
 func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
+	missed := false
 	for m.queue.Len() > 0 {
 		if b := m.fit(m.deadline(0), now, mono.Past); b > 0 {
 			m.candidate = m.window(min(b, m.queue.Len()), now)
@@ -97,10 +94,20 @@ func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 			invariants.Check(m.NextWake() > now, "batching: a candidate that has expired when it is formed")
 			return drops
 		}
-		drops = append(drops, Dropped{m.queue.Pop().Value, wire.ReasonDeadline})
+		if !missed {
+			missed = true
+			m.missed()
+		}
+		drops = m.drop(wire.ReasonDeadline, drops)
 	}
 	m.candidate = Candidate{}
 	return drops
+}
+
+// drop gives the head up.
+func (m *Model) drop(reason wire.Reason, drops []Dropped) []Dropped {
+	m.opening.fresh++
+	return append(drops, Dropped{m.queue.Pop().Value, reason})
 }
 
 // window is the candidate of size b at the front of the queue.
@@ -108,12 +115,25 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 	d, p := m.deadline(0), m.cfg.Profile
 	c := Candidate{Size: b, Latest: d.Add(-p.Latency(b)), Delay: m.cfg.Delay.Of(b)}
 	c.Exec = now.Add(c.Delay)
-	switch {
-	case b >= p.MaxBatch():
-	case m.cfg.Window == WindowDeferred:
-		c.Exec = max(c.Exec, d.Add(-p.Latency(b+1)-m.cfg.Delay.lead(d.Sub(now))))
-	case m.cfg.Window == WindowTimeout:
-		c.Exec = max(c.Exec, min(c.Latest, d.Add(m.cfg.Timeout-m.cfg.SLO)))
+	if b == p.MaxBatch() {
+		return c // it cannot grow
+	}
+	frontrun := d.Add(-p.Latency(b + 1))
+	switch m.cfg.Window {
+	case WindowDeferred:
+		if !m.ripe(b) {
+			c.Exec = max(c.Exec, frontrun.Add(-max(m.opening.lead, m.cfg.Delay.lead(d.Sub(now)))))
+		}
+	case WindowFrontrun:
+		c.Exec = max(c.Exec, frontrun)
+	case WindowTimeout:
+		// What no longer fits at the timeout is not in the batch that waits for it.
+		at := d.Add(m.cfg.Timeout - m.cfg.SLO)
+		if fits := max(1, p.Largest(d.Sub(at), 0)); fits < b {
+			b = fits
+			c.Size, c.Latest, c.Delay = b, d.Add(-p.Latency(b)), m.cfg.Delay.Of(b)
+		}
+		c.Exec = max(now.Add(c.Delay), min(c.Latest, at))
 	}
 	return c
 }
@@ -126,29 +146,66 @@ func (m *Model) NextWake() mono.Time {
 	return m.candidate.Latest.Add(-m.candidate.Delay).Add(1)
 }
 
-// Take finalises the batch for a GPU that is free at gpuFree: it appends the
-// slots to batch and what was dropped to drops, and says when the batch
-// starts. The batch is empty when nothing waits that this GPU could still serve
-// in time. Call Update afterwards. (The first half of DISPATCH)
-func (m *Model) Take(now, gpuFree mono.Time, batch []uint32, drops []Dropped) ([]uint32, []Dropped, mono.Time) {
+// Take finalises the batch for a GPU: it appends the slots to batch and what
+// was dropped to drops, and says when the batch starts. The batch is empty when
+// nothing waits that this GPU could still serve in time. Call Update
+// afterwards. (The first half of DISPATCH)
+func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) ([]uint32, []Dropped, mono.Time) {
+	m.offered(gpu)
 	drops = m.Update(now, drops)
-	b := m.batchFor(now, gpuFree)
+	b := m.batchFor(now, gpu.FreeAt)
+	for m.shedding(b) && b > 0 {
+		drops = m.drop(wire.ReasonShed, drops)
+		b = m.batchFor(now, gpu.FreeAt)
+	}
 	if b == 0 {
 		return batch, drops, 0
 	}
-	if skip := m.shed(b, now, gpuFree); skip > 0 {
-		for range skip {
-			drops = append(drops, Dropped{m.queue.Pop().Value, wire.ReasonShed})
-		}
-		b = m.batchFor(now, gpuFree)
-	}
-	start := max(now.Add(m.cfg.Delay.Of(b)), gpuFree) // a finished batch has nothing to wait for
+	start := max(now.Add(m.cfg.Delay.Of(b)), gpu.FreeAt) // a finished batch has nothing to wait for
 	invariants.Check(start <= m.deadline(0).Add(-m.cfg.Profile.Latency(b)), "batching: a batch that starts after its latest")
-	m.supply.add(start, m.cfg.Profile.Latency(b))
+	m.learn(b, start)
 	for range b {
 		batch = append(batch, m.queue.Pop().Value)
 	}
 	return batch, drops, start
+}
+
+// offered takes over what the rank knows.
+func (m *Model) offered(gpu Offer) {
+	if gpu.GPUs > 0 {
+		m.gpus = gpu.GPUs
+	}
+	if gpu.Share > 0 {
+		m.share = gpu.Share
+	}
+	m.rivals = gpu.Rivals
+	m.retarget()
+}
+
+// missed takes a candidate that found no GPU in time into the estimates: a
+// start later than any.
+func (m *Model) missed() {
+	if m.cfg.Window == WindowDeferred {
+		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
+		m.opening.learn(m.start(1, n, m.cfg.Profile.Latency(n+1)-m.cfg.Profile.Latency(1)), m.cfg.SLO)
+	}
+}
+
+// learn takes a batch of b that starts into the estimates. Its frontrun is that of
+// all that wait: the instant up to which the batch still grew.
+func (m *Model) learn(b int, at mono.Time) {
+	m.arrivals.batch(at, b, m.cfg.SLO)
+	if m.cfg.Window == WindowDeferred {
+		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
+		frontrun := m.deadline(0).Add(-m.cfg.Profile.Latency(n + 1))
+		m.opening.learn(m.start(b, n, at.Sub(frontrun)), m.cfg.SLO)
+	}
+}
+
+// start describes the start of a batch of b while n wait.
+func (m *Model) start(b, n int, late mono.Dur) start {
+	per, alpha := m.cfg.Profile.Latency(b)/mono.Dur(b), m.slope(n)
+	return start{size: b, per: per, fix: max(0, per-alpha), alpha: alpha, gap: m.arrivals.gap, late: late, rivals: m.rivals}
 }
 
 func (m *Model) batchFor(now, gpuFree mono.Time) int {

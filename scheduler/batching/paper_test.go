@@ -16,7 +16,7 @@ func example(t *testing.T, change func(*Config)) *Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Profile: p, SLO: 12 * mono.Second, Policy: PolicyHead, QueueMax: 100, GPUs: 3}
+	cfg := Config{Profile: p, SLO: 12 * mono.Second, Policy: PolicyHead, QueueMax: 100, Share: 3 * OneGPU, Window: WindowFrontrun}
 	if change != nil {
 		change(&cfg)
 	}
@@ -60,7 +60,7 @@ func TestExecIsFrontrunOrNow(t *testing.T) {
 // The live engine's lead: at least Lead, and a part of the time left while
 // that is more.
 func TestLead(t *testing.T) {
-	m := example(t, func(c *Config) { c.Delay = Delay{Lead: sec(0.5).Sub(0), LeadShare: 4} })
+	m := example(t, func(c *Config) { c.Window, c.Delay = WindowDeferred, Delay{Lead: sec(0.5).Sub(0), LeadShare: 4} })
 	push(t, m, 12) // frontrun 12 - l(2) = 5
 	for _, at := range []struct{ now, exec float64 }{{0, 2}, {2, 2.5}, {2.5, 2.625}, {3, 3}, {5.5, 5.5}} {
 		m.Update(sec(at.now), nil)
@@ -79,11 +79,11 @@ func TestLead(t *testing.T) {
 // lead, reckoned anew, is shorter by then: the batch is finished, a planned wait
 // would only keep the GPU from others.
 func TestGrantedBatchDoesNotWait(t *testing.T) {
-	m := example(t, func(c *Config) { c.Delay = Delay{Ctrl: mono.Second / 4, LeadShare: 4} })
+	m := example(t, func(c *Config) { c.Window, c.Delay = WindowDeferred, Delay{Ctrl: mono.Second / 4, LeadShare: 4} })
 	push(t, m, 12)
 	m.Update(0, nil)
 	now := m.Candidate().Exec.Add(-m.Candidate().Delay)
-	batch, _, start := m.Take(now, mono.Past, nil, nil)
+	batch, _, start := m.Take(now, Offer{FreeAt: mono.Past}, nil, nil)
 	if len(batch) != 1 || start != sec(2) {
 		t.Errorf("a batch of %d starts at %v, want 1 at 2 s", len(batch), start)
 	}
@@ -114,6 +114,23 @@ func TestEagerWindow(t *testing.T) {
 	}
 }
 
+// Section 3.4: timeout is exec = first arrival + k; the batch is what still
+// fits then.
+func TestTimeoutWindow(t *testing.T) {
+	m := example(t, func(c *Config) { c.Window, c.Timeout = WindowTimeout, sec(2).Sub(0) })
+	push(t, m, 12, 12)
+	m.Update(0, nil)
+	if want := (Candidate{Size: 2, Exec: sec(2), Latest: sec(5)}); m.Candidate() != want {
+		t.Errorf("k = 2: %+v, want %+v", m.Candidate(), want)
+	}
+	m = example(t, func(c *Config) { c.Window, c.Timeout = WindowTimeout, sec(4.5).Sub(0) })
+	push(t, m, 12, 12, 12, 12)
+	m.Update(0, nil)
+	if want := (Candidate{Size: 2, Exec: sec(4.5), Latest: sec(5)}); m.Candidate() != want {
+		t.Errorf("k = 4.5: %+v, want %+v", m.Candidate(), want)
+	}
+}
+
 // GETBATCH: "a maximum set of requests that can finish within the deadline",
 // with Figure 18's delay(b) = d_ctrl + d_data*b and the GPU's free time:
 // compared with trying every size, for mixed deadlines.
@@ -123,7 +140,7 @@ func TestLargestBatchThatFits(t *testing.T) {
 	for round := range 5000 {
 		p, _ := profile.Linear(mono.Dur(r.Int64N(20)), mono.Dur(1+r.Int64N(60)), 1+r.IntN(12))
 		delay := Delay{Ctrl: mono.Dur(r.Int64N(10)), Data: mono.Dur(r.Int64N(4))}
-		m := NewModel(Config{Profile: p, SLO: 200, Policy: PolicyHead, QueueMax: 100, Delay: delay, GPUs: 1})
+		m := NewModel(Config{Profile: p, SLO: 200, Policy: PolicyHead, QueueMax: 100, Delay: delay, Share: OneGPU})
 		earliestDeadline := mono.Never
 		for range 1 + r.IntN(15) {
 			d := mono.Time(100 + r.Int64N(150))
@@ -148,7 +165,7 @@ func TestLargestBatchThatFits(t *testing.T) {
 		if got := m.Candidate().Size; got != alone {
 			t.Fatalf("seed %d round %d: candidate of %d, want %d", seed, round, got, alone)
 		}
-		batch, _, exec := m.Take(now, free, nil, nil)
+		batch, _, exec := m.Take(now, Offer{FreeAt: free}, nil, nil)
 		if len(batch) != want {
 			t.Fatalf("seed %d round %d: took %d, want %d", seed, round, len(batch), want)
 		}
@@ -200,7 +217,7 @@ func TestMixedSLOs(t *testing.T) {
 	if c := m.Candidate(); c.Size != 4 || c.Latest != sec(12-9) {
 		t.Fatalf("%+v, want 4 with latest 3 s", c)
 	}
-	batch, _, _ := m.Take(sec(5), sec(5), nil, nil) // 7 s are left: 2 fit
+	batch, _, _ := m.Take(sec(5), Offer{FreeAt: sec(5)}, nil, nil) // 7 s are left: 2 fit
 	if len(batch) != 2 || batch[0] != 1 || batch[1] != 3 {
 		t.Fatalf("took %v, want slots 1 and 3, the first due, in order of arrival", batch)
 	}
@@ -218,7 +235,7 @@ func TestQueueIsBounded(t *testing.T) {
 func TestGPUTooLate(t *testing.T) {
 	m := example(t, nil)
 	push(t, m, 12)
-	batch, drops, _ := m.Take(0, sec(7), nil, nil)
+	batch, drops, _ := m.Take(0, Offer{FreeAt: sec(7)}, nil, nil)
 	if len(batch)+len(drops) != 0 || m.Len() != 1 {
 		t.Fatalf("took %v, dropped %v, %d left", batch, drops, m.Len())
 	}

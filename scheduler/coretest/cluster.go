@@ -93,7 +93,7 @@ func (c *Cluster) LoseGPU(id wire.GPUID) {
 func (c *Cluster) Alive(id wire.GPUID) bool { return int(id) < len(c.gpus) && c.gpus[id].alive }
 
 func (c *Cluster) setGPUs() {
-	c.Shard.SetGPUs(c.Now, c.Rank.GPUs(), max(1, c.Rank.GPUs()/max(1, c.Models)), &c.out)
+	c.Shard.SetGPUs(c.Now, c.Rank.GPUs(), batching.ShareOf(c.Rank.GPUs(), c.Models), &c.out)
 	c.Settle()
 }
 

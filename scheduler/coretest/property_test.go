@@ -54,20 +54,24 @@ func TestWalksJitter(t *testing.T) {
 	}
 }
 
-// Other model ids, the same schedule.
+// Other model ids, the same schedule, under the paper's rules. (What our own
+// learn from the past follows each tie that falls the other way.)
 func TestPermutedModels(t *testing.T) {
 	for seed := range uint64(walks) {
 		w := draw(seed, 1000, false)
+		w.paper = true
 		ids := rand.New(rand.NewPCG(seed, 3)).Perm(len(w.models))
 		a, b := w.play(t, identity(len(w.models)), nil), w.play(t, ids, nil)
 		sameRuns(t, a, b, 1, func(m wire.ModelID) wire.ModelID { return wire.ModelID(ids[m]) })
 	}
 }
 
-// All times tripled, the same schedule three times as long.
+// All times tripled, the same schedule three times as long, under the paper's
+// rules. (Ours count GPU time by the second.)
 func TestScaledTimes(t *testing.T) {
 	for seed := range uint64(walks) {
 		w := draw(seed, 1000, false)
+		w.paper = true
 		a := w.play(t, identity(len(w.models)), nil)
 		w.scale = 3
 		b := w.play(t, identity(len(w.models)), nil)
@@ -124,7 +128,7 @@ func candidates(w *walk, seed uint64, noisy bool) (told0 []told) {
 		m := &w.models[id%len(w.models)]
 		s.AddModel(wire.ModelID(id), shard.ModelConfig{Config: batching.Config{Profile: m.profile(1), SLO: m.slo, Policy: m.policy, QueueMax: 1 << 10}})
 	}
-	s.SetGPUs(0, 2, 1, &out)
+	s.SetGPUs(0, 2, batching.OneGPU, &out)
 	collect := func(now mono.Time) {
 		for _, c := range out.Candidates {
 			if c.Model == 0 {
@@ -143,7 +147,7 @@ func candidates(w *walk, seed uint64, noisy bool) (told0 []told) {
 		if noisy {
 			s.Submit(e.at, 1, batching.Request{Deadline: e.at.Add(mono.Dur(r.Int64N(1e8)))}, &out)
 			if r.IntN(3) == 0 {
-				s.Granted(e.at, rank.Grant{Model: 1, FreeAt: e.at}, &out)
+				s.Granted(e.at, rank.Grant{Model: 1, Offer: batching.Offer{FreeAt: e.at}}, &out)
 			}
 		}
 		collect(e.at)

@@ -47,7 +47,7 @@ func newSteady(tb testing.TB, models, gpus int, load float64) *steady {
 	for m := range models {
 		s.shard.AddModel(wire.ModelID(m), shard.ModelConfig{Config: batching.Config{Profile: p, SLO: s.slo, QueueMax: 1 << 14}})
 	}
-	s.shard.SetGPUs(0, gpus, max(1, gpus/models), &s.out)
+	s.shard.SetGPUs(0, gpus, batching.ShareOf(gpus, models), &s.out)
 	s.shard.SetDelay(0, batching.Delay{Ctrl: 50 * mono.Microsecond, Data: mono.Microsecond}, &s.out)
 	for g := range gpus {
 		s.rank.AddGPU(wire.GPUID(g), 0)

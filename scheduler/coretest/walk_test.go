@@ -19,6 +19,7 @@ type walk struct {
 	seed   uint64
 	scale  mono.Dur // all times are multiples of it
 	models []walkModel
+	paper  bool // the paper's own rules: nothing that is learnt from the past
 	gpus   int
 	delay  batching.Delay
 	events []walkEvent
@@ -64,7 +65,8 @@ func draw(seed uint64, n int, troubles bool) *walk {
 	load := 0.0 // GPU seconds a second at one request a model and second, batched a little
 	for range 1 + r.IntN(5) {
 		m := walkModel{line: [2]mono.Dur{span(100_000, 4_000_000), span(1, 15_000_000)}, policy: batching.Policy(r.IntN(2)),
-			window: batching.Window(r.IntN(4) / 3), queue: 1 + r.IntN(60)}
+
+			window: []batching.Window{batching.WindowDeferred, batching.WindowFrontrun, batching.WindowEager, batching.WindowTimeout}[r.IntN(4)], queue: 1 + r.IntN(60)}
 		if r.IntN(3) == 0 {
 			for l, b := span(1_000_000, 9_000_000), 0; b < 1+r.IntN(30); b++ {
 				m.table = append(m.table, l)
@@ -153,9 +155,15 @@ func (w *walk) play(t *testing.T, ids []int, length func(Run) mono.Dur) *ledger 
 	c.Models, c.Length, l.c = len(w.models), length, c
 	c.Obs = Observer{Dispatch: l.dispatched, Complete: l.completed, Drop: l.dropped}
 	add := func(i int) {
-		m := &w.models[i]
+		m := w.models[i]
+		if w.paper {
+			m.policy = batching.PolicyHead
+			if m.window == batching.WindowDeferred {
+				m.window = batching.WindowFrontrun
+			}
+		}
 		c.Shard.AddModel(wire.ModelID(ids[i]), shard.ModelConfig{Config: batching.Config{Profile: m.profile(w.scale), SLO: m.slo * w.scale,
-			Policy: m.policy, Window: m.window, QueueMax: m.queue}})
+			Policy: m.policy, Window: m.window, Timeout: m.slo / 8 * w.scale, QueueMax: m.queue}})
 	}
 	for i := range w.models {
 		add(i)

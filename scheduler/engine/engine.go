@@ -203,7 +203,7 @@ func (e *Engine) removeGPU(g GPU) {
 // tellGPUs tells the loops how many GPUs there are and a model's share.
 func (e *Engine) tellGPUs() {
 	n := len(e.gpus)
-	share := max(1, n/max(1, len(e.models)))
+	share := batching.ShareOf(n, len(e.models))
 	for _, l := range e.loops {
 		e.command(l, &input{op: opSetGPUs, gpus: n, share: share})
 	}

@@ -36,7 +36,7 @@ type input struct {
 	grant   rank.Grant         // opGranted; GPU and Life of opLost
 	done    Done               // opCompleted
 	gpus    int                // opSetGPUs
-	share   int                // opSetGPUs
+	share   batching.Share     // opSetGPUs
 	delay   batching.Delay     // opSetDelay
 	margin  mono.Dur           // opSetMargin
 	reason  wire.Reason        // opRemoveModel, opDropAll

@@ -14,12 +14,12 @@ const outstandingMax = 4
 // Life numbers the lives of a GPU: it rises with every AddGPU of its id.
 type Life uint32
 
-// Grant says: model may use GPU, which is free from FreeAt on.
+// Grant says: model may use GPU, on the terms of the Offer.
 type Grant struct {
-	Model  wire.ModelID
-	GPU    wire.GPUID
-	Life   Life
-	FreeAt mono.Time
+	Model wire.ModelID
+	GPU   wire.GPUID
+	Life  Life
+	batching.Offer
 }
 
 // Answer is a model's reply to a grant. Batch 0: it used the GPU for nothing.
@@ -60,6 +60,7 @@ type run struct {
 type model struct {
 	candidate batching.Candidate
 	granting  bool // a grant is under way: candidates wait for its answer
+	usage     usage
 }
 
 // Rank is the matchmaker of one sub-cluster.
@@ -70,7 +71,9 @@ type Rank struct {
 	timers pq.Heap // model -> exec - delay
 	ready  pq.Heap // model -> latest
 	tree   gpuTree
-	count  int // GPUs present
+	count  int          // GPUs present
+	usage  usage        // of all models together
+	last   wire.ModelID // the model granted last
 }
 
 // New makes a Rank without models or GPUs.
@@ -148,6 +151,8 @@ func (r *Rank) Answer(a Answer) {
 		g.undone[g.undoneN] = run{a.Batch, exec, until}
 		g.undoneN++
 		g.free = until
+		r.models[a.Grant.Model].usage.add(exec, until.Sub(exec))
+		r.usage.add(exec, until.Sub(exec))
 	}
 	r.place(a.Grant.GPU)
 }

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -52,7 +53,9 @@ func (r *Rank) grant(id, gpu uint32, out *Out) {
 	m, g := &r.models[id], &r.gpus[gpu]
 	invariants.Check(!m.granting && !g.granted && g.present, "rank: a grant to a model or of a GPU that has one under way")
 	m.granting, g.granted = true, true
-	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, FreeAt: g.free})
+	offer := batching.Offer{FreeAt: g.free, GPUs: r.count, Share: r.share(m), Rivals: r.last != wire.ModelID(id)}
+	r.last = wire.ModelID(id)
+	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, Offer: offer})
 	r.place(wire.GPUID(gpu))
 }
 

@@ -35,8 +35,8 @@ type Shard struct {
 	slots   slots
 	batches batches
 	models  []model
-	gpus    int // GPUs alive: without one, requests are answered at once
-	share   int // GPUs that one model can count on
+	gpus    int            // GPUs alive: without one, requests are answered at once
+	share   batching.Share // GPUs that one model can count on
 	delay   batching.Delay
 	wakes   pq.Heap // model -> NextWake
 	dead    []rank.Life
@@ -50,13 +50,13 @@ func New(cfg Config) *Shard {
 }
 
 // AddModel begins to serve a model; ids are dense. A model that is served
-// already gets the new configuration and keeps its queue. GPUs and Delay of
+// already gets the new configuration and keeps its queue. Share and Delay of
 // cfg do not count: SetGPUs and SetDelay hold for all models.
 func (s *Shard) AddModel(id wire.ModelID, cfg ModelConfig) {
 	for int(id) >= len(s.models) {
 		s.models = append(s.models, model{})
 	}
-	cfg.GPUs, cfg.Delay = s.share, s.delay
+	cfg.Share, cfg.Delay = s.share, s.delay
 	if m := s.model(id); m != nil {
 		m.SetConfig(cfg.Config)
 		m.margin = cfg.Margin
@@ -132,7 +132,7 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 	answer := rank.Answer{Grant: g}
 	if m != nil && !s.isDead(g.GPU, g.Life) && len(s.batches.free) > 0 {
 		var exec mono.Time
-		s.taken, s.dropped, exec = m.Take(now, g.FreeAt, s.taken[:0], s.dropped[:0])
+		s.taken, s.dropped, exec = m.Take(now, g.Offer, s.taken[:0], s.dropped[:0])
 		s.dropAppend(out)
 		if n := len(s.taken); n > 0 {
 			until := exec.Add(m.Profile().Latency(n))
@@ -231,15 +231,15 @@ func (s *Shard) isDead(gpu wire.GPUID, life rank.Life) bool {
 }
 
 // SetGPUs tells how many GPUs are alive and how many of them one model can
-// count on (its share, at least 1). With none, what waits is dropped.
-func (s *Shard) SetGPUs(now mono.Time, n, share int, out *Out) {
+// count on (its share). With none, what waits is dropped.
+func (s *Shard) SetGPUs(now mono.Time, n int, share batching.Share, out *Out) {
 	s.gpus, s.share = n, share
 	for i := range s.models {
 		m := s.model(wire.ModelID(i))
 		if m == nil {
 			continue
 		}
-		m.SetGPUs(share)
+		m.SetShare(share)
 		if n == 0 {
 			s.dropAll(m, wire.ReasonUnavailable, out)
 		}

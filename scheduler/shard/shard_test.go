@@ -15,7 +15,7 @@ func newShard(t *testing.T, cfg Config) (*Shard, *Out) {
 	t.Helper()
 	s, out := New(cfg), &Out{}
 	s.AddModel(0, config(t))
-	s.SetGPUs(0, 2, 2, out)
+	s.SetGPUs(0, 2, 2*batching.OneGPU, out)
 	return s, out
 }
 
@@ -57,7 +57,7 @@ func expectDrops(t *testing.T, out *Out, n int, reason wire.Reason) {
 }
 
 func grant(gpu wire.GPUID, life rank.Life, free mono.Time) rank.Grant {
-	return rank.Grant{GPU: gpu, Life: life, FreeAt: free}
+	return rank.Grant{GPU: gpu, Life: life, Offer: batching.Offer{FreeAt: free}}
 }
 
 // Figure 18, granted_gpu: the batch leaves, the answer says when the GPU is
@@ -116,11 +116,11 @@ func TestRefusedAtTheDoor(t *testing.T) {
 	expectDrops(t, out, 1, wire.ReasonFull) // the shard's slots
 	submit(s, out, 0, 5)
 	expectDrops(t, out, 1, wire.ReasonFull)
-	s.SetGPUs(0, 0, 1, out)
+	s.SetGPUs(0, 0, batching.OneGPU, out)
 	expectDrops(t, out, 8, wire.ReasonUnavailable)
 	submit(s, out, 0, 90)
 	expectDrops(t, out, 1, wire.ReasonUnavailable)
-	s.SetGPUs(0, 1, 1, out)
+	s.SetGPUs(0, 1, batching.OneGPU, out)
 	submit(s, out, 0, 5) // less than l(1) = 6
 	expectDrops(t, out, 1, wire.ReasonDeadline)
 	if s.Used() != 0 || s.NextWake() != mono.Never {

@@ -80,7 +80,7 @@ func (s *Scheduler) RemoveGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
 
 func (s *Scheduler) setGPUs(now mono.Time, out *policy.Out) {
 	n := s.rank.GPUs()
-	s.shard.SetGPUs(now, n, max(1, n/max(1, s.models)), &s.out)
+	s.shard.SetGPUs(now, n, batching.ShareOf(n, s.models), &s.out)
 	s.apply(out)
 }
 

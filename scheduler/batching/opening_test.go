@@ -1,0 +1,160 @@
+package batching
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// learnt feeds the opening starts that come as late after the opened window
+// as wait draws, until it has settled, and returns its mean lead afterwards.
+func learnt(s start, wait func(*rand.Rand) mono.Dur) mono.Dur {
+	var o opening
+	r := rand.New(rand.NewPCG(1, 2))
+	var sum mono.Dur
+	const settle, rounds = 4000, 20000
+	for i := range rounds {
+		k := s
+		k.late = wait(r) - o.lead
+		o.learn(k, mono.Second)
+		if i >= settle {
+			sum += o.lead
+		}
+	}
+	return sum / (rounds - settle)
+}
+
+// The lead is the quantile of the waits at late/(early + late), the newsvendor's.
+func TestOpeningIsAQuantile(t *testing.T) {
+	exponential := func(r *rand.Rand) mono.Dur { return mono.Dur(r.ExpFloat64() * float64(mono.Millisecond)) }
+	for _, c := range []struct {
+		gap  mono.Dur
+		want float64 // quantile: with nothing lost, late/(early + late) = 1/(1 + alpha/gap)
+	}{{mono.Millisecond, 0.5}, {4 * mono.Millisecond, 0.8}, {mono.Millisecond / 3, 0.25}} {
+		s := start{size: 8, per: 2 * mono.Millisecond, fix: mono.Millisecond, alpha: mono.Millisecond, gap: c.gap, rivals: true}
+		got, want := learnt(s, exponential).Millis(), -math.Log(1-c.want)
+		if math.Abs(got-want) > 0.12*(want+1) {
+			t.Errorf("gap %v: lead %.2f ms, the quantile is %.2f ms", c.gap, got, want)
+		}
+	}
+}
+
+// Where a GPU is always free, the window does not open before frontrun.
+func TestNoLeadWhereGPUsAreFree(t *testing.T) {
+	s := start{size: 8, per: 2 * mono.Millisecond, fix: mono.Millisecond, alpha: mono.Millisecond, gap: mono.Millisecond, rivals: true}
+	if lead := learnt(s, func(*rand.Rand) mono.Dur { return 0 }); lead != 0 {
+		t.Errorf("lead %v, want 0", lead)
+	}
+}
+
+// A model without rivals gains nothing by opening earlier.
+func TestNoLeadWithoutRivals(t *testing.T) {
+	s := start{size: 8, per: 2 * mono.Millisecond, fix: mono.Millisecond, alpha: mono.Millisecond, gap: mono.Millisecond}
+	if lead := learnt(s, func(r *rand.Rand) mono.Dur { return mono.Dur(r.Int64N(int64(mono.Millisecond))) }); lead != 0 {
+		t.Errorf("lead %v, want 0", lead)
+	}
+}
+
+// Lost requests make late starts dearer: the window opens earlier.
+func TestLossesOpenEarlier(t *testing.T) {
+	var calm, losing opening
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 5000 {
+		wait := mono.Dur(r.ExpFloat64() * float64(mono.Millisecond))
+		s := start{size: 8, per: 2 * mono.Millisecond, fix: mono.Millisecond, alpha: mono.Millisecond, gap: mono.Millisecond / 4, rivals: true}
+		k := s
+		s.late, k.late = wait-calm.lead, wait-losing.lead
+		calm.learn(s, mono.Second)
+		losing.fresh++
+		losing.learn(k, mono.Second)
+	}
+	if losing.lead < 2*calm.lead {
+		t.Errorf("lead %v with losses, %v without", losing.lead, calm.lead)
+	}
+}
+
+// A candidate that no GPU takes in time counts as a late start: a model whose
+// window is narrow learns from it, or it would never be granted anything.
+func TestMissedCandidateOpensEarlier(t *testing.T) {
+	m := example(t, func(c *Config) { c.Window = WindowDeferred })
+	m.rivals = true
+	for i := range 5 {
+		at := float64(100 * i)
+		push(t, m, at+12, at+12, at+12)
+		m.Update(sec(at), nil)
+		m.Update(sec(at+12), nil)
+	}
+	if m.opening.lead == 0 || m.Len() != 0 {
+		t.Errorf("lead %v after five missed candidates, %d wait", m.opening.lead, m.Len())
+	}
+}
+
+// The gap of bursts is longer than 1/rate: most batches gather after a pause.
+func TestGapOfBursts(t *testing.T) {
+	gaps := func(pauses []mono.Dur, sizes []int) (mean, gap mono.Dur) {
+		var a arrivals
+		var at mono.Time
+		var all mono.Dur
+		n := 0
+		for i := range 64 * 20 {
+			pause, b := pauses[i%len(pauses)], sizes[i%len(sizes)]
+			at = at.Add(pause)
+			a.fresh += b
+			a.batch(at, b, mono.Second)
+			all, n = all+pause, n+b
+		}
+		return all / mono.Dur(n), a.gap
+	}
+	if mean, gap := gaps([]mono.Dur{8000}, []int{8}); gap != mean {
+		t.Errorf("even arrivals: gap %v, want %v", gap, mean)
+	}
+	if mean, gap := gaps([]mono.Dur{100, 100, 100, 40000}, []int{16, 16, 16, 2}); gap < 4*mean {
+		t.Errorf("bursts: gap %v, 1/rate is %v", gap, mean)
+	}
+}
+
+// The target is the smallest batch that carries the arrivals: tried out for
+// every size.
+func TestTargetSustainsTheLoad(t *testing.T) {
+	for _, c := range []struct {
+		share Share
+		rate  float64 // requests/s
+	}{{3 * OneGPU, 0.5}, {3 * OneGPU, 1}, {3 * OneGPU, 1.2}, {3 * OneGPU, 5}, {8 * OneGPU, 3}, {OneGPU / 2, 0.05}} {
+		m := example(t, func(k *Config) { k.Share, k.Policy, k.SLO = c.share, PolicyTarget, 40*mono.Second })
+		for i := range 3000 { // batches of 4, as fast as the rate has it
+			m.arrivals.fresh += 4
+			m.arrivals.batch(sec(4*float64(i)/c.rate), 4, 40*mono.Second)
+		}
+		m.retarget()
+		var want int
+		for b := 1; b <= m.staggered; b++ {
+			carried := float64(c.share) / float64(OneGPU) * float64(b) / m.Profile().Latency(b).Seconds()
+			if want = b; carried >= c.rate {
+				break
+			}
+		}
+		if !slices.Contains([]int{want - 1, want, want + 1}, m.target) {
+			t.Errorf("share %d, %g/s: target %d, want about %d of at most %d", c.share, c.rate, m.target, want, m.staggered)
+		}
+	}
+}
+
+// A batch nearly as efficient as the largest that can be staggered runs at
+// once; one far from it waits.
+func TestRipeBatchRunsAtOnce(t *testing.T) {
+	m := steep(t, func(c *Config) { c.Window, c.SLO = WindowDeferred, 24*mono.Second })
+	m.offered(Offer{GPUs: 7}) // pooled: l(b) <= 24*7/8 = 21 s, which is 8
+	push(t, m, 24, 24, 24, 24, 24, 24)
+	m.Update(0, nil)
+	if c := m.Candidate(); c.Exec != sec(24-19) {
+		t.Errorf("6 of 8 (93 %% as efficient): exec %v, want frontrun, 5 s", c.Exec)
+	}
+	push(t, m, 24)
+	m.Update(0, nil)
+	if c := m.Candidate(); c.Exec != 0 {
+		t.Errorf("7 of 8 (97 %%): exec %v, want at once", c.Exec)
+	}
+}

@@ -1,0 +1,72 @@
+package batching
+
+import "github.com/symphony-serving/symphony/transport/mono"
+
+// ripePercent: a batch whose requests per GPU second come to this percentage
+// of the pooled batch's does not wait for more.
+const ripePercent = 95
+
+// aims are batch sizes that follow from the profile, the SLO and the GPUs.
+type aims struct {
+	// pooled is the batch of the staggered execution on all GPUs (section 3.3,
+	// equation 1): the largest b with (1 + 1/GPUs)*l(b) <= SLO. No batch can be
+	// larger and keep the GPUs busy. 0: not even batches of one can be staggered.
+	pooled int
+	// staggered is the same on the model's share of the GPUs.
+	staggered int
+	// target is what the drop policy holds: the smallest batch that carries the
+	// arrivals, share*b/l(b) >= rate, and no more than staggered. A larger one
+	// works a backlog off by itself, a smaller one lets it grow.
+	target int
+}
+
+// retarget computes the aims anew.
+func (m *Model) retarget() {
+	p, slo := m.cfg.Profile, m.cfg.SLO-m.cfg.Delay.Ctrl
+	m.aims = aims{
+		pooled:    p.Largest(slo/mono.Dur(m.gpus+1)*mono.Dur(m.gpus), 0),
+		staggered: p.Largest(slo/mono.Dur(m.share+OneGPU)*mono.Dur(m.share), 0),
+		target:    1,
+	}
+	if m.staggered > 1 {
+		m.target = m.sustaining()
+	}
+}
+
+// sustaining is the smallest batch that carries the arrivals on the model's
+// share, by the line through the profile at the staggered batch; the staggered
+// batch when none does.
+func (m *Model) sustaining() int {
+	alpha := m.slope(m.staggered)
+	beta := max(0, m.cfg.Profile.Latency(m.staggered)-alpha*mono.Dur(m.staggered))
+	count := mono.Dur(m.arrivals.count)
+	room := m.arrivals.span/mono.Dur(OneGPU)*mono.Dur(m.share)*countUnit - count*alpha
+	if room <= 0 {
+		return m.staggered
+	}
+	return max(1, int(min(mono.Dur(m.staggered), (count*beta+room/2)/room)))
+}
+
+// ripe reports that a batch of b is nearly as efficient as any can be. It has
+// nothing to wait for: a GPU that idles meanwhile is missed in the next surge. So
+// a model that hardly gains by batching (BERT) runs its requests as they come.
+func (m *Model) ripe(b int) bool {
+	return m.pooled > 0 && (b >= m.pooled || m.efficiency(b, m.pooled, ripePercent))
+}
+
+// slope is what one more request adds to a batch of b.
+func (m *Model) slope(b int) mono.Dur {
+	p := m.cfg.Profile
+	b = min(b, p.MaxBatch()-1)
+	if b < 1 {
+		return p.Latency(1)
+	}
+	return p.Latency(b+1) - p.Latency(b)
+}
+
+// efficiency reports that b requests per l(b) come to percent of c per l(c).
+// Multiplied out: integers stay exact.
+func (m *Model) efficiency(b, c int, percent mono.Dur) bool {
+	p := m.cfg.Profile
+	return 100*mono.Dur(b)*p.Latency(c) >= percent*mono.Dur(c)*p.Latency(b)
+}

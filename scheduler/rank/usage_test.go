@@ -1,0 +1,68 @@
+package rank
+
+import (
+	"testing"
+
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// grantOne lets the model run a batch of that length now, and returns the grant.
+func grantOne(t *testing.T, r *Rank, now mono.Time, id wire.ModelID, length mono.Dur) Grant {
+	t.Helper()
+	var out Out
+	r.SetCandidate(id, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(mono.Second)})
+	r.Step(now, &out)
+	if len(out.Grants) != 1 || out.Grants[0].Model != id {
+		t.Fatalf("grants %+v, want one to model %d", out.Grants, id)
+	}
+	g := out.Grants[0]
+	r.Answer(Answer{Grant: g, Batch: wire.BatchID(now) + 1, Exec: now, Until: now.Add(length)})
+	r.Done(g.GPU, g.Life, wire.BatchID(now)+1, now)
+	return g
+}
+
+// A grant tells the model's share of the GPUs by the GPU time it took lately.
+func TestShareFollowsGPUTime(t *testing.T) {
+	r := New(Config{})
+	for id := range wire.GPUID(4) {
+		r.AddGPU(id, 0)
+	}
+	if g := grantOne(t, r, 1, 0, 30*mono.Millisecond); g.Share != 0 || g.GPUs != 4 {
+		t.Fatalf("%+v: nothing ran yet, the share is not known", g)
+	}
+	now := mono.Time(mono.Millisecond)
+	for range 40 {
+		grantOne(t, r, now, 0, 30*mono.Millisecond)
+		now = now.Add(10 * mono.Millisecond)
+		grantOne(t, r, now, 1, 10*mono.Millisecond)
+		now = now.Add(10 * mono.Millisecond)
+	}
+	g := grantOne(t, r, now, 0, mono.Millisecond)
+	if want := 3 * batching.OneGPU; g.Share < want-20 || g.Share > want+20 {
+		t.Errorf("three quarters of the time on 4 GPUs: share %d, want about %d", g.Share, want)
+	}
+	// Two spans later model 1 has the GPUs to itself.
+	for range 250 {
+		grantOne(t, r, now, 1, 10*mono.Millisecond)
+		now = now.Add(10 * mono.Millisecond)
+	}
+	if g := grantOne(t, r, now, 1, mono.Millisecond); g.Share != 4*batching.OneGPU {
+		t.Errorf("alone on 4 GPUs: share %d", g.Share)
+	}
+}
+
+// A grant tells whether others were granted since the model's last one.
+func TestRivals(t *testing.T) {
+	r := New(Config{})
+	r.AddGPU(0, 0)
+	for i, c := range []struct {
+		model  wire.ModelID
+		rivals bool
+	}{{1, true}, {1, false}, {2, true}, {1, true}, {1, false}} {
+		if g := grantOne(t, r, mono.Time(i+1), c.model, 1); g.Rivals != c.rivals {
+			t.Errorf("grant %d, to model %d: rivals %v", i, c.model, g.Rivals)
+		}
+	}
+}
