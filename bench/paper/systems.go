@@ -10,15 +10,17 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/scheduler/policy/clockwork"
 	"github.com/symphony-serving/symphony/scheduler/policy/deferred"
+	"github.com/symphony-serving/symphony/scheduler/policy/eager"
 	"github.com/symphony-serving/symphony/scheduler/policy/nexus"
 	"github.com/symphony-serving/symphony/scheduler/policy/shepherd"
+	"github.com/symphony-serving/symphony/scheduler/policy/timeout"
 )
 
 // The systems by name. Package plot knows the names' beginnings and gives each
 // system the same colour everywhere.
 const (
 	Symphony      = "Symphony"
-	SymphonyHead  = "Symphony head"  // drops only what cannot make it alone, as Algorithm 1 does
+	SymphonyHead  = "Symphony head"  // Algorithm 1 to the letter: exec is frontrun; drops only what cannot make it alone
 	Eager         = "eager"          // section 3.4: exec is now; drops as SymphonyHead
 	EagerTarget   = "eager target"   // with Symphony's drop policy
 	Timeout       = "timeout"        // "timeout 40": k is 40 % of the SLO; see TimeoutOf
@@ -48,11 +50,11 @@ func SystemOf(name string) (System, error) {
 	case Symphony:
 		return ofDeferred(deferred.Options{}), nil
 	case SymphonyHead:
-		return ofDeferred(deferred.Options{Policy: batching.PolicyHead}), nil
+		return ofDeferred(deferred.Options{Window: batching.WindowFrontrun, Policy: batching.PolicyHead}), nil
 	case Eager:
-		return ofDeferred(deferred.Options{Window: batching.WindowEager, Policy: batching.PolicyHead}), nil
+		return ofEager(batching.PolicyHead), nil
 	case EagerTarget:
-		return ofDeferred(deferred.Options{Window: batching.WindowEager}), nil
+		return ofEager(batching.PolicyTarget), nil
 	case Clockwork:
 		return ofClockwork(clockwork.Options{}), nil
 	case ClockworkAny:
@@ -71,10 +73,15 @@ func SystemOf(name string) (System, error) {
 	if text, ok := strings.CutPrefix(name, Timeout+" "); ok {
 		if percent, err := strconv.ParseFloat(text, 64); err == nil && percent >= 0 && percent <= 100 {
 			// Drops as the eager scheduler: k = 0 is that one.
-			return ofDeferred(deferred.Options{Window: batching.WindowTimeout, Policy: batching.PolicyHead, TimeoutShare: percent / 100}), nil
+			o := timeout.Options{Policy: batching.PolicyHead, Share: percent / 100}
+			return System{New: func(c policy.Config) policy.Scheduler { return timeout.New(c, o) }}, nil
 		}
 	}
 	return System{}, fmt.Errorf("no system %q", name)
+}
+
+func ofEager(p batching.Policy) System {
+	return System{New: func(c policy.Config) policy.Scheduler { return eager.New(c, eager.Options{Policy: p}) }}
 }
 
 func ofDeferred(o deferred.Options) System {

@@ -27,6 +27,8 @@ func rooms() map[string]room {
 
 		"scheduler/policy":            {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching"}},
 		"scheduler/policy/deferred":   {core, []string{"transport/mono", "transport/wire", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/invariants"}},
+		"scheduler/policy/eager":      {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
+		"scheduler/policy/timeout":    {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
 		"scheduler/policy/clockwork":  {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}},
 		"scheduler/policy/shepherd":   {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}},
 		"scheduler/policy/nexus":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}},
@@ -54,11 +56,11 @@ func rooms() map[string]room {
 		"bench/plot":         {leaf, []string{"transport/mono"}},
 		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/workload"}},
 		"bench/sim/scenario": {leaf, append([]string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire"}, policies()...)},
-		"bench/paper":        {shell, append([]string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}, policies()...)},
+		"bench/paper":        {shell, append([]string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/autoscale", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}, policies()...)},
 	}
 }
 
 // policies is what makes a scheduler by its name.
 func policies() []string {
-	return []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus"}
+	return []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus", "scheduler/policy/eager", "scheduler/policy/timeout"}
 }
