@@ -90,7 +90,7 @@ func (d *driver) launch(k *policy.Dispatch) {
 		return // lost with the GPU: the scheduler will learn of it
 	}
 	r := Execution{Model: k.Model, GPU: k.GPU, Start: max(k.Exec, d.now), Kept: true}
-	if net := &d.cfg.Network; !net.none() {
+	if net := &d.cfg.Network; d.wired {
 		fetch := net.Data.draw(d.net) * mono.Dur(len(k.Requests))
 		r.Start = max(r.Start, d.now.Add(net.Ctrl.draw(d.net)+fetch))
 	}
@@ -125,7 +125,7 @@ func (d *driver) complete() {
 		}
 		g := &d.gpus[id]
 		d.ended(&g.runs[0])
-		if d.cfg.Network.none() {
+		if !d.wired {
 			d.sched.Done(d.now, g.ids[0], g.runs[0].End, &d.out)
 		} else {
 			d.mail.send(message{at: d.now.Add(d.cfg.Network.Ctrl.draw(d.net)), kind: reported, batch: g.ids[0], end: d.now})
@@ -139,8 +139,8 @@ func (d *driver) complete() {
 func (d *driver) ended(r *Execution) {
 	busy := d.busy(r)
 	answered := r.End
-	if net := &d.cfg.Network; !net.none() {
-		answered = answered.Add(net.Ctrl.draw(d.net))
+	if d.wired {
+		answered = answered.Add(d.cfg.Network.Ctrl.draw(d.net))
 	}
 	if busy > 0 {
 		d.result.Batches++

@@ -31,6 +31,7 @@ type driver struct {
 	ends   pq.Heap // GPU -> end of what runs
 	events []GPUEvent
 	mail   mailbox
+	wired  bool       // the network delays; else messages are there at once
 	net    *rand.Rand // draws of the network
 	exec   *rand.Rand // draws of the jitter
 
@@ -74,6 +75,7 @@ func newDriver(cfg *Config, source Source) *driver {
 		tail = max(tail, cfg.Models[i].SLO)
 	}
 	d.stop = d.to.Add(tail) // what arrives last in the span has company behind it
+	d.wired = !cfg.Network.none()
 	d.net = rand.New(rand.NewPCG(cfg.Seed, 0x6e6574))
 	d.exec = rand.New(rand.NewPCG(cfg.Seed, 0x65786563))
 	d.result = &Result{Span: cfg.Duration, Models: make([]Counts, len(cfg.Models)), Busy: make([]mono.Dur, cfg.GPUs)}
@@ -179,7 +181,7 @@ func (d *driver) arrive() {
 	if f := d.cfg.Observer.Arrive; f != nil {
 		f(d.now, wire.ModelID(d.model))
 	}
-	if d.cfg.Network.none() {
+	if !d.wired {
 		d.sched.Submit(d.now, wire.ModelID(d.model), r, &d.out)
 		return
 	}

@@ -59,6 +59,14 @@ func (t *gpuTree) firstBy(when mono.Time) (id uint32, ok bool) {
 	return uint32(i - t.size), true
 }
 
+// soonest is when the first GPU is free; mono.Never when none will be.
+func (t *gpuTree) soonest() mono.Time {
+	if t.size == 0 {
+		return mono.Never
+	}
+	return t.least[1]
+}
+
 // earliest is the GPU that is free first, the smallest id among equals, and
 // when; mono.Never when none will be.
 func (t *gpuTree) earliest() (id uint32, free mono.Time) {

@@ -37,13 +37,14 @@ func (r *Rank) onModelTimer(id uint32, out *Out) {
 // that very instant (batching.Model.NextWake).
 func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
 	for r.ready.Len() > 0 {
-		gpu, free := r.tree.earliest()
+		free := r.tree.soonest()
 		id, latest := r.ready.Min()
 		if free == mono.Never || free.Add(-r.models[id].candidate.Delay) > now {
 			return
 		}
 		r.ready.Remove(id)
 		if latest >= int64(free) {
+			gpu, _ := r.tree.earliest()
 			r.grant(id, gpu, out)
 		}
 	}
@@ -67,7 +68,7 @@ func (r *Rank) NextWake() mono.Time {
 		wake = mono.Time(at)
 	}
 	if r.ready.Len() > 0 {
-		if _, free := r.tree.earliest(); free != mono.Never {
+		if free := r.tree.soonest(); free != mono.Never {
 			id, _ := r.ready.Min()
 			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
 		}
