@@ -39,7 +39,7 @@ func (m *Model) shedding(b int) bool {
 	if m.cfg.Policy == PolicyHead || b >= m.target || m.queue.Len() <= b+1 {
 		return false
 	}
-	if !m.efficiency(b, m.target, shortfallPercent) {
+	if m.overloaded || !m.efficiency(b, m.target, shortfallPercent) {
 		return true
 	}
 	l, alpha := m.cfg.Profile.Latency(b), m.slope(b)

@@ -18,6 +18,9 @@ type aims struct {
 	// arrivals, share*b/l(b) >= rate, and no more than staggered. A larger one
 	// works a backlog off by itself, a smaller one lets it grow.
 	target int
+	// overloaded: far more arrives than the staggered batch carries. What does not
+	// fit is lost, and the largest batches lose the least.
+	overloaded bool
 }
 
 // retarget computes the aims anew.
@@ -29,22 +32,31 @@ func (m *Model) retarget() {
 		target:    1,
 	}
 	if m.staggered > 1 {
-		m.target = m.sustaining()
+		m.target, m.overloaded = m.sustaining()
 	}
 }
 
+// overloadPercent of what the staggered batch carries is an overload. Less would
+// count the scatter of the estimates, too, and cost goodput at the peak.
+const overloadPercent = 110
+
 // sustaining is the smallest batch that carries the arrivals on the model's
 // share, by the line through the profile at the staggered batch; the staggered
-// batch when none does.
-func (m *Model) sustaining() int {
-	alpha := m.slope(m.staggered)
-	beta := max(0, m.cfg.Profile.Latency(m.staggered)-alpha*mono.Dur(m.staggered))
-	count := mono.Dur(m.arrivals.count)
-	room := m.arrivals.span/mono.Dur(OneGPU)*mono.Dur(m.share)*countUnit - count*alpha
-	if room <= 0 {
-		return m.staggered
+// batch when none does, or when the arrivals are not known yet.
+func (m *Model) sustaining() (b int, overloaded bool) {
+	if m.arrivals.n == 0 {
+		return m.staggered, false
 	}
-	return max(1, int(min(mono.Dur(m.staggered), (count*beta+room/2)/room)))
+	l, alpha := m.cfg.Profile.Latency(m.staggered), m.slope(m.staggered)
+	beta := max(0, l-alpha*mono.Dur(m.staggered))
+	// GPU time there is, and what the arrivals take of it in whichever batch.
+	supply := m.arrivals.span / mono.Dur(OneGPU) * mono.Dur(m.share) * countUnit
+	count := mono.Dur(m.arrivals.count)
+	room := supply - count*alpha
+	if room <= 0 || count*beta >= room*mono.Dur(m.staggered) {
+		return m.staggered, count*(l/mono.Dur(m.staggered)) > supply/100*overloadPercent
+	}
+	return max(1, int((count*beta+room/2)/room)), false
 }
 
 // ripe reports that a batch of b is nearly as efficient as any can be. It has
