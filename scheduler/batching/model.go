@@ -65,12 +65,12 @@ func (m *Model) SetConfig(cfg Config) { m.cfg, m.share = cfg, cfg.Share; m.retar
 // SetShare sets how many GPUs the model can count on, until an Offer tells.
 func (m *Model) SetShare(s Share) { m.cfg.Share, m.share = s, s; m.retarget() }
 
-// Push queues a request; false when the queue is full.
-func (m *Model) Push(deadline mono.Time, slot uint32) bool {
+// Push queues a request that arrives now; false when the queue is full.
+func (m *Model) Push(now, deadline mono.Time, slot uint32) bool {
 	if m.queue.Len() >= m.cfg.QueueMax {
 		return false
 	}
-	m.arrivals.fresh++
+	m.arrivals.request(now, m.cfg.SLO)
 	m.queue.Insert(pq.Entry{Key: int64(deadline), Value: slot})
 	return true
 }
@@ -194,7 +194,7 @@ func (m *Model) missed() {
 // learn takes a batch of b that starts into the estimates. Its frontrun is that of
 // all that wait: the instant up to which the batch still grew.
 func (m *Model) learn(b int, at mono.Time) {
-	m.arrivals.batch(at, b, m.cfg.SLO)
+	m.arrivals.batch(at, m.cfg.SLO)
 	if m.cfg.Window == WindowDeferred {
 		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
 		frontrun := m.deadline(0).Add(-m.cfg.Profile.Latency(n + 1))
@@ -205,7 +205,7 @@ func (m *Model) learn(b int, at mono.Time) {
 // start describes the start of a batch of b while n wait.
 func (m *Model) start(b, n int, late mono.Dur) start {
 	per, alpha := m.cfg.Profile.Latency(b)/mono.Dur(b), m.slope(n)
-	return start{size: b, per: per, fix: max(0, per-alpha), alpha: alpha, gap: m.arrivals.gap, late: late, rivals: m.rivals}
+	return start{size: b, per: per, fix: max(0, per-alpha), alpha: alpha, gap: m.arrivals.gap(), late: late, rivals: m.rivals}
 }
 
 func (m *Model) batchFor(now, gpuFree mono.Time) int {

@@ -9,10 +9,13 @@ import "github.com/symphony-serving/symphony/transport/mono"
 // want of a free GPU, it has to leave requests out. Both cost, in GPU time per
 // request and per unit of time too early or too late:
 //
-//	early: fix/gap                  fix = l(b)/b - alpha, what batching shares out;
-//	                                gap, between two arrivals
+//	early: 2*fix/gap                fix = l(b)/b - alpha, what batching shares out;
+//	                                gap, until the next request comes
 //	late:  (fix + w*l(b)/b)/alpha   alpha, for which a batch shrinks by one;
 //	                                w, what a request left out is worth, below
+//
+// (Early counts twice: the GPU time that a small batch wastes is missing where
+// others wait, too. Counted once, 8 DenseNet121 on 16 GPUs lose 2 %.)
 //
 // How long it takes to get a GPU is random. If its distribution were known, the
 // best opening would be its quantile at late/(early + late): a newsvendor's stock
@@ -82,7 +85,7 @@ func (o *opening) learn(s start, most mono.Dur) {
 	}
 	// Both costs times alpha. Conversions keep a product from being fused with
 	// a sum: every machine rounds alike.
-	early := float64(s.fix) * float64(s.alpha) / float64(max(1, s.gap))
+	early := 2 * float64(s.fix) * float64(s.alpha) / float64(max(1, s.gap))
 	weight := min(weightMax, lossWeight*float64(o.lost)/float64(max(1, o.left)))
 	late := float64(s.fix) + float64(float64(s.per)*weight)
 	step := float64(o.scatter) / float64(min(openingStep, o.starts)) / max(1, early+late)

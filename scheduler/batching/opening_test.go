@@ -32,8 +32,8 @@ func TestOpeningIsAQuantile(t *testing.T) {
 	exponential := func(r *rand.Rand) mono.Dur { return mono.Dur(r.ExpFloat64() * float64(mono.Millisecond)) }
 	for _, c := range []struct {
 		gap  mono.Dur
-		want float64 // quantile: with nothing lost, late/(early + late) = 1/(1 + alpha/gap)
-	}{{mono.Millisecond, 0.5}, {4 * mono.Millisecond, 0.8}, {mono.Millisecond / 3, 0.25}} {
+		want float64 // quantile: with nothing lost, late/(early + late) = 1/(1 + 2*alpha/gap)
+	}{{2 * mono.Millisecond, 0.5}, {8 * mono.Millisecond, 0.8}, {2 * mono.Millisecond / 3, 0.25}} {
 		s := start{size: 8, per: 2 * mono.Millisecond, fix: mono.Millisecond, alpha: mono.Millisecond, gap: c.gap, rivals: true}
 		got, want := learnt(s, exponential).Millis(), -math.Log(1-c.want)
 		if math.Abs(got-want) > 0.12*(want+1) {
@@ -92,27 +92,53 @@ func TestMissedCandidateOpensEarlier(t *testing.T) {
 	}
 }
 
-// The gap of bursts is longer than 1/rate: most batches gather after a pause.
-func TestGapOfBursts(t *testing.T) {
-	gaps := func(pauses []mono.Dur, sizes []int) (mean, gap mono.Dur) {
+// The gap of even arrivals is 1/rate (half of it for constant gaps, where the
+// next request is never far); that of bursts is longer.
+func TestGap(t *testing.T) {
+	gap := func(next func(i int, r *rand.Rand) float64) float64 {
 		var a arrivals
-		var at mono.Time
-		var all mono.Dur
-		n := 0
-		for i := range 64 * 20 {
-			pause, b := pauses[i%len(pauses)], sizes[i%len(sizes)]
-			at = at.Add(pause)
-			a.fresh += b
-			a.batch(at, b, mono.Second)
-			all, n = all+pause, n+b
+		r := rand.New(rand.NewPCG(5, 6))
+		at := 0.0
+		for i := range 200_000 {
+			at += next(i, r)
+			a.request(mono.Time(at*1e6), mono.Second)
 		}
-		return all / mono.Dur(n), a.gap
+		return a.gap().Millis()
 	}
-	if mean, gap := gaps([]mono.Dur{8000}, []int{8}); gap != mean {
-		t.Errorf("even arrivals: gap %v, want %v", gap, mean)
+	for _, c := range []struct {
+		name string
+		next func(i int, r *rand.Rand) float64 // ms
+		want float64
+	}{
+		{"Poisson, 1 per ms", func(_ int, r *rand.Rand) float64 { return r.ExpFloat64() }, 1},
+		{"constant, 1 per ms", func(int, *rand.Rand) float64 { return 1 }, 0.5},
+		{"ten at once each 10 ms", func(i int, _ *rand.Rand) float64 { return float64(10 * (1 - min(1, i%10))) }, 5},
+	} {
+		if got := gap(c.next); math.Abs(got-c.want) > 0.15*c.want {
+			t.Errorf("%s: gap %.2f ms, want %.2f", c.name, got, c.want)
+		}
 	}
-	if mean, gap := gaps([]mono.Dur{100, 100, 100, 40000}, []int{16, 16, 16, 2}); gap < 4*mean {
-		t.Errorf("bursts: gap %v, 1/rate is %v", gap, mean)
+}
+
+// What was before a long pause, and the pause, are no load; nor is what came
+// before the first batch.
+func TestRateAfterAPause(t *testing.T) {
+	var a arrivals
+	at := mono.Time(3600 * mono.Second)
+	for range 2000 {
+		at = at.Add(10 * mono.Millisecond)
+		for range 10 {
+			a.request(at, 25*mono.Millisecond)
+		}
+		a.batch(at, 25*mono.Millisecond)
+	}
+	rate := func() float64 { return float64(a.count) / countUnit / a.span.Seconds() }
+	if r := rate(); r < 990 || r > 1010 {
+		t.Errorf("rate %.0f, want 1000", r)
+	}
+	a.batch(at.Add(3600*mono.Second), 25*mono.Millisecond)
+	if r := rate(); r < 950 {
+		t.Errorf("rate %.0f after an hour's pause, want nearly 1000", r)
 	}
 }
 
@@ -126,7 +152,7 @@ func TestTargetSustainsTheLoad(t *testing.T) {
 		m := example(t, func(k *Config) { k.Share, k.Policy, k.SLO = c.share, PolicyTarget, 40*mono.Second })
 		for i := range 3000 { // batches of 4, as fast as the rate has it
 			m.arrivals.fresh += 4
-			m.arrivals.batch(sec(4*float64(i)/c.rate), 4, 40*mono.Second)
+			m.arrivals.batch(sec(4*float64(i)/c.rate), 40*mono.Second)
 		}
 		m.retarget()
 		var want int

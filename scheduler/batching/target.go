@@ -44,7 +44,7 @@ const overloadPercent = 110
 // share, by the line through the profile at the staggered batch; the staggered
 // batch when none does, or when the arrivals are not known yet.
 func (m *Model) sustaining() (b int, overloaded bool) {
-	if m.arrivals.n == 0 {
+	if m.arrivals.span == 0 {
 		return m.staggered, false
 	}
 	l, alpha := m.cfg.Profile.Latency(m.staggered), m.slope(m.staggered)

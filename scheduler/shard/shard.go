@@ -113,7 +113,7 @@ func (s *Shard) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *
 	}
 	if reason == wire.ReasonNone {
 		slot, ok := s.slots.take(r)
-		if ok && m.Push(r.Deadline.Add(-m.margin), slot) {
+		if ok && m.Push(now, r.Deadline.Add(-m.margin), slot) {
 			s.update(now, id, out)
 			return
 		}
@@ -214,7 +214,7 @@ func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 		if m != nil && s.gpus > 0 {
 			alone = now.Add(m.Delay().Of(1) + m.Profile().Latency(1) + m.margin)
 		}
-		if alone > r.Deadline || !m.Push(r.Deadline.Add(-m.margin), slot) {
+		if alone > r.Deadline || !m.Push(now, r.Deadline.Add(-m.margin), slot) {
 			s.drop(slot, wire.ReasonBackendLost, out)
 		}
 		slot = next
