@@ -23,6 +23,13 @@
 //     when NextWake has come, whatever call made it so.
 //  3. Nothing but the calls decides: no clock, goroutine or map order. Draws,
 //     where a policy has any, come from Config.Seed.
+//  4. A batch is of one model and for a GPU that is there. It is planned to
+//     take what its profile says, from an instant at which its order can have
+//     come (Config.Delay) and what the GPU got before is planned to be over, to
+//     one by which none of its requests is overdue.
+//
+// Package policytest checks them, by hand and at random, and each policy's
+// tests use it.
 //
 // Queue and Ledger are what the baselines share: waiting requests by deadline,
 // and the batches that run.

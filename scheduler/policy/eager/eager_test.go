@@ -6,7 +6,6 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/scheduler/policy/policytest"
-	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -18,12 +17,8 @@ at 15.00, 14 fit on GPU 0 at 16.00 and the rest on GPU 1 at 18.00.`
 
 func TestStory(t *testing.T) {
 	const slo = 20 * mono.Millisecond
-	p, err := profile.Linear(mono.Millisecond, 5*mono.Millisecond, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := New(policy.Config{RequestsMax: 100}, Options{Policy: batching.PolicyHead})
-	y := policytest.New(t, s, []policy.Model{{Profile: p, SLO: slo}}, 2)
+	y := policytest.New(t, s, []policy.Model{{Profile: policytest.Linear(t, 1, 5, 32), SLO: slo}}, 2)
 	y.Submit(0, 0, 1, slo)
 	y.Submit(1, 0, 1, slo)
 	y.Submit(2, 0, 3, slo)
@@ -31,8 +26,15 @@ func TestStory(t *testing.T) {
 	y.Submit(8, 0, 5, slo)
 	y.Submit(15, 0, 20, slo)
 	y.Advance(60)
-	if y.Open() != 0 {
-		t.Errorf("%d requests are still open", y.Open())
-	}
 	y.Golden("eager", header)
+}
+
+// The rules of package policy, for both drop policies.
+func TestRandom(t *testing.T) {
+	for seed := range uint64(12) {
+		for _, drops := range []batching.Policy{batching.PolicyTarget, batching.PolicyHead} {
+			policytest.Walk(t, policytest.WalkConfig{Seed: seed, Exact: seed < 8, HeldMax: 2,
+				New: func(cfg policy.Config) policy.Scheduler { return New(cfg, Options{Policy: drops}) }})
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package nexus
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
@@ -9,6 +10,23 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
+
+// linear is a model from the tables of the paper.
+func linear(t testing.TB, alpha, beta, slo float64, rate float64) policy.Model {
+	t.Helper()
+	return policy.Model{Profile: policytest.Linear(t, alpha, beta, 256), SLO: mono.FromMillis(slo), Rate: rate}
+}
+
+// cluster has the policy, for a look into it, and what drives it.
+type cluster struct {
+	*policytest.Cluster
+	s *Scheduler
+}
+
+func newCluster(t testing.TB, cfg policy.Config, opts Options, models []policy.Model, gpus int) cluster {
+	s := New(cfg, opts)
+	return cluster{policytest.NewCluster(t, cfg, s, models, gpus), s}
+}
 
 func TestStory(t *testing.T) {
 	models := []policy.Model{linear(t, 1, 5, 25, 1000), linear(t, 1, 3, 40, 60)}
@@ -27,9 +45,6 @@ func TestStory(t *testing.T) {
 	y.Submit(101, 1, 2, slo1)
 	y.Submit(102, 0, 9, slo0)
 	y.Advance(200)
-	if y.Open() != 0 {
-		t.Errorf("%d requests have not left", y.Open())
-	}
 	y.Golden("story", `
 Two GPUs; model 0: l(b) = b+5 ms, SLO 25, 1,000 r/s; model 1: b+3, SLO 40, 60 r/s.
 The rates are scaled until the plan just fills the GPUs: GPU 0 runs model 0
@@ -90,70 +105,50 @@ func TestLostGPU(t *testing.T) {
 	}
 }
 
-// Two seconds of random arrivals, with delays in the network, frontends, and a
-// GPU that is lost and comes back; cluster checks each batch and each request.
+// The rules of package policy; plans change often.
 func TestRandom(t *testing.T) {
+	for seed := range uint64(16) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			var s *Scheduler
+			policytest.Walk(t, policytest.WalkConfig{Seed: seed, Exact: seed < 8, HeldMax: undoneMax,
+				New: func(cfg policy.Config) policy.Scheduler {
+					s = New(cfg, Options{Epoch: 300 * mono.Millisecond})
+					return s
+				}})
+			if s.requests != 0 {
+				t.Errorf("%d requests are counted at the end", s.requests)
+			}
+		})
+	}
+}
+
+// Two models on four GPUs of which some are lost for half a second, then all.
+func TestFewerGPUs(t *testing.T) {
+	const half = 500 * mono.Millisecond
 	for seed := range uint64(12) {
 		cfg := policy.Config{RequestsMax: 400, Frontends: 1 + 7*int(seed%2), Seed: seed,
 			Delay: batching.Delay{Ctrl: mono.Dur(seed/2%3) * 300 * mono.Microsecond, Data: mono.Dur(seed%3) * 10 * mono.Microsecond}}
 		models := []policy.Model{linear(t, 1, 5, 25, 500), linear(t, 2, 4, 60, 0)}
 		c := newCluster(t, cfg, Options{Epoch: 300 * mono.Millisecond}, models, 4)
 		load := 0.3 + 0.4*float64(seed%5)
-		c.poisson(500*mono.Millisecond, 1000*load, 600*load)
-		c.lose(1)
-		c.lose(3)
-		c.poisson(500*mono.Millisecond, 1500*load, 0)
-		c.s.AddGPU(c.now, 3, &c.out)
-		c.poisson(500*mono.Millisecond, 200*load, 900*load)
-		for i := range 4 {
-			c.lose(wire.GPUID(i))
+		c.Poisson(half, 1000*load, 600*load)
+		c.Lose(1)
+		c.Lose(3)
+		c.Poisson(half, 1500*load, 0)
+		c.Return(3)
+		c.Poisson(half, 200*load, 900*load)
+		for _, i := range []wire.GPUID{0, 2, 3} {
+			c.Lose(i)
 		}
-		c.poisson(10*mono.Millisecond, 1000, 1000)
-		for i := range 4 {
-			c.s.AddGPU(c.now, wire.GPUID(i), &c.out)
+		c.Poisson(10*mono.Millisecond, 1000, 1000)
+		for i := range wire.GPUID(4) {
+			c.Return(i)
 		}
-		c.poisson(490*mono.Millisecond, 4000*load, 600*load)
-		c.advance(c.now.Add(mono.Second))
-		if len(c.open) != 0 || c.s.requests != 0 {
-			t.Errorf("seed %d: %d requests have not left, %d are counted", seed, len(c.open), c.s.requests)
+		c.Poisson(half, 4000*load, 600*load)
+		c.Drain()
+		if c.Dropped[wire.ReasonUnavailable] == 0 || c.Served < c.Submitted/4 || c.s.requests != 0 {
+			t.Errorf("seed %d: %v; %d are counted at the end", seed, &c.Tally, c.s.requests)
 		}
-		if c.s.NextWake() != mono.Never {
-			t.Errorf("seed %d: due at %v with nothing to do", seed, c.s.NextWake())
-		}
-		if c.dropped[wire.ReasonUnavailable] == 0 || c.served < c.submitted/4 {
-			t.Errorf("seed %d: %v", seed, c)
-		}
-	}
-}
-
-// lose takes a GPU away, with what runs there.
-func (c *cluster) lose(id wire.GPUID) {
-	for i := 0; i < len(c.runs); {
-		if c.runs[i].GPU != id {
-			i++
-			continue
-		}
-		c.served -= len(c.runs[i].ids)
-		for _, r := range c.runs[i].ids {
-			c.open[r] = true
-		}
-		c.runs = append(c.runs[:i], c.runs[i+1:]...)
-	}
-	c.s.RemoveGPU(c.now, id, &c.out)
-	c.settle()
-}
-
-// The same calls give the same effects.
-func TestSameSeedSameRun(t *testing.T) {
-	var text [2]string
-	for i := range text {
-		cfg := policy.Config{RequestsMax: 1000, Frontends: 8, Seed: 3}
-		c := newCluster(t, cfg, Options{}, []policy.Model{linear(t, 1, 5, 25, 500), linear(t, 2, 4, 60, 300)}, 4)
-		c.poisson(mono.Second, 1000, 600)
-		text[i] = c.String()
-	}
-	if text[0] != text[1] {
-		t.Errorf("%s\n%s", text[0], text[1])
 	}
 }
 
@@ -162,12 +157,12 @@ func TestSameSeedSameRun(t *testing.T) {
 func TestEpochFollowsTheLoad(t *testing.T) {
 	models := []policy.Model{linear(t, 1, 5, 25, 2000), linear(t, 1, 5, 25, 0)}
 	c := newCluster(t, policy.Config{RequestsMax: 10000, Seed: 1}, Options{Epoch: mono.Second}, models, 4)
-	c.poisson(990*mono.Millisecond, 0, 1500)
-	before := c.bad()
-	c.poisson(60*mono.Millisecond, 0, 1500) // the new plan is made
-	submitted, served := c.submitted, c.served
-	c.poisson(900*mono.Millisecond, 0, 1500)
-	after := 1 - float64(c.served-served)/float64(c.submitted-submitted)
+	c.Poisson(990*mono.Millisecond, 0, 1500)
+	before := c.BadRate()
+	c.Poisson(60*mono.Millisecond, 0, 1500) // the new plan is made
+	submitted, served := c.Submitted, c.Served
+	c.Poisson(900*mono.Millisecond, 0, 1500)
+	after := 1 - float64(c.Served-served)/float64(c.Submitted-submitted)
 	if before < 0.3 || after > 0.02 {
 		t.Errorf("bad rate %.3f by the first plan, %.3f by the second", before, after)
 	}
@@ -198,20 +193,14 @@ func TestQueueStaysWithItsGPU(t *testing.T) {
 	}
 }
 
-func TestFullAndUnknown(t *testing.T) {
-	s := New(policy.Config{RequestsMax: 2}, Options{})
-	var out policy.Out
-	s.AddModel(0, linear(t, 1, 5, 25, 1))
-	s.AddGPU(0, 0, &out)
-	for i := range 3 {
-		s.Submit(0, 0, batching.Request{ID: wire.RequestID(i), Deadline: mono.Time(25 * mono.Millisecond)}, &out)
-	}
-	s.Submit(0, 7, batching.Request{ID: 9}, &out)
-	if len(out.Drops) != 2 || out.Drops[0].Reason != wire.ReasonFull || out.Drops[1].Reason != wire.ReasonUnknownModel {
-		t.Errorf("%+v", out.Drops)
-	}
-	if s.requests != 2 {
-		t.Errorf("%d requests, want 2", s.requests)
+func TestRefusals(t *testing.T) {
+	var s *Scheduler
+	policytest.Refusals(t, func(cfg policy.Config) policy.Scheduler {
+		s = New(cfg, Options{})
+		return s
+	})
+	if s.requests != 0 {
+		t.Errorf("%d requests are counted at the end", s.requests)
 	}
 }
 

@@ -41,16 +41,17 @@ func TestGoodputOfTable2(t *testing.T) {
 		{"ResNet50", 1.053, 5.072, 25, 4027, 4501, 0.9},
 		{"InceptionResNetV2", 5.090, 18.368, 70, 618, 713, 0.7},
 	} {
-		run := func(rate float64, frontends int) *cluster {
+		run := func(rate float64, frontends int) cluster {
 			cfg := policy.Config{RequestsMax: 1 << 20, Frontends: frontends, Seed: 5}
 			k := newCluster(t, cfg, Options{}, []policy.Model{linear(t, c.alpha, c.beta, c.slo, rate)}, 8)
-			k.poisson(20*mono.Second, rate)
+			k.Poisson(20*mono.Second, rate)
+			k.Drain()
 			return k
 		}
 		goodput := func(frontends int) float64 {
 			low, high := 0.0, 1.5*c.bound
 			for high-low > 0.005*c.bound {
-				if rate := (low + high) / 2; run(rate, frontends).bad() <= 0.01 {
+				if rate := (low + high) / 2; run(rate, frontends).BadRate() <= 0.01 {
 					low = rate
 				} else {
 					high = rate
@@ -59,7 +60,7 @@ func TestGoodputOfTable2(t *testing.T) {
 			return low
 		}
 		one, eight := goodput(1), goodput(8)
-		flat := float64(run(2*c.bound, 8).served) / 20
+		flat := float64(run(2*c.bound, 8).Served) / 20
 		t.Logf("%s: goodput %.0f r/s with 1 frontend, %.0f with 8; %.0f served of %.0f", c.name, one, eight, flat, 2*c.bound)
 		if one < 0.95*c.measured || one > c.bound {
 			t.Errorf("%s: goodput %.0f r/s with 1 frontend, want %.0f to %.0f", c.name, one, 0.95*c.measured, c.bound)
@@ -78,15 +79,12 @@ func TestGoodputOfTable2(t *testing.T) {
 func TestEagerBatchesAreSmall(t *testing.T) {
 	const rate = 2000
 	c := newCluster(t, policy.Config{RequestsMax: 1 << 20, Seed: 5}, Options{}, []policy.Model{linear(t, 1.053, 5.072, 25, rate)}, 8)
-	c.poisson(10*mono.Second, rate)
-	busy, n := mono.Dur(0), 0
-	for b, count := range c.batches {
-		if count > 0 {
-			busy += c.models[0].Profile.Latency(b) * mono.Dur(count)
-			n += count
-		}
+	c.Poisson(10*mono.Second, rate)
+	busy := mono.Dur(0)
+	for _, b := range c.Sizes {
+		busy += c.s.models[0].profile.Latency(b)
 	}
-	mean := float64(c.served) / float64(n)
+	mean := float64(c.Served) / float64(len(c.Sizes))
 	used := busy.Seconds() / (8 * 10)
 	t.Logf("at %d r/s: mean batch %.2f, GPUs busy %.0f %% of the time", rate, mean, 100*used)
 	if mean > 3.5 || used < 0.7 {

@@ -2,8 +2,6 @@ package shepherd
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
@@ -11,24 +9,13 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/policy/policytest"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
-	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 const ms = mono.Millisecond
 
-func linear(t testing.TB, alpha, beta float64, maxBatch int) *profile.Profile {
-	t.Helper()
-	p, err := profile.Linear(mono.FromMillis(alpha), mono.FromMillis(beta), maxBatch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // story has two models of l(b) = b + 5 ms.
 func story(t *testing.T, opts Options, gpus int) *policytest.Story {
-	models := []policy.Model{{Profile: linear(t, 1, 5, 16)}, {Profile: linear(t, 1, 5, 16)}}
-	return policytest.New(t, New(policy.Config{RequestsMax: 100}, opts), models, gpus)
+	return policytest.New(t, New(policy.Config{RequestsMax: 100}, opts), policytest.Two(t), gpus)
 }
 
 // Section 2.2: a GPU that becomes free takes the largest candidate.
@@ -89,73 +76,36 @@ Three GPUs. At 3.00 R1 and R2 run alone on GPUs 0 and 1, R2 for less long: it ma
 room for R5-R7. Due at 8.00, it cannot begin again.`)
 }
 
-// The requests of a lost GPU wait again under their deadlines, or are dropped.
+// The three short ones: one is served when a GPU returns.
 func TestLostGPU(t *testing.T) {
-	models := []policy.Model{{Profile: linear(t, 1, 5, 16)}, {Profile: linear(t, 1, 5, 16)}}
-	c := newCluster(t, New(policy.Config{RequestsMax: 100}, Options{}), models, 2)
-	c.submit(0, 0, 4, 30*ms)
-	c.submit(0, 1, 3, 9*ms)
-	c.advance(mono.Time(3 * ms))
-	if len(c.runs) != 2 {
-		t.Fatalf("%d batches run, want one on each GPU", len(c.runs))
-	}
-	c.lose(c.runs[1].GPU) // three requests with 6 ms left: one is served when it comes back
-	c.lose(c.runs[0].GPU) // four with time enough
-	c.advance(mono.Time(100 * ms))
-	if c.served != 5 || c.late != 0 || len(c.open) != 0 {
-		t.Errorf("served %d, %d late, %d open; want 5, 0, 0", c.served, c.late, len(c.open))
-	}
+	policytest.LostGPU(t, func(cfg policy.Config) policy.Scheduler { return New(cfg, Options{}) }, 5)
 }
 
-// One batch a GPU at a time, in time, each request once.
+// The rules of package policy, and one batch a GPU, with and without
+// preemption.
 func TestRandom(t *testing.T) {
 	preempted := 0
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 1))
-			cfg := policy.Config{RequestsMax: 200, Delay: batching.Delay{Ctrl: mono.Dur(r.IntN(300)) * mono.Microsecond, Data: mono.Dur(r.IntN(20)) * mono.Microsecond}}
-			var models []policy.Model
-			for range 1 + r.IntN(5) {
-				models = append(models, policy.Model{Profile: linear(t, 0.2+2*r.Float64(), 6*r.Float64(), 1+r.IntN(40))})
+			var s *Scheduler
+			k := policytest.Walk(t, policytest.WalkConfig{Seed: seed, Exact: seed < 8, HeldMax: 1,
+				New: func(cfg policy.Config) policy.Scheduler {
+					s = New(cfg, Options{Preempt: int(seed % 4)})
+					return s
+				}})
+			if s.waiting != 0 || s.running != 0 || s.shrinks.Len() != 0 || s.idle.Len() != s.present {
+				t.Errorf("at the end %d wait, %d run, %d candidates are timed, %d of %d GPUs are idle",
+					s.waiting, s.running, s.shrinks.Len(), s.idle.Len(), s.present)
 			}
-			gpus := 1 + r.IntN(6)
-			c := newCluster(t, New(cfg, Options{Preempt: int(seed % 4)}), models, gpus)
-			if seed >= 8 {
-				c.jitter = func() mono.Dur { return mono.FromMillis(r.NormFloat64() / 10) }
+			if seed%4 < 2 && k.Preempted > 0 {
+				t.Errorf("%d batches were preempted, want none", k.Preempted)
 			}
-			random(c, r, len(models), gpus)
-			if len(c.open) != 0 || c.s.waiting != 0 || c.s.running != 0 || c.s.shrinks.Len() != 0 || c.s.idle.Len() != gpus {
-				t.Errorf("at the end %d are open, %d wait, %d run, %d candidates are timed, %d GPUs are idle",
-					len(c.open), c.s.waiting, c.s.running, c.s.shrinks.Len(), c.s.idle.Len())
-			}
-			if c.served < 500 || c.jitter == nil && c.late > 0 {
-				t.Errorf("served %d requests, %d late", c.served, c.late)
-			}
-			if seed%4 < 2 && c.preempted > 0 {
-				t.Errorf("%d batches were preempted, want none", c.preempted)
-			}
-			preempted += c.preempted
+			preempted += k.Preempted
 		})
 	}
 	if preempted < 100 {
 		t.Errorf("only %d batches were preempted", preempted)
 	}
-}
-
-// random submits for 2 s, with a spell of overload; GPUs are lost at times.
-func random(c *cluster, r *rand.Rand, models, gpus int) {
-	for at := 0.0; at < 2000; {
-		gap := r.ExpFloat64()
-		if at > 1000 && at < 1200 {
-			gap /= 10
-		}
-		at += gap
-		c.submit(mono.Time(mono.FromMillis(at)), wire.ModelID(r.IntN(models)), 1+r.IntN(3), mono.FromMillis(5+40*r.Float64()))
-		if r.IntN(200) == 0 {
-			c.lose(wire.GPUID(r.IntN(gpus)))
-		}
-	}
-	c.advance(c.now.Add(mono.Second))
 }
 
 // Table 2 and Figures 1 and 2: the goodput, the median batch, and the fall
@@ -171,16 +121,13 @@ func TestTable2(t *testing.T) {
 		{5.090, 18.368, 70, 778, 765, 800, 3, 5},
 		{1.053, 5.072, 25, 8000, 1250, 1500, 1, 1},
 	} {
-		m := policy.Model{Profile: linear(t, k.alpha, k.beta, 64), SLO: mono.FromMillis(k.slo)}
-		c := newCluster(t, New(policy.Config{RequestsMax: 1 << 16}, Options{Preempt: PreemptDefault}), []policy.Model{m}, gpus)
-		r := rand.New(rand.NewPCG(1, 2))
-		for at := 0.0; at < seconds; at += r.ExpFloat64() / k.rate {
-			c.submit(mono.Time(mono.FromSeconds(at)), 0, 1, m.SLO)
-		}
-		c.advance(mono.Time((seconds + 1) * mono.Second))
-		slices.Sort(c.sizes)
-		served, median := float64(c.served)/seconds, c.sizes[len(c.sizes)/2]
-		t.Logf("SLO %.0f ms, offered %.0f r/s: served %.0f, median batch %d, preempted %d", k.slo, k.rate, served, median, c.preempted)
+		m := policy.Model{Profile: policytest.Linear(t, k.alpha, k.beta, 64), SLO: mono.FromMillis(k.slo)}
+		cfg := policy.Config{RequestsMax: 1 << 16, Seed: 1}
+		c := policytest.NewCluster(t, cfg, New(cfg, Options{Preempt: PreemptDefault}), []policy.Model{m}, gpus)
+		c.Poisson(seconds*mono.Second, k.rate)
+		c.Drain()
+		served, median := float64(c.Served)/seconds, c.Median()
+		t.Logf("SLO %.0f ms, offered %.0f r/s: served %.0f, median batch %d, preempted %d", k.slo, k.rate, served, median, c.Preempted)
 		if served < k.low || served > k.high || median < k.least || median > k.most {
 			t.Errorf("SLO %.0f ms, offered %.0f r/s: served %.0f in batches of %d; want %.0f to %.0f in %d to %d",
 				k.slo, k.rate, served, median, k.low, k.high, k.least, k.most)
@@ -189,30 +136,13 @@ func TestTable2(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	s := New(policy.Config{RequestsMax: 2}, Options{})
-	s.AddModel(0, policy.Model{Profile: linear(t, 1, 5, 16)})
-	var out policy.Out
-	submit := func(model wire.ModelID) { s.Submit(0, model, batching.Request{Deadline: 100 * mono.Time(ms)}, &out) }
-	submit(0)
-	s.AddGPU(0, 0, &out)
-	s.AddGPU(0, 0, &out) // a new life of the same GPU
-	submit(3)
-	submit(0)
-	s.Step(0, &out)
-	submit(0)
-	submit(0) // one runs, one waits
-	s.RemoveGPU(0, 0, &out)
-	s.Done(0, out.Dispatches[0].Batch, 0, &out) // it is lost: ignored
-	var got []wire.Reason
-	for _, d := range out.Drops {
-		got = append(got, d.Reason)
-	}
-	want := []wire.Reason{wire.ReasonUnavailable, wire.ReasonUnknownModel, wire.ReasonFull, wire.ReasonBackendLost, wire.ReasonUnavailable}
-	if !slices.Equal(got, want) {
-		t.Errorf("drops %v, want %v", got, want)
-	}
-	if s.waiting+s.running+s.present+s.idle.Len() != 0 || s.NextWake() != mono.Never {
-		t.Errorf("%d wait, %d run, %d GPUs, %d idle, next wake %v", s.waiting, s.running, s.present, s.idle.Len(), s.NextWake())
+	var s *Scheduler
+	policytest.Refusals(t, func(cfg policy.Config) policy.Scheduler {
+		s = New(cfg, Options{})
+		return s
+	})
+	if s.waiting+s.running+s.present+s.idle.Len() != 0 {
+		t.Errorf("%d wait, %d run, %d GPUs, %d idle", s.waiting, s.running, s.present, s.idle.Len())
 	}
 }
 
@@ -232,7 +162,7 @@ func TestKeys(t *testing.T) {
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	s := New(policy.Config{RequestsMax: 100}, Options{Preempt: PreemptDefault})
-	s.AddModel(0, policy.Model{Profile: linear(t, 1, 5, 16)})
+	s.AddModel(0, policy.Model{Profile: policytest.Linear(t, 1, 5, 16)})
 	var out policy.Out
 	s.AddGPU(0, 0, &out)
 	now, preempted := mono.Time(0), 0
@@ -263,37 +193,6 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Many models and GPUs, all busy: the cost of an arrival and of a batch.
 func BenchmarkOverload(b *testing.B) {
-	const models, gpus = 37, 64
-	s := New(policy.Config{RequestsMax: 1 << 20}, Options{Preempt: PreemptDefault})
-	for i := range wire.ModelID(models) {
-		s.AddModel(i, policy.Model{Profile: linear(b, 0.5, 2, 64)})
-	}
-	var out policy.Out
-	for i := range wire.GPUID(gpus) {
-		s.AddGPU(0, i, &out)
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	var ends [gpus]policy.Dispatch
-	now := mono.Time(0)
-	b.ReportAllocs()
-	for i := range b.N {
-		now = now.Add(mono.Microsecond)
-		for g := range ends {
-			if d := &ends[g]; d.Batch != 0 && d.Until <= now {
-				s.Done(now, d.Batch, d.Until, &out)
-				d.Batch = 0
-			}
-		}
-		s.Submit(now, wire.ModelID(r.IntN(models)), batching.Request{ID: wire.RequestID(i), Deadline: now.Add(30 * ms)}, &out)
-		if s.NextWake() <= now {
-			s.Step(now, &out)
-		}
-		for _, d := range out.Dispatches {
-			d.Requests = nil
-			ends[d.GPU] = d
-		}
-		out.Reset()
-	}
+	policytest.Overload(b, New(policy.Config{RequestsMax: 1 << 20}, Options{Preempt: PreemptDefault}))
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/scheduler/policy/policytest"
-	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -17,19 +16,24 @@ a full batch and run at once. R8 runs at 26.00, alone.`
 
 func TestStory(t *testing.T) {
 	const slo = 20 * mono.Millisecond
-	p, err := profile.Linear(mono.Millisecond, 5*mono.Millisecond, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := New(policy.Config{RequestsMax: 100}, Options{Policy: batching.PolicyHead, Share: 0.3})
-	y := policytest.New(t, s, []policy.Model{{Profile: p, SLO: slo}}, 2)
+	y := policytest.New(t, s, []policy.Model{{Profile: policytest.Linear(t, 1, 5, 4), SLO: slo}}, 2)
 	y.Submit(0, 0, 1, slo)
 	y.Submit(2, 0, 2, slo)
 	y.Submit(10, 0, 4, slo)
 	y.Submit(20, 0, 1, slo)
 	y.Advance(60)
-	if y.Open() != 0 {
-		t.Errorf("%d requests are still open", y.Open())
-	}
 	y.Golden("timeout", header)
+}
+
+// The rules of package policy, for both drop policies.
+func TestRandom(t *testing.T) {
+	for seed := range uint64(12) {
+		for _, drops := range []batching.Policy{batching.PolicyTarget, batching.PolicyHead} {
+			policytest.Walk(t, policytest.WalkConfig{Seed: seed, Exact: seed < 8, HeldMax: 2,
+				New: func(cfg policy.Config) policy.Scheduler {
+					return New(cfg, Options{Policy: drops, Share: float64(seed) / 12})
+				}})
+		}
+	}
 }
