@@ -175,19 +175,20 @@ func (m *Model) offered(gpu Offer) {
 	if gpu.GPUs > 0 {
 		m.gpus = gpu.GPUs
 	}
-	if gpu.Share > 0 {
-		m.share = gpu.Share
+	if m.share = gpu.Share; m.share == 0 {
+		m.share = m.cfg.Share
 	}
 	m.rivals = gpu.Rivals
 	m.retarget()
 }
 
-// missed takes a candidate that found no GPU in time into the estimates: a
-// start later than any.
+// missed takes a candidate that found no GPU in time into the estimates. How
+// late a GPU would have come is not known: later than the last start that would
+// have served one request, by as much as a batch takes.
 func (m *Model) missed() {
 	if m.cfg.Window == WindowDeferred {
 		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
-		m.opening.learn(m.start(1, n, m.cfg.Profile.Latency(n+1)-m.cfg.Profile.Latency(1)), m.cfg.SLO)
+		m.opening.learn(m.start(1, n, m.cfg.Profile.Latency(n+1)), m.cfg.SLO)
 	}
 }
 

@@ -132,7 +132,7 @@ func TestRateAfterAPause(t *testing.T) {
 		}
 		a.batch(at, 25*mono.Millisecond)
 	}
-	rate := func() float64 { return float64(a.count) / countUnit / a.span.Seconds() }
+	rate := func() float64 { return 1e9 * a.rate() }
 	if r := rate(); r < 990 || r > 1010 {
 		t.Errorf("rate %.0f, want 1000", r)
 	}

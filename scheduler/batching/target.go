@@ -1,6 +1,10 @@
 package batching
 
-import "github.com/symphony-serving/symphony/transport/mono"
+import (
+	"math"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
 
 // ripePercent: a batch whose requests per GPU second come to this percentage
 // of the pooled batch's does not wait for more.
@@ -40,23 +44,23 @@ func (m *Model) retarget() {
 // count the scatter of the estimates, too, and cost goodput at the peak.
 const overloadPercent = 110
 
-// sustaining is the smallest batch that carries the arrivals on the model's
-// share, by the line through the profile at the staggered batch; the staggered
-// batch when none does, or when the arrivals are not known yet.
+// sustaining is the batch that just carries the arrivals on the model's share,
+// by the line through the profile at the staggered batch, rounded to the
+// nearest size; the staggered batch when none does, or when the arrivals are not
+// known yet. In floating point: the products do not fit 64 bits.
 func (m *Model) sustaining() (b int, overloaded bool) {
-	if m.arrivals.span == 0 {
+	rate, share := m.arrivals.rate(), float64(m.share)/float64(OneGPU)
+	if rate == 0 {
 		return m.staggered, false
 	}
-	l, alpha := m.cfg.Profile.Latency(m.staggered), m.slope(m.staggered)
-	beta := max(0, l-alpha*mono.Dur(m.staggered))
-	// GPU time there is, and what the arrivals take of it in whichever batch.
-	supply := m.arrivals.span / mono.Dur(OneGPU) * mono.Dur(m.share) * countUnit
-	count := mono.Dur(m.arrivals.count)
-	room := supply - count*alpha
-	if room <= 0 || count*beta >= room*mono.Dur(m.staggered) {
-		return m.staggered, count*(l/mono.Dur(m.staggered)) > supply/100*overloadPercent
+	l, alpha := float64(m.cfg.Profile.Latency(m.staggered)), float64(m.slope(m.staggered))
+	most := float64(m.staggered)
+	beta := max(0, l-float64(alpha*most))
+	room := share - float64(rate*alpha)
+	if float64(rate*beta) >= float64(room*most) {
+		return m.staggered, float64(100*rate)*l > float64(overloadPercent*share)*most
 	}
-	return max(1, int((count*beta+room/2)/room)), false
+	return max(1, int(math.Round(float64(rate*beta)/room))), false
 }
 
 // ripe reports that a batch of b is nearly as efficient as any can be. It has
@@ -66,15 +70,21 @@ func (m *Model) ripe(b int) bool {
 	return m.pooled > 0 && (b >= m.pooled || m.efficiency(b, m.pooled, ripePercent))
 }
 
-// slope is what one more request adds to a batch of b.
+// slope is what one more request adds to a batch of about b: over a chord, from
+// half of b to twice of it, since a measured table may have steps and flat
+// parts.
 func (m *Model) slope(b int) mono.Dur {
 	p := m.cfg.Profile
-	b = min(b, p.MaxBatch()-1)
-	if b < 1 {
-		return p.Latency(1)
+	low := max(1, b/2)
+	high := min(max(2*b, chordMin), p.MaxBatch())
+	if high <= low {
+		return p.Latency(1) // batches of one
 	}
-	return p.Latency(b+1) - p.Latency(b)
+	return (p.Latency(high) - p.Latency(low)) / mono.Dur(high-low)
 }
+
+// chordMin is the least batch size that a slope's chord reaches.
+const chordMin = 16
 
 // efficiency reports that b requests per l(b) come to percent of c per l(c).
 // Multiplied out: integers stay exact.

@@ -15,17 +15,17 @@ func (r *Rank) Step(now mono.Time, out *Out) {
 		if at > int64(now) {
 			break
 		}
-		r.onModelTimer(id, out)
+		r.onModelTimer(id, now, out)
 	}
 	r.onGPUTimer(now, out)
 }
 
 // onModelTimer: the candidate may start; find it a GPU or let it wait ready.
-func (r *Rank) onModelTimer(id uint32, out *Out) {
+func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 	r.timers.Remove(id)
 	c := r.models[id].candidate
 	if gpu, ok := r.tree.firstBy(c.Exec); ok {
-		r.grant(id, gpu, out)
+		r.grant(id, gpu, now, out)
 		return
 	}
 	r.ready.Set(id, int64(c.Latest))
@@ -45,16 +45,16 @@ func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
 		r.ready.Remove(id)
 		if latest >= int64(free) {
 			gpu, _ := r.tree.earliest()
-			r.grant(id, gpu, out)
+			r.grant(id, gpu, now, out)
 		}
 	}
 }
 
-func (r *Rank) grant(id, gpu uint32, out *Out) {
+func (r *Rank) grant(id, gpu uint32, now mono.Time, out *Out) {
 	m, g := &r.models[id], &r.gpus[gpu]
 	invariants.Check(!m.granting && !g.granted && g.present, "rank: a grant to a model or of a GPU that has one under way")
 	m.granting, g.granted = true, true
-	offer := batching.Offer{FreeAt: g.free, GPUs: r.count, Share: r.share(m), Rivals: r.last != wire.ModelID(id)}
+	offer := batching.Offer{FreeAt: g.free, GPUs: r.count, Share: r.share(m, now), Rivals: r.last != wire.ModelID(id)}
 	r.last = wire.ModelID(id)
 	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, Offer: offer})
 	r.place(wire.GPUID(gpu))

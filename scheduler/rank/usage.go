@@ -41,10 +41,11 @@ func (u *usage) recent(n int64) mono.Dur {
 
 // share is the model's part of the GPUs, in proportion to the GPU time that
 // its batches took of all that was taken: what it can count on when GPUs are
-// scarce. 0 when it took none: not known.
-func (r *Rank) share(m *model) batching.Share {
-	all, own := r.usage.recent(r.usage.span), m.usage.recent(r.usage.span)
-	if own <= 0 {
+// scarce. 0 when it took none lately: not known.
+func (r *Rank) share(m *model, now mono.Time) batching.Share {
+	n := int64(now) / int64(usageSpan)
+	all, own := r.usage.recent(n), m.usage.recent(n)
+	if own <= 0 || all <= 0 {
 		return 0
 	}
 	// In microseconds, so that 8,192 GPUs for two spans stay below 2^63.
