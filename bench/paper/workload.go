@@ -5,6 +5,7 @@ import (
 
 	"github.com/symphony-serving/symphony/bench/report"
 	"github.com/symphony-serving/symphony/bench/sim"
+	"github.com/symphony-serving/symphony/bench/sim/scenario"
 	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/bench/zoo"
 	"github.com/symphony-serving/symphony/scheduler/batching"
@@ -128,7 +129,7 @@ func (w *Workload) groups() ([]int, error) {
 }
 
 // config is the simulation of a system under this workload.
-func (w *Workload) config(sys System, rate float64, seed uint64, seconds, warmup float64) (*sim.Config, error) {
+func (w *Workload) config(sys scenario.Policy, rate float64, seed uint64, seconds, warmup float64) (*sim.Config, error) {
 	parts, err := w.parts()
 	if err != nil {
 		return nil, err

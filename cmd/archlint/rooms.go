@@ -55,12 +55,7 @@ func rooms() map[string]room {
 		"bench/zoo":          {leaf, []string{"transport/mono"}},
 		"bench/plot":         {leaf, []string{"transport/mono"}},
 		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/workload"}},
-		"bench/sim/scenario": {leaf, append([]string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire"}, policies()...)},
-		"bench/paper":        {shell, append([]string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/autoscale", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}, policies()...)},
+		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus", "scheduler/policy/eager", "scheduler/policy/timeout"}},
+		"bench/paper":        {shell, []string{"bench/sim", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "transport/mono", "transport/wire"}},
 	}
-}
-
-// policies is what makes a scheduler by its name.
-func policies() []string {
-	return []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus", "scheduler/policy/eager", "scheduler/policy/timeout"}
 }

@@ -22,7 +22,7 @@ type Plan struct {
 	trace   *trace // nil: arrivals are drawn
 	network sim.Network
 	events  []sim.GPUEvent
-	policy  sim.PolicyFactory
+	policy  Policy
 	groups  []int // model -> the first model that is like it
 }
 
@@ -41,14 +41,13 @@ func (s Scenario) Plan() (*Plan, error) {
 	if p.models, err = simModels(s.Models, &p.network); err != nil {
 		return nil, err
 	}
-	frontends := 0
-	if p.policy, frontends, err = parsePolicy(s.Policy); err != nil {
+	if p.policy, err = PolicyOf(s.Policy); err != nil {
 		return nil, err
 	}
-	if frontends > 0 && s.Frontends > 0 && s.Frontends != frontends {
-		return nil, refuse("frontends", "%d, but --policy %s has %d: leave one of them out", s.Frontends, s.Policy, frontends)
+	if n := p.policy.Frontends; n > 0 && s.Frontends > 0 && s.Frontends != n {
+		return nil, refuse("frontends", "%d, but --policy %s has %d: leave one of them out", s.Frontends, s.Policy, n)
 	}
-	s.Frontends = max(1, s.Frontends, frontends)
+	s.Frontends = max(1, s.Frontends, p.policy.Frontends)
 	if p.events, err = parseEvents(s.Events, s.GPUs, mono.Time(s.Warmup+s.Duration)); err != nil {
 		return nil, err
 	}
@@ -189,7 +188,7 @@ func (p *Plan) prepare(rate float64, seed uint64, watch sim.Observer) (run, erro
 		models[i] = m
 	}
 	cfg := &sim.Config{Models: models, GPUs: s.GPUs, Events: p.events, Detection: s.Detection, Network: p.network, Jitter: sim.Jitter{Share: s.Jitter},
-		Warmup: s.Warmup, Duration: s.Duration, Frontends: s.Frontends, Seed: seed, NewPolicy: p.policy, Observer: watch}
+		Warmup: s.Warmup, Duration: s.Duration, Frontends: s.Frontends, Seed: seed, NewPolicy: p.policy.New, Observer: watch}
 	if err := cfg.Check(); err != nil {
 		return run{}, err
 	}

@@ -15,83 +15,117 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/policy/timeout"
 )
 
-// Policies are the names that a scenario may give:
-//
-//	symphony          deferred scheduling as it is served
-//	symphony/head     that drops only what cannot be served alone
-//	symphony/paper    Algorithm 1 to the letter: exec is frontrun; drops as symphony/head
-//	eager             dispatch when a GPU is free, the drop policy head
-//	eager/target      the same with the drop policy target
-//	timeout:K         wait K of the SLO from the first arrival; drop policy head
-//	clockwork         strategies headed by the oldest request
-//	clockwork/every   strategies headed by every request
-//	clockwork/pow2    batch sizes that are powers of two
-//	shepherd          the largest batch first, with preemption
-//	nexus             plans for each epoch, one frontend
-//	nexus/8fe         requests come through 8 frontends that do not coordinate
+// Policy makes a scheduler.
+type Policy struct {
+	New       sim.PolicyFactory
+	Frontends int // that its name demands; 0: any number
+}
+
+// named is a policy under its name.
+type named struct {
+	name string
+	Policy
+}
+
+const (
+	timeoutPrefix = "timeout:"
+	nexusPrefix   = "nexus/"
+)
+
+// table is the one place where policies are made by a name. bench/paper writes
+// other names under its figures and asks for these.
+func table() []named {
+	return []named{
+		// Deferred scheduling as it is served.
+		{"symphony", deferredBy(deferred.Options{})},
+		// The same, and it drops only what cannot be served alone.
+		{"symphony/head", deferredBy(deferred.Options{Policy: batching.PolicyHead})},
+		// Algorithm 1 to the letter: exec is frontrun; drops as symphony/head.
+		{"symphony/paper", deferredBy(deferred.Options{Policy: batching.PolicyHead, Window: batching.WindowFrontrun})},
+		// Dispatch when a GPU is free; drops as symphony/head.
+		{"eager", eagerBy(batching.PolicyHead)},
+		// The same; drops as symphony.
+		{"eager/target", eagerBy(batching.PolicyTarget)},
+		// Wait K of the SLO from the first arrival; drops as symphony/head, so
+		// that K = 0 is eager. parseTimeout makes it.
+		{timeoutPrefix + "K", Policy{}},
+		// Strategies headed by the oldest request, for any batch size.
+		{"clockwork", clockworkBy(clockwork.Options{})},
+		// Strategies headed by every request.
+		{"clockwork/every", clockworkBy(clockwork.Options{Heads: clockwork.EveryRequest})},
+		// Batch sizes that are powers of two.
+		{"clockwork/pow2", clockworkBy(clockwork.Options{BatchSizes: clockwork.PowersOfTwo})},
+		// The largest batch first, with preemption.
+		{"shepherd", shepherdBy(shepherd.PreemptDefault)},
+		// The same without preemption.
+		{"shepherd/calm", shepherdBy(0)},
+		// Plans for each epoch.
+		{"nexus", nexusBy(0)},
+		// Requests come through 8 frontends that do not coordinate. parseNexus
+		// takes other numbers too.
+		{nexusPrefix + "8fe", nexusBy(8)},
+	}
+}
+
+// Policies are the names that a scenario may give; table says what they mean.
 func Policies() []string {
-	return []string{"symphony", "symphony/head", "symphony/paper", "eager", "eager/target", "timeout:K", "clockwork", "clockwork/every", "clockwork/pow2", "shepherd", "nexus", "nexus/8fe"}
+	var names []string
+	for _, k := range table() {
+		names = append(names, k.name)
+	}
+	return names
 }
 
-// parsePolicy returns the maker of a scheduler, and how many frontends its name
-// demands; 0: any.
-func parsePolicy(name string) (make sim.PolicyFactory, frontends int, err error) {
-	if k, ok := strings.CutPrefix(name, "timeout:"); ok {
-		share, err := strconv.ParseFloat(k, 64)
-		if err != nil || !(share >= 0 && share < 1) {
-			return nil, 0, refuse("policy", "%q: K is %q, must be a share of the SLO from 0 to below 1, as in timeout:0.4", name, k)
+// PolicyOf finds a policy by its name.
+func PolicyOf(name string) (Policy, error) {
+	if k, ok := strings.CutPrefix(name, timeoutPrefix); ok {
+		return parseTimeout(name, k)
+	}
+	if n, ok := strings.CutPrefix(name, nexusPrefix); ok {
+		return parseNexus(name, n)
+	}
+	for _, k := range table() {
+		if k.name == name {
+			return k.Policy, nil
 		}
-		return func(c policy.Config) policy.Scheduler {
-			return timeout.New(c, timeout.Options{Policy: batching.PolicyHead, Share: share})
-		}, 0, nil
 	}
-	if n, ok := strings.CutPrefix(name, "nexus/"); ok {
-		digits, fe := strings.CutSuffix(n, "fe")
-		frontends, err := strconv.Atoi(digits)
-		if !fe || err != nil || frontends < 1 || frontends > frontendsMax {
-			return nil, 0, refuse("policy", "%q: must be nexus/Nfe with N from 1 to %d, as in nexus/8fe", name, frontendsMax)
-		}
-		return newNexus, frontends, nil
+	return Policy{}, refuse("policy", "%q, must be one of %s", name, strings.Join(Policies(), ", "))
+}
+
+func parseTimeout(name, k string) (Policy, error) {
+	share, err := strconv.ParseFloat(k, 64)
+	if err != nil || !(share >= 0 && share <= 1) {
+		return Policy{}, refuse("policy", "%q: K is %q, must be a share of the SLO from 0 to 1, as in timeout:0.4", name, k)
 	}
-	switch name {
-	case "symphony":
-		return deferredBy(deferred.Options{}), 0, nil
-	case "symphony/head":
-		return deferredBy(deferred.Options{Policy: batching.PolicyHead}), 0, nil
-	case "symphony/paper":
-		return deferredBy(deferred.Options{Policy: batching.PolicyHead, Window: batching.WindowFrontrun}), 0, nil
-	case "eager":
-		return eagerBy(batching.PolicyHead), 0, nil
-	case "eager/target":
-		return eagerBy(batching.PolicyTarget), 0, nil
-	case "clockwork":
-		return clockworkBy(clockwork.Options{}), 0, nil
-	case "clockwork/every":
-		return clockworkBy(clockwork.Options{Heads: clockwork.EveryRequest}), 0, nil
-	case "clockwork/pow2":
-		return clockworkBy(clockwork.Options{BatchSizes: clockwork.PowersOfTwo}), 0, nil
-	case "shepherd":
-		return newShepherd, 0, nil
-	case "nexus":
-		return newNexus, 0, nil
+	o := timeout.Options{Policy: batching.PolicyHead, Share: share}
+	return Policy{New: func(c policy.Config) policy.Scheduler { return timeout.New(c, o) }}, nil
+}
+
+func parseNexus(name, n string) (Policy, error) {
+	digits, fe := strings.CutSuffix(n, "fe")
+	frontends, err := strconv.Atoi(digits)
+	if !fe || err != nil || frontends < 1 || frontends > frontendsMax {
+		return Policy{}, refuse("policy", "%q: must be nexus/Nfe with N from 1 to %d, as in nexus/8fe", name, frontendsMax)
 	}
-	return nil, 0, refuse("policy", "%q, must be one of %s", name, strings.Join(Policies(), ", "))
+	return nexusBy(frontends), nil
 }
 
-func eagerBy(p batching.Policy) sim.PolicyFactory {
-	return func(c policy.Config) policy.Scheduler { return eager.New(c, eager.Options{Policy: p}) }
+func deferredBy(o deferred.Options) Policy {
+	return Policy{New: func(c policy.Config) policy.Scheduler { return deferred.New(c, o) }}
 }
 
-func deferredBy(o deferred.Options) sim.PolicyFactory {
-	return func(c policy.Config) policy.Scheduler { return deferred.New(c, o) }
+func eagerBy(p batching.Policy) Policy {
+	return Policy{New: func(c policy.Config) policy.Scheduler { return eager.New(c, eager.Options{Policy: p}) }}
 }
 
-func clockworkBy(o clockwork.Options) sim.PolicyFactory {
-	return func(c policy.Config) policy.Scheduler { return clockwork.New(c, o) }
+func clockworkBy(o clockwork.Options) Policy {
+	return Policy{New: func(c policy.Config) policy.Scheduler { return clockwork.New(c, o) }}
 }
 
-func newShepherd(c policy.Config) policy.Scheduler {
-	return shepherd.New(c, shepherd.Options{Preempt: shepherd.PreemptDefault})
+func shepherdBy(preempt int) Policy {
+	return Policy{New: func(c policy.Config) policy.Scheduler { return shepherd.New(c, shepherd.Options{Preempt: preempt}) }}
 }
 
-func newNexus(c policy.Config) policy.Scheduler { return nexus.New(c, nexus.Options{}) }
+func nexusBy(frontends int) Policy {
+	return Policy{Frontends: frontends, New: func(c policy.Config) policy.Scheduler { return nexus.New(c, nexus.Options{}) }}
+}
