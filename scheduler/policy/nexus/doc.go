@@ -27,9 +27,10 @@
 // # The cluster
 //
 // The plan of the observed rates needs some number of GPUs, not the number
-// there are. All rates are scaled by one factor, found by bisection: the
-// largest whose plan fits. So spare GPUs go to all models in proportion to
-// their load, and under overload all give way alike. Where the last step of
+// there are. All rates are scaled by one factor, the largest whose plan fits:
+// bisection finds an edge, and steps of 1 % look for plans that fit above it
+// (fill.go). So spare GPUs go to all models in proportion to their load, and
+// under overload all give way alike. Where the last step of
 // the factor would need several GPUs more than there are, the GPUs left over
 // double the fullest nodes. When there are too few GPUs even for one request a
 // turn of each model, the nodes that are over go to the GPUs with the shortest

@@ -8,6 +8,8 @@ const (
 	scaleSteps = 50
 	// bisectSteps narrows the factor to one part in a million.
 	bisectSteps = 20
+	// riseSteps of 1 % look above the first edge, up to 2.7 times as far.
+	riseSteps = 100
 )
 
 // fill plans for exactly so many GPUs (doc.go, "The cluster").
@@ -24,8 +26,11 @@ func (p *planner) fill(gpus int) []node {
 
 // scale packs with the largest factor that fits, or returns nil.
 //
-// Packing is not strictly monotone in the factor (a faster session may merge
-// better), so the largest is meant up to that: what is returned does fit.
+// Packing is not monotone in the factor: a faster session may fill a GPU of
+// its own, or merge better, and a plan fits again beyond one that did not.
+// Bisection stops at any edge of what fits. So the factors above it are tried
+// too, in steps of 1 %, up to where not even whole GPUs would do; the largest
+// that fits is narrowed as the first was.
 func (p *planner) scale(gpus int) []node {
 	low, high := 0.0, 0.0 // low fits, high does not; 0: not found yet
 	var best []node
@@ -42,10 +47,19 @@ func (p *planner) scale(gpus int) []node {
 			break
 		}
 	}
+	if low == 0 || high == 0 {
+		return best
+	}
+	best, low = p.narrow(gpus, best, low, high)
+	if above, from := p.rise(gpus, low); above != nil {
+		best, _ = p.narrow(gpus, above, from, float64(from*1.01))
+	}
+	return best
+}
+
+// narrow bisects between a factor whose plan is best and one that does not fit.
+func (p *planner) narrow(gpus int, best []node, low, high float64) ([]node, float64) {
 	for range bisectSteps {
-		if low == 0 || high == 0 {
-			break
-		}
 		middle := (low + high) / 2
 		if nodes, ok := p.pack(middle, gpus); ok {
 			best, low = nodes, middle
@@ -53,7 +67,28 @@ func (p *planner) scale(gpus int) []node {
 			high = middle
 		}
 	}
-	return best
+	return best, low
+}
+
+// rise is the plan of the largest factor that fits above an edge; nil when none
+// does. No plan carries more than every GPU full of whole batches, which ends
+// the steps.
+func (p *planner) rise(gpus int, edge float64) (best []node, at float64) {
+	need := 0.0 // GPUs, at a factor of 1
+	for i := range p.sessions {
+		need += p.sessions[i].rate / p.sessions[i].peak
+	}
+	factor := edge
+	for range riseSteps {
+		factor *= 1.01
+		if float64(factor*need) > float64(gpus) {
+			break
+		}
+		if nodes, ok := p.pack(factor, gpus); ok {
+			best, at = nodes, factor
+		}
+	}
+	return best, at
 }
 
 // double gives each GPU that is left over a copy of the fullest node, counted

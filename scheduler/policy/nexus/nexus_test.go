@@ -53,7 +53,7 @@ To see: a free GPU takes what waits, at once, one request too (0.00). GPU 1
 changes between its models in turn, and a batch has the planned size at most
 (20 to 32). The oldest are shed when the window behind them can make its
 deadline and they cannot (18). 40 requests are the limit (42). When GPU 1 is
-lost the plan is made anew, and GPU 0 runs both models, in batches of 4 and 1.`)
+lost the plan is made anew, and GPU 0 runs both models, in batches of 5 and 1.`)
 }
 
 // A GPU is lost with a batch of three, of which one has too little time left,
