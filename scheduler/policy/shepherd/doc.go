@@ -39,10 +39,18 @@
 //
 // # Against the paper
 //
-// Table 2 (8 GPUs, Poisson arrivals) with at most 1 % bad requests: ResNet50 (SLO
-// 25 ms) holds 4,800 r/s here (the paper: 4,445) with a median batch of 9
-// (Figure 1: 9); InceptionResNetV2 (SLO 70 ms) holds 800 r/s (778) with 3 to 4
-// (4). Beyond the peak it falls: of 6,000 r/s of ResNet50 it serves 1,350.
+// Table 2 (8 GPUs, Poisson arrivals, at most 1 % bad requests) with
+//
+//	symphony sim --gpus 8 --duration 20s --policy shepherd --models MODEL HOW
+//
+// where MODEL is ResNet50:1.053:5.072:25 or InceptionResNetV2:5.090:18.368:70,
+// prints as goodput
+//
+//	ResNet50           --goodput    4,840 r/s (the paper: 4,445)
+//	InceptionResNetV2  --goodput      841 r/s (778)
+//	ResNet50           --rate 6000  1,323 r/s, beyond the peak
+//
+// The sizes of its batches are compared by figure 1 of bench/paper.
 //
 // # Cost
 //
