@@ -37,10 +37,12 @@ type EventKind uint8
 const (
 	// Join: the GPU is there and free.
 	Join EventKind = iota
-	// Leave: the scheduler is told, and what runs there ends first.
+	// Leave: the scheduler knows at once. What runs there is cut, and its requests
+	// are queued again: a policy.Scheduler has no way to drain a GPU, as an operator
+	// would.
 	Leave
 	// Fail: the GPU and what runs there are lost; the scheduler learns of it
-	// after Config.Detection.
+	// after Config.Detection, or when the GPU joins again.
 	Fail
 )
 
@@ -71,11 +73,12 @@ type PolicyFactory func(policy.Config) policy.Scheduler
 // is valid during the call.
 type Observer struct {
 	Arrive   func(now mono.Time, model wire.ModelID)
-	Executed func(e *Execution)
+	Executed func(e *Execution) // when its fate is known: its report came, or it was cut
 	Drop     func(now mono.Time, d *batching.Drop)
 }
 
-// Execution is a batch that ran. Kept is false when its work was lost.
+// Execution is a batch that ran. Kept is false when its work was lost: its
+// requests are queued again.
 type Execution struct {
 	Model      wire.ModelID
 	GPU        wire.GPUID
@@ -115,8 +118,8 @@ func (c *Config) Check() error {
 
 const gpusMax = 8192
 
-// open bounds the requests queued or running: twice what arrives in the
-// longest SLO, and room for bursts.
+// open bounds the requests queued or running: four times what arrives in the
+// longest SLO, and room for bursts. A Source does not tell its rate.
 func (c *Config) open() int {
 	rate, slo := 0.0, mono.Dur(0)
 	for i := range c.Models {

@@ -19,6 +19,10 @@
 // when at most 1 % of its requests are bad. GPU time is counted over the same
 // span.
 //
+// A batch counts when the scheduler has its report. When it is preempted, or its
+// GPU is gone, before that, its work is lost and its requests are queued again:
+// each request counts once (run.go).
+//
 // # What it costs
 //
 // Memory follows what is open at a time, not the length of the run. Profile

@@ -13,9 +13,10 @@ type message struct {
 	kind    messageKind
 	model   wire.ModelID // submitted
 	request batching.Request
+	gpu     wire.GPUID   // reported, failed
 	batch   wire.BatchID // reported
 	end     mono.Time
-	gpu     wire.GPUID // failed
+	life    uint32 // failed: of the GPU
 }
 
 type messageKind uint8

@@ -40,7 +40,7 @@ type Result struct {
 	All       Counts
 	Busy      []mono.Dur // GPU -> time that it ran batches, within the span
 	Lost      mono.Dur   // of it, for batches whose work was lost
-	Batches   int64      // that ended within the span
+	Batches   int64      // that ran, for a part at least, within the span; none that was lost
 	Sizes     []int64    // [b]: requests that ran in a batch of b
 	QueueTime []int64    // [i]: requests that waited i units of QueueUnit before their batch started
 	Steps     int64      // instants at which something happened

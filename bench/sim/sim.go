@@ -199,9 +199,9 @@ func (d *driver) receive(m message) {
 	case submitted:
 		d.sched.Submit(d.now, m.model, m.request, &d.out)
 	case reported:
-		d.sched.Done(d.now, m.batch, m.end, &d.out)
+		d.report(&m)
 	case failed:
-		d.sched.RemoveGPU(d.now, m.gpu, &d.out)
+		d.detected(m.gpu, m.life)
 	}
 }
 

@@ -15,7 +15,8 @@ const eventsHelp = "must be join:GPU@TIME, leave:GPU@TIME or fail:GPU@TIME, as i
 
 // parseEvents reads GPUs that come and go. Ids are dense: a GPU that joins was
 // there before, or has the next id. An event that could do nothing (a GPU that
-// is gone leaves, an instant past the run's end) is refused.
+// is gone leaves, an instant past the run's end) is refused. What runs on a GPU
+// that leaves is cut (sim.Leave).
 func parseEvents(texts []string, gpus int, end mono.Time) ([]sim.GPUEvent, error) {
 	var events []sim.GPUEvent
 	for _, text := range texts {
