@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"math"
 )
@@ -24,6 +23,9 @@ type Search struct {
 	// Tolerance ends the bisection: the rates of the last pass and the last
 	// failure differ by at most this share.
 	Tolerance float64
+	// Passed, if not nil, is told of each simulation that passed. The last one is
+	// that of Goodput.Result.
+	Passed func()
 	// Stop, if not nil, is asked now and then whether to give up.
 	Stop func() bool
 }
@@ -87,6 +89,9 @@ func (s *Search) try(rate float64, g *Goodput) (bool, error) {
 	pass := WorstBadRate(r, s.Groups) <= BadRateMax
 	if pass {
 		g.Result = r
+		if s.Passed != nil {
+			s.Passed()
+		}
 	}
 	return pass, nil
 }
@@ -110,6 +115,3 @@ func WorstBadRate(r *Result, groups []int) float64 {
 	}
 	return worst
 }
-
-// ErrNoGoodput says that not even the lowest rate passed.
-var ErrNoGoodput = errors.New("no rate passes")

@@ -14,19 +14,18 @@ func (p *Plan) FindGoodput(seed uint64, tolerance float64, tried func(), stop fu
 	if err := CheckTolerance(tolerance); err != nil {
 		return nil, err
 	}
-	tallies := map[float64]*tally{} // rate -> of its run
 	var r run
-	search := sim.Search{Groups: p.groups, Guess: p.Guess(), Tolerance: tolerance, Stop: stop, At: func(rate float64) (*sim.Config, error) {
+	var last, passed *tally // of the last run, and of the last that passed
+	search := sim.Search{Groups: p.groups, Guess: p.Guess(), Tolerance: tolerance, Stop: stop, Passed: func() { passed = last }, At: func(rate float64) (*sim.Config, error) {
 		if err := r.close(); err != nil {
 			return nil, err
 		}
 		if tried != nil {
 			tried()
 		}
-		t := newTally(p)
-		tallies[rate] = t
+		last = newTally(p)
 		var err error
-		r, err = p.prepare(rate, seed, t.watching(sim.Observer{}))
+		r, err = p.prepare(rate, seed, last.watching(sim.Observer{}))
 		return r.cfg, err
 	}}
 	g, err := search.Run()
@@ -35,7 +34,7 @@ func (p *Plan) FindGoodput(seed uint64, tolerance float64, tried func(), stop fu
 	}
 	o := p.blank(seed)
 	if g.Result != nil {
-		o = p.outcome(seed, g.Result, tallies[g.Rate])
+		o = p.outcome(seed, g.Result, passed)
 	}
 	o.Search = &Search{Tolerance: tolerance, Rate: g.Rate, TooHigh: g.TooHigh, Runs: g.Runs, Requests: g.Simmed, Judged: p.judged(g.Result)}
 	return o, nil

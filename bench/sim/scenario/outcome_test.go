@@ -64,6 +64,9 @@ func TestFindGoodput(t *testing.T) {
 	if math.Abs(o.All.Offered-g.Rate) > 0.15*g.Rate {
 		t.Errorf("the record is of a run at %g r/s, the goodput is %g", o.All.Offered, g.Rate)
 	}
+	if m := o.Models[0]; m.QueueP99 != o.All.QueueP99 || math.Abs(m.Batch-o.All.Batch) > 0.1 {
+		t.Errorf("the model's own counts are of another run: %+v, %+v", m, o.All)
+	}
 	if g.Judged != o.All.Arrived {
 		t.Errorf("the only model was judged by %d requests of %d", g.Judged, o.All.Arrived)
 	}

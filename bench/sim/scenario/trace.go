@@ -78,6 +78,9 @@ func (t *trace) sum(f io.Reader) (counts bool, err error) {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return false, err
 	}
+	if n == 0 {
+		return false, fmt.Errorf("%s is empty", t.File)
+	}
 	h.Write(head[:n])
 	if _, err := io.Copy(h, f); err != nil {
 		return false, err

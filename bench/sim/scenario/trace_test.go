@@ -102,6 +102,8 @@ func TestBadTraces(t *testing.T) {
 		{"--trace: open", arrivals(), Trace{}, func(s *Scenario) { s.Trace.File += "x" }},
 		{"t.csv:3: column 1: timestamp", "0\n1\nx\n", Trace{}, nil},
 		{`unknown model "C"`, "0,A\n1,C\n", Trace{Models: column}, nil},
+		{"t.csv is empty", "", Trace{}, nil},
+		{"t.csv:1: no arrivals", "t,model\n", Trace{}, nil},
 		{"1 arrivals within 0ms have no rate", "5\n", Trace{}, nil},
 		{"lasts 2s at --trace-speed 1, but --warmup and --duration need 9.1s", arrivals(), Trace{}, func(s *Scenario) { s.Duration = 9 * mono.Second }},
 		{"--trace-speed: -1", arrivals(), Trace{Speed: -1}, nil},
