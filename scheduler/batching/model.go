@@ -188,7 +188,9 @@ func (m *Model) offered(gpu Offer) {
 func (m *Model) missed() {
 	if m.cfg.Window == WindowDeferred {
 		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
-		m.opening.learn(m.start(1, n, m.cfg.Profile.Latency(n+1)), m.cfg.SLO)
+		s := m.start(1, n, m.cfg.Profile.Latency(n+1))
+		s.missed = true
+		m.opening.learn(s, m.cfg.SLO)
 	}
 }
 
