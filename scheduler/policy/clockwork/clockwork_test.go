@@ -103,27 +103,17 @@ func TestRandom(t *testing.T) {
 // Table 2 and Figure 2: beyond its peak the goodput falls to that of batches of
 // one, and EveryRequest's does not.
 func TestCollapse(t *testing.T) {
-	const gpus, seconds = 8, 2
 	resnet := policy.Model{Profile: policytest.Linear(t, 1.053, 5.072, 64), SLO: 25 * ms}
 	for _, k := range []struct {
-		heads           Heads
-		rate, low, high float64 // offered; served at least and at most: requests/s
-		least, most     int     // median batch
+		heads Heads
+		load  policytest.Load
 	}{
-		{OldestRequest, 4000, 3900, 4100, 4, 6},
-		{OldestRequest, 8000, 1300, 1450, 1, 1},
-		{EveryRequest, 8000, 4800, 5600, 10, 14},
+		{OldestRequest, policytest.Load{Rate: 4000, Low: 3900, High: 4100, Least: 4, Most: 6}},
+		{OldestRequest, policytest.Load{Rate: 8000, Low: 1300, High: 1450, Least: 1, Most: 1}},
+		{EveryRequest, policytest.Load{Rate: 8000, Low: 4800, High: 5600, Least: 10, Most: 14}},
 	} {
-		cfg := policy.Config{RequestsMax: 1 << 16, Seed: 1}
-		c := policytest.NewCluster(t, cfg, New(cfg, Options{Heads: k.heads}), []policy.Model{resnet}, gpus)
-		c.Poisson(seconds*mono.Second, k.rate)
-		c.Drain()
-		served, median := float64(c.Served)/seconds, c.Median()
-		t.Logf("heads %d, offered %.0f r/s: served %.0f, median batch %d", k.heads, k.rate, served, median)
-		if served < k.low || served > k.high || median < k.least || median > k.most {
-			t.Errorf("heads %d, offered %.0f r/s: served %.0f in batches of %d; want %.0f to %.0f in %d to %d",
-				k.heads, k.rate, served, median, k.low, k.high, k.least, k.most)
-		}
+		k.load.Model, k.load.GPUs, k.load.Seconds = resnet, 8, 2
+		k.load.Check(t, func(cfg policy.Config) policy.Scheduler { return New(cfg, Options{Heads: k.heads}) })
 	}
 }
 

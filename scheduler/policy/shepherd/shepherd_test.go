@@ -111,27 +111,15 @@ func TestRandom(t *testing.T) {
 // Table 2 and Figures 1 and 2: the goodput, the median batch, and the fall
 // beyond the peak.
 func TestTable2(t *testing.T) {
-	const gpus, seconds = 8, 4
-	for _, k := range []struct {
-		alpha, beta, slo float64
-		rate, low, high  float64 // offered; served at least and at most: requests/s
-		least, most      int     // median batch
-	}{
-		{1.053, 5.072, 25, 4445, 4400, 4500, 8, 10},
-		{5.090, 18.368, 70, 778, 765, 800, 3, 5},
-		{1.053, 5.072, 25, 8000, 1250, 1500, 1, 1},
+	resnet := policy.Model{Profile: policytest.Linear(t, 1.053, 5.072, 64), SLO: 25 * ms}
+	inception := policy.Model{Profile: policytest.Linear(t, 5.090, 18.368, 64), SLO: 70 * ms}
+	for _, k := range []policytest.Load{
+		{Model: resnet, Rate: 4445, Low: 4400, High: 4500, Least: 8, Most: 10},
+		{Model: inception, Rate: 778, Low: 765, High: 800, Least: 3, Most: 5},
+		{Model: resnet, Rate: 8000, Low: 1250, High: 1500, Least: 1, Most: 1},
 	} {
-		m := policy.Model{Profile: policytest.Linear(t, k.alpha, k.beta, 64), SLO: mono.FromMillis(k.slo)}
-		cfg := policy.Config{RequestsMax: 1 << 16, Seed: 1}
-		c := policytest.NewCluster(t, cfg, New(cfg, Options{Preempt: PreemptDefault}), []policy.Model{m}, gpus)
-		c.Poisson(seconds*mono.Second, k.rate)
-		c.Drain()
-		served, median := float64(c.Served)/seconds, c.Median()
-		t.Logf("SLO %.0f ms, offered %.0f r/s: served %.0f, median batch %d, preempted %d", k.slo, k.rate, served, median, c.Preempted)
-		if served < k.low || served > k.high || median < k.least || median > k.most {
-			t.Errorf("SLO %.0f ms, offered %.0f r/s: served %.0f in batches of %d; want %.0f to %.0f in %d to %d",
-				k.slo, k.rate, served, median, k.low, k.high, k.least, k.most)
-		}
+		k.GPUs, k.Seconds = 8, 4
+		k.Check(t, func(cfg policy.Config) policy.Scheduler { return New(cfg, Options{Preempt: PreemptDefault}) })
 	}
 }
 
