@@ -10,8 +10,8 @@
 //
 //  1. A job is a description, all of it: system, workload, seeds, seconds. Its
 //     result depends on nothing else, so it is kept under that description and
-//     not computed again. coreVersion is part of it; raise it when the
-//     scheduler, a baseline or the simulator changes what they decide.
+//     not computed again. sim.CoreVersion is part of it: when the
+//     schedulers or the simulator change, all is simulated again.
 //  2. A figure that was interrupted begins where it ended: each result is
 //     written when it is there.
 //  3. A claim that does not hold is reported as that, with the reason. No

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+
+	"github.com/symphony-serving/symphony/bench/sim"
 )
 
 // Job is something to compute, once.
@@ -22,7 +24,7 @@ func (j *Job[T]) key() (string, error) {
 		Kind  string `json:"kind"`
 		Core  int    `json:"core"`
 		About any    `json:"about"`
-	}{j.Kind, coreVersion, j.About})
+	}{j.Kind, sim.CoreVersion, j.About})
 	if err != nil {
 		return "", fmt.Errorf("job %s: %w", j.Kind, err)
 	}

@@ -9,11 +9,6 @@ import (
 	"sync"
 )
 
-// coreVersion is part of each job's description. Raise it when the scheduler,
-// a baseline or the simulator changes: what was simulated before no longer
-// counts.
-const coreVersion = 4
-
 // store is the results that are there, by description, and the file that they
 // are appended to: one JSON object a line, the last one of a key counts.
 type store struct {

@@ -131,7 +131,7 @@ func (b *simBatch) seed(i int) uint64 { return b.cmd.Seed + uint64(i) }
 
 // key is under which seed i's outcome is kept.
 func (b *simBatch) key(i int) string {
-	o := scenario.Outcome{Version: version, Scenario: b.plan.Scenario}
+	o := scenario.Outcome{Core: sim.CoreVersion, Scenario: b.plan.Scenario}
 	o.Scenario.Seed = b.seed(i)
 	if b.cmd.Goodput {
 		o.Search = &scenario.Search{Tolerance: b.cmd.Tolerance}

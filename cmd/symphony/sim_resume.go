@@ -13,16 +13,21 @@ import (
 )
 
 // simResume is a file of finished results, one in each line. A result is found
-// by all that it depends on: the program's version, the scenario with its seed,
-// and how it was sought.
+// by all that it depends on: sim.CoreVersion, the scenario with its seed, and how
+// it was sought. A result of another CoreVersion stays in the file, unused.
 //
-// A last line without an end was being written when a run died: it is cut off,
-// with a note, and simulated again. Any other line that is no result is an
-// error: the file is not ours.
+// Nothing is destroyed that is not ours. Every whole line must be a result. A
+// last line without an end was being written when a run died: it is cut off,
+// with a note, and simulated again. But only if it begins as a result does; where
+// it is shorter than that beginning, a result must stand before it. Any other
+// file is refused as it is.
 type simResume struct {
 	file  *os.File
 	known map[string]*scenario.Outcome
 }
+
+// recordBegin is how the JSON of a scenario.Outcome begins.
+const recordBegin = `{"sim_core":`
 
 func openSimResume(path string, notes io.Writer) (*simResume, error) {
 	r := &simResume{known: map[string]*scenario.Outcome{}}
@@ -34,13 +39,14 @@ func openSimResume(path string, notes io.Writer) (*simResume, error) {
 	number := 0
 	for line := range bytes.Lines(text[:whole]) {
 		number++
-		var o scenario.Outcome
-		d := json.NewDecoder(bytes.NewReader(line))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&o); err != nil {
+		o, err := readOutcome(line)
+		if err != nil {
 			return nil, fmt.Errorf("--resume: %s:%d is no result of symphony sim: %w; give another file", path, number, err)
 		}
-		r.known[simKey(&o)] = &o
+		r.known[simKey(o)] = o
+	}
+	if tail := text[whole:]; !begun(tail, number > 0) {
+		return nil, fmt.Errorf("--resume: %s:%d has no end, and does not begin as a result of symphony sim: give another file", path, number+1)
 	}
 	if r.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
 		return nil, fmt.Errorf("--resume: %w", err)
@@ -55,6 +61,31 @@ func openSimResume(path string, notes io.Writer) (*simResume, error) {
 	return r, nil
 }
 
+// readOutcome reads a line: a result, and nothing behind it.
+func readOutcome(line []byte) (*scenario.Outcome, error) {
+	var o scenario.Outcome
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("there is more behind the JSON value")
+	}
+	if o.Core < 1 || len(o.Scenario.Models) == 0 || o.Models == nil {
+		return nil, errors.New("sim_core, the scenario or the models' results are missing")
+	}
+	return &o, nil
+}
+
+// begun tells whether a line without an end is the begin of a result.
+func begun(tail []byte, others bool) bool {
+	if len(tail) < len(recordBegin) {
+		return len(tail) == 0 || others && bytes.HasPrefix([]byte(recordBegin), tail)
+	}
+	return bytes.HasPrefix(tail, []byte(recordBegin))
+}
+
 func seekEnd(f *os.File) error {
 	_, err := f.Seek(0, io.SeekEnd)
 	return err
@@ -67,10 +98,10 @@ func simKey(o *scenario.Outcome) string {
 		tolerance = o.Search.Tolerance
 	}
 	text, err := json.Marshal(struct {
-		Version   string
+		Core      int
 		Scenario  scenario.Scenario
 		Tolerance float64
-	}{o.Version, o.Scenario, tolerance})
+	}{o.Core, o.Scenario, tolerance})
 	if err != nil {
 		panic(err) // a Scenario is plain values: a bug
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/symphony-serving/symphony/bench/sim"
 	"github.com/symphony-serving/symphony/bench/sim/scenario"
 )
 
@@ -133,7 +135,7 @@ func TestResumeSkips(t *testing.T) {
 }
 
 // TestResumeMendsTheLastLine: a run that died while it wrote loses that result
-// only; a file of something else is refused, not overwritten.
+// only.
 func TestResumeMendsTheLastLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kept.jsonl")
 	whole, _, err := simulated(t, "--rate=900", "--seeds=2", "--workers=1", "--json=-", "--resume", path)
@@ -149,14 +151,67 @@ func TestResumeMendsTheLastLine(t *testing.T) {
 	if err != nil || again != whole || !bytes.Equal(mended, text) || !strings.Contains(notes, "1 of 2 results") {
 		t.Errorf("%v, notes %q", err, notes)
 	}
-	if err := os.WriteFile(path, []byte("model,alpha\n"), 0o644); err != nil {
+}
+
+// TestResumeLeavesOtherFilesAlone: what is not ours is refused, and stays.
+func TestResumeLeavesOtherFilesAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kept.jsonl")
+	if _, _, err := simulated(t, "--rate=900", "--resume", path); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := simulated(t, "--rate=900", "--resume", path); err == nil || !strings.Contains(err.Error(), "kept.jsonl:1") {
-		t.Errorf("a file of something else: %v", err)
+	ours, _ := os.ReadFile(path)
+	if !bytes.HasPrefix(ours, []byte(recordBegin)) {
+		t.Errorf("a record begins with %.20q", ours)
 	}
-	if text, _ := os.ReadFile(path); string(text) != "model,alpha\n" {
-		t.Errorf("the file of something else is now %q", text)
+	for text, want := range map[string]string{
+		"model,alpha\n":                      "kept.jsonl:1 is no result",
+		"{}\n":                               "kept.jsonl:1 is no result",
+		"{\"version\":\"x\"}\n":              "kept.jsonl:1 is no result",
+		"one line, no end":                   "kept.jsonl:1 has no end",
+		"{\"name\":\"x\"}":                   "kept.jsonl:1 has no end",
+		"{":                                  "kept.jsonl:1 has no end",
+		string(ours) + "note":                "kept.jsonl:2 has no end",
+		string(ours) + "{}\n":                "kept.jsonl:2 is no result",
+		string(ours[:len(ours)-1]) + "end\n": "kept.jsonl:1 is no result",
+		string(ours) + "x\n{\"sim_core\":":   "kept.jsonl:2 is no result",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := simulated(t, "--rate=900", "--resume", path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: error %v, want one with %q", text, err, want)
+		}
+		if now, _ := os.ReadFile(path); string(now) != text {
+			t.Errorf("%.40q is now %.40q", text, now)
+		}
+	}
+}
+
+// TestResumeIgnoresOtherCores: the result of another CoreVersion stays, and is
+// not taken; the version of the program does not matter.
+func TestResumeIgnoresOtherCores(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kept.jsonl")
+	if _, _, err := simulated(t, "--rate=900", "--resume", path); err != nil {
+		t.Fatal(err)
+	}
+	ours, _ := os.ReadFile(path)
+	core := fmt.Sprintf("%s%d,", recordBegin, sim.CoreVersion)
+	for _, c := range []struct {
+		text  string
+		found bool
+		lines int
+	}{
+		{strings.Replace(string(ours), `"version":"`, `"version":"other`, 1), true, 1},
+		{strings.Replace(string(ours), core, recordBegin+"1,", 1), false, 2},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, notes, err := simulated(t, "--rate=900", "--resume", path)
+		now, _ := os.ReadFile(path)
+		if err != nil || strings.Contains(notes, "1 of 1") != c.found || bytes.Count(now, []byte("\n")) != c.lines || !strings.HasPrefix(string(now), c.text) {
+			t.Errorf("%.40q: %v, notes %q, now %.40q", c.text, err, notes, now)
+		}
 	}
 }
 

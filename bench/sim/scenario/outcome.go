@@ -9,7 +9,8 @@ import (
 // Outcome is a record: a scenario, and what came of it. Scenario.Seed is the
 // run's own.
 type Outcome struct {
-	Version  string    `json:"version"` // of the program
+	Core     int       `json:"sim_core"` // sim.CoreVersion; first, so that a record is known by its beginning
+	Version  string    `json:"version"`  // of the program, for people
 	Scenario Scenario  `json:"scenario"`
 	Search   *Search   `json:"search,omitempty"` // nil: one run at Scenario.Rate
 	All      Summary   `json:"all"`              // of the run; of a search's last pass
@@ -81,7 +82,7 @@ func (p *Plan) Simulate(watch sim.Observer, stop func() bool) (*Outcome, error) 
 
 // blank is a record without a result.
 func (p *Plan) blank(seed uint64) *Outcome {
-	o := &Outcome{Scenario: p.Scenario, Models: []Summary{}, GPUs: []float64{}, Bounds: p.bounds()}
+	o := &Outcome{Core: sim.CoreVersion, Scenario: p.Scenario, Models: []Summary{}, GPUs: []float64{}, Bounds: p.bounds()}
 	o.Scenario.Seed = seed
 	return o
 }

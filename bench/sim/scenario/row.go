@@ -54,7 +54,7 @@ func (o *Outcome) fields() []field {
 		search, mode = *o.Search, "goodput"
 	}
 	a := &o.All
-	out := append([]field{{"version", o.Version}, {"mode", mode}}, o.Scenario.fields()...)
+	out := append([]field{{"version", o.Version}, {"sim_core", strconv.Itoa(o.Core)}, {"mode", mode}}, o.Scenario.fields()...)
 	out = append(out,
 		field{"tolerance", number(search.Tolerance)}, field{"found_rps", number(search.Rate)}, field{"too_high_rps", number(search.TooHigh)},
 		field{"runs", strconv.Itoa(search.Runs)}, field{"requests", whole(search.Requests)}, field{"judged", whole(search.Judged)},

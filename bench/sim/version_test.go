@@ -1,0 +1,72 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/symphony-serving/symphony/bench/sim"
+	"github.com/symphony-serving/symphony/bench/sim/scenario"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write testdata anew")
+
+const versionFile = "testdata/version.txt"
+
+// TestCoreVersion: what each policy does in a second of load, failures and
+// overload is what it did when CoreVersion was last raised.
+func TestCoreVersion(t *testing.T) {
+	var b strings.Builder
+	head := fmt.Sprintf("CoreVersion %d\n", sim.CoreVersion)
+	b.WriteString(head)
+	for _, policy := range scenario.Policies() {
+		fmt.Fprintf(&b, "%s:", policy)
+		for _, rate := range []float64{1200, 2600} {
+			b.WriteString(decided(t, policy, rate))
+		}
+		b.WriteByte('\n')
+	}
+	got := b.String()
+	if *rewrite {
+		if err := os.WriteFile(versionFile, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(versionFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(text)
+	switch {
+	case got == want:
+	case strings.HasPrefix(want, head):
+		t.Errorf("simulations have other results than before: raise CoreVersion, then run this test with -rewrite\n got %s\nwant %s", got, want)
+	default:
+		t.Errorf("CoreVersion is not that of %s: run this test with -rewrite", versionFile)
+	}
+}
+
+// decided is the counts of a run, whole numbers all.
+func decided(t *testing.T, policy string, rate float64) string {
+	cfg := config(t, policy, 4, rate, 200*mono.Microsecond)
+	cfg.Duration, cfg.Detection, cfg.Jitter.Share = mono.Second, 30*ms, 0.01
+	cfg.Models[1].SLO, cfg.Models[2].SLO, cfg.Models[3].Stream.Rate = 40*ms, 90*ms, rate/40
+	cfg.Events = []sim.GPUEvent{{At: mono.Time(500 * ms), GPU: 3, Kind: sim.Fail}, {At: mono.Time(700 * ms), GPU: 3, Kind: sim.Join}}
+	r, err := sim.Run(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dropped, busy int64
+	for _, n := range r.All.Dropped {
+		dropped += n
+	}
+	for _, d := range r.Busy {
+		busy += int64(d)
+	}
+	return fmt.Sprintf(" %g r/s: arrived %d served %d late %d dropped %d (backend_lost %d) batches %d busy_ns %d lost_ns %d;",
+		rate, r.All.Arrived, r.All.Served, r.All.Late, dropped, r.All.Dropped[wire.ReasonBackendLost], r.Batches, busy, r.Lost)
+}
