@@ -85,20 +85,19 @@ func writeReport(out string) error {
 }
 
 func writeSummary(b *strings.Builder, parts []*section) {
-	b.WriteString("| figure | claims that hold | settings |\n|---|---|---|\n")
+	b.WriteString("| figure | claims that hold | weaker than the paper says | draws | settings |\n|---|---|---|---|---|\n")
 	for _, c := range parts {
-		held := 0
-		for _, k := range c.Claims {
-			if k.Holds {
-				held++
-			}
+		count := map[Verdict]int{}
+		for i := range c.Claims {
+			count[c.Claims[i].verdict()]++
 		}
 		how := "full"
 		if c.Quick {
 			how = "quick: a smoke test"
 		}
-		fmt.Fprintf(b, "| [%s](#%s) | %d of %d | %s |\n", c.ID, c.ID, held, len(c.Claims), how)
+		fmt.Fprintf(b, "| [%s](#%s) | %d of %d | %d | %d | %s |\n", c.ID, c.ID, count[yes], len(c.Claims), count[Weaker], count[Draw], how)
 	}
+	b.WriteString("\nA claim holds by the paper's own number; \"weaker\" goes in its direction and not as far; a draw is two 95 % intervals (Student's t, over the seeds) that overlap.\n")
 }
 
 func (c *section) write(b *strings.Builder) {
@@ -113,14 +112,11 @@ func (c *section) write(b *strings.Builder) {
 		b.WriteString("\n| claim | paper | here | ratio | holds | why |\n|---|---|---|---|---|---|\n")
 	}
 	for _, k := range c.Claims {
-		ratio, holds := "", "no"
+		ratio := ""
 		if k.Ratio != 0 {
 			ratio = Number(k.Ratio, 2)
 		}
-		if k.Holds {
-			holds = "yes"
-		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", cell(k.What), cell(k.Paper), cell(k.Ours), ratio, holds, cell(k.Why))
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", cell(k.What), cell(k.Paper), cell(k.Ours), ratio, k.verdict(), cell(k.Why))
 	}
 	for _, n := range c.Notes {
 		fmt.Fprintf(b, "\n%s\n", n)

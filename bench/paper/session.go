@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,12 +125,19 @@ type Claim struct {
 	What        string  // "goodput of ResNet50"
 	Paper, Ours string  // with units
 	Ratio       float64 // ours / paper's; 0: none makes sense
-	Holds       bool
-	Why         string // where it does not hold, or holds for another reason
+	Holds       bool    // by the paper's own number
+	Short       Verdict // where it does not hold: Weaker, Draw or "", which is no
+	Why         string  // where it does not hold, or holds for another reason
 }
 
-// Claim puts a line into the report.
-func (s *Session) Claim(c Claim) { s.section.Claims = append(s.section.Claims, c) }
+// Claim puts a line into the report. A ratio that is no number is left out:
+// JSON has no word for it, and the figure would be lost.
+func (s *Session) Claim(c Claim) {
+	if math.IsNaN(c.Ratio) || math.IsInf(c.Ratio, 0) {
+		c.Ratio = 0
+	}
+	s.section.Claims = append(s.section.Claims, c)
+}
 
 // Note puts a paragraph into the report: a choice that the paper leaves open,
 // what a column means.
