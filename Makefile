@@ -52,7 +52,7 @@ bench: ## every benchmark once, short
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
 
 paper: build ## the paper's figures and tables, with a report; QUICK=1: a smoke test, into build/paper
-	@./bin/symphony bench paper all $(if $(QUICK),--quick --out build/paper)
+	@./bin/symphony bench paper all $(if $(QUICK),--quick)
 
 fmt: ## gofmt everything
 	gofmt -w .

@@ -99,6 +99,37 @@ func TestInterruptedRunResumes(t *testing.T) {
 	}
 }
 
+// TestFresh: what has a result is computed again, and counts from then on; the
+// results of others stay.
+func TestFresh(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.jsonl")
+	for i, round := range []struct {
+		fresh bool
+		found string
+		add   map[string]string
+	}{
+		{false, "", map[string]string{"1": "10", "2": "20"}},
+		{true, "", map[string]string{"1": "11"}},
+		{false, "11 20", nil},
+	} {
+		st, err := openStore(path, round.fresh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, _ := st.find("1")
+		two, _ := st.find("2")
+		if got := strings.TrimSpace(string(one) + " " + string(two)); got != round.found {
+			t.Errorf("round %d: found %q, want %q", i, got, round.found)
+		}
+		for key, result := range round.add {
+			if err := st.add(key, []byte(result)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		st.close()
+	}
+}
+
 func TestFailedJobIsNotKept(t *testing.T) {
 	s := newSession(t, context.Background(), t.TempDir())
 	var runs atomic.Int64

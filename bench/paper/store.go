@@ -25,13 +25,11 @@ type record struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// openStore reads the results; fresh ignores them and begins the file anew.
+// openStore reads the results. fresh passes over them, but leaves them in the
+// file: they may be of other figures, and each counts until a new one of its key
+// stands behind it.
 func openStore(path string, fresh bool) (*store, error) {
-	mode := os.O_RDWR | os.O_CREATE | os.O_APPEND
-	if fresh {
-		mode |= os.O_TRUNC
-	}
-	f, err := os.OpenFile(path, mode, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +37,9 @@ func openStore(path string, fresh bool) (*store, error) {
 	if err := st.read(); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if fresh {
+		clear(st.done)
 	}
 	return st, nil
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/symphony-serving/symphony/bench/paper"
@@ -11,9 +13,9 @@ import (
 type paperCmd struct {
 	Figures  []string `arg:"" optional:"" help:"fig1, fig2, ..., table2; all by default."`
 	Quick    bool     `help:"Shorter simulations and thinner sweeps: a smoke test of a quarter of an hour."`
-	Out      string   `help:"Folder for REPORT.md, data, plots and the results that need not be simulated again." default:"bench/paper" type:"path"`
-	Parallel int      `name:"workers" help:"Simulations at a time; 0: one for each processor." default:"0"`
-	Fresh    bool     `help:"Simulate again what has a result."`
+	Out      string   `help:"Folder for REPORT.md, data, plots and the results that need not be simulated again; bench/paper if not given, with --quick build/paper." type:"path" placeholder:"FOLDER"`
+	Parallel int      `help:"Simulations at a time; 0: one for each processor." default:"0"`
+	Fresh    bool     `help:"Simulate again what has a result. The results of other figures stay."`
 }
 
 // Run makes figures of the paper. Ctrl-C keeps what is done.
@@ -22,15 +24,35 @@ func (c paperCmd) Run() error {
 	if err != nil {
 		return err
 	}
+	opts, err := c.options()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := untilSignal(newLogger(config.Log{Level: "error"}))
 	defer cancel()
-	if c.Parallel <= 0 {
-		c.Parallel = runtime.NumCPU()
+	opts.Progress, opts.Terminal = os.Stderr, isTerminal(os.Stderr)
+	return paper.Run(ctx, figures, opts)
+}
+
+// options reads the flags. A smoke test has a folder of its own: it must not
+// write over the full report.
+func (c paperCmd) options() (paper.Options, error) {
+	o := paper.Options{Out: c.Out, Quick: c.Quick, Fresh: c.Fresh, Parallel: c.Parallel, Command: "symphony bench paper"}
+	if c.Parallel < 0 {
+		return o, fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
 	}
-	command := "symphony bench paper"
+	if c.Parallel == 0 {
+		o.Parallel = runtime.NumCPU()
+	}
 	if c.Quick {
-		command += " --quick"
+		o.Command += " --quick"
 	}
-	return paper.Run(ctx, figures, paper.Options{Out: c.Out, Quick: c.Quick, Fresh: c.Fresh, Parallel: c.Parallel,
-		Progress: os.Stderr, Terminal: isTerminal(os.Stderr), Command: command})
+	switch {
+	case c.Out != "":
+	case c.Quick:
+		o.Out = filepath.Join("build", "paper")
+	default:
+		o.Out = filepath.Join("bench", "paper")
+	}
+	return o, nil
 }

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+func paperFlags(t *testing.T, flags ...string) paperCmd {
+	t.Helper()
+	var c paperCmd
+	parser, err := kong.New(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestPaperFolder: a smoke test does not write where the full report is.
+func TestPaperFolder(t *testing.T) {
+	for flags, want := range map[string]string{"": "bench/paper", "--quick": "build/paper", "--out=/x": "/x", "--quick --out=/x": "/x"} {
+		if o, err := paperFlags(t, strings.Fields(flags)...).options(); err != nil || o.Out != want || o.Parallel < 1 {
+			t.Errorf("%q: %+v, %v, want the folder %s", flags, o, err, want)
+		}
+	}
+}
+
+func TestPaperRefuses(t *testing.T) {
+	if _, err := paperFlags(t, "--parallel=-3").options(); err == nil || !strings.Contains(err.Error(), "--parallel: -3") {
+		t.Errorf("error %v, want one of --parallel", err)
+	}
+}
