@@ -52,7 +52,7 @@ func fig11(s *Session) error {
 		series := make([]plot.Series, len(systems))
 		for _, slo := range slos {
 			w := p.workload(slo)
-			fluid, err := w.Fluid()
+			fluid, err := w.fluidCell()
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func fig11(s *Session) error {
 				series[k].X, series[k].Y = append(series[k].X, slo), append(series[k].Y, found[k].Rate)
 				row = append(row, Rate(found[k].Rate))
 			}
-			rows = append(rows, append(row, Rate(fluid)))
+			rows = append(rows, append(row, fluid))
 			found = found[len(systems):]
 		}
 		s.fig11Claims(p, series)

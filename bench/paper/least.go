@@ -22,7 +22,7 @@ type LeastJob struct {
 type LeastResult struct {
 	GPUs  int   // on which every seed passed; 0: not even on gpusMost
 	Each  []int // by seed
-	Bound int   // GPUs below which no schedule carries the rate (fluid bound)
+	Bound int   // GPUs below which no schedule carries the rate (fluid bound; Poisson arrivals)
 }
 
 // leastSearch is the description of one seed's search.
@@ -79,39 +79,46 @@ func (w Workload) least(rate float64) (int, error) {
 	}
 }
 
-// run widens upwards from the fluid bound by a tenth, then halves.
+// run begins at the fluid bound, widens from there by a tenth and halves. It
+// goes downwards too: for bursty arrivals the bound is none (report.Fluid), and
+// a run of few seconds passes now and then where a long one would not.
 func (k leastSearch) run(stop func() bool) (int, error) {
 	bound, err := k.Workload.least(k.Rate)
 	if err != nil {
 		return 0, err
 	}
-	fails, passes := bound-1, bound
-	for {
-		ok, err := k.passes(passes, stop)
-		if err != nil {
-			return 0, err
-		}
-		if ok {
-			break
-		}
-		fails, passes = passes, int(math.Ceil(1.1*float64(passes)))
-		if passes > gpusMost*bound {
-			return 0, nil
-		}
-	}
-	for passes-fails > 1 {
+	fails, passes, err := bracket(bound, gpusMost*bound, func(gpus int) (bool, error) { return k.passes(gpus, stop) })
+	for err == nil && passes-fails > 1 {
 		mid := (passes + fails) / 2
-		ok, err := k.passes(mid, stop)
-		if err != nil {
-			return 0, err
-		}
-		if ok {
+		var ok bool
+		if ok, err = k.passes(mid, stop); ok {
 			passes = mid
 		} else {
 			fails = mid
 		}
 	}
-	return passes, nil
+	return passes, err
+}
+
+// bracket finds a number that fails and a greater one that passes, from start
+// on; fails is 0 when one GPU passes, passes is 0 when not even most does.
+func bracket(start, most int, try func(gpus int) (bool, error)) (fails, passes int, err error) {
+	next := start
+	for next > 0 && next <= most && (fails == 0 || passes == 0) {
+		ok, err := try(next)
+		if err != nil {
+			return 0, 0, err
+		}
+		if ok {
+			passes, next = next, int(0.9*float64(next))
+		} else {
+			fails, next = next, int(math.Ceil(1.1*float64(next)))
+		}
+	}
+	if passes == 0 {
+		return 0, 0, nil
+	}
+	return fails, passes, nil
 }
 
 func (k leastSearch) passes(gpus int, stop func() bool) (bool, error) {

@@ -193,17 +193,39 @@ func (w *Workload) hopeless() bool {
 }
 
 // Fluid is the bound on the goodput when each model gathers for as long as its
-// SLO allows and no GPU is ever idle.
+// SLO allows and no GPU is ever idle. What the scheduler plans for the network
+// comes off the SLOs: no batch uses it. For bursty arrivals it is no bound; see
+// report.Fluid and fluidCell.
 func (w *Workload) Fluid() (float64, error) {
 	parts, err := w.parts()
 	if err != nil {
 		return 0, err
 	}
+	n, err := w.Network.network()
+	if err != nil {
+		return 0, err
+	}
+	delay := n.Bound.Of(1) + n.Bound.Ctrl
 	var loads []report.Load
 	for _, p := range parts {
-		loads = append(loads, report.Load{Profile: p.profile, SLO: mono.FromMillis(w.Models[p.model].SLO), Share: p.share})
+		loads = append(loads, report.Load{Profile: p.profile, SLO: mono.FromMillis(w.Models[p.model].SLO) - delay, Share: p.share})
 	}
 	return report.Fluid(loads, w.GPUs), nil
+}
+
+// bursty is whether requests come in denser groups than a Poisson process has:
+// more of them find a batch open than its rate tells.
+func (w *Workload) bursty() bool {
+	return w.Profile != "" || w.Arrivals == string(workload.Gamma) && w.Shape < 1
+}
+
+// fluidCell is the bound for a table; "-" where arrivals are bursty.
+func (w *Workload) fluidCell() (string, error) {
+	if w.bursty() {
+		return "-", nil
+	}
+	fluid, err := w.Fluid()
+	return Rate(fluid), err
 }
 
 // Staggered is the bound of section 3.3; it is one for a single model only,

@@ -39,9 +39,15 @@ type Load struct {
 // model gathers for as long as its SLO allows. A batch of b whose first request
 // has just time for it is joined by what arrives before it starts:
 // b = 1 + lambda*(SLO - l(b)). The GPU time that all models need, the sum of
-// lambda*l(b)/b, is at most the number of GPUs. Even arrivals and a GPU that is
-// free at just that instant are assumed, so no schedule of random arrivals gets
-// there.
+// lambda*l(b)/b, is at most the number of GPUs. A GPU that is free at just that
+// instant is assumed.
+//
+// It holds for Poisson arrivals and more even ones, of which lambda times a
+// span is what comes in a span that begins with a request. Bursts break it: of
+// requests that come twenty at a time (Gamma, shape 0.05) a batch has twenty at
+// once, waits for nobody, and has more than lambda promises. So no figure
+// stands beside goodputs of burstier arrivals, and of rates that change; as the
+// begin of a search it still serves.
 //
 // The need rises with the rate, so the largest rate is found by bisection.
 func Fluid(models []Load, gpus int) float64 {
