@@ -3,7 +3,11 @@ package paper
 import (
 	"context"
 	"math"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/symphony-serving/symphony/bench/sim/scenario"
 )
 
 func resnet(count int) Workload {
@@ -49,6 +53,18 @@ func TestRuns(t *testing.T) {
 	}
 	if _, err := s.Runs([]RunJob{{System: "Orca", Workload: resnet(1), Rate: 1, Seconds: 1}}); err == nil {
 		t.Error("a system that is unknown ran")
+	}
+}
+
+// TestNamesAreNotMixedUp: a system whose name reads as that of a policy of
+// package scenario is that policy.
+func TestNamesAreNotMixedUp(t *testing.T) {
+	policies := scenario.Policies()
+	for _, name := range []string{Symphony, SymphonyHead, Eager, EagerTarget, Clockwork, ClockworkPow2, Nexus8FE, Shepherd, ShepherdCalm} {
+		reads := strings.ReplaceAll(strings.ToLower(name), " ", "/")
+		if policy, err := policyOf(name); err != nil || slices.Contains(policies, reads) && policy != reads {
+			t.Errorf("the system %q is the policy %s, but reads as %s (%v)", name, policy, reads, err)
+		}
 	}
 }
 

@@ -37,8 +37,6 @@ type Session struct {
 	section  *section // of the figure that runs
 }
 
-var errNotWritten = errors.New("this figure is not written yet")
-
 // Run makes the figures and the report. A figure that fails does not keep the
 // others from running; when ctx ends, what is done is kept.
 func Run(ctx context.Context, figures []Figure, opts Options) error {

@@ -13,7 +13,7 @@ import (
 // colour everywhere. What a system is, package scenario knows: SystemOf.
 const (
 	Symphony      = "Symphony"
-	SymphonyHead  = "Symphony head"  // Algorithm 1 to the letter
+	SymphonyHead  = "Algorithm 1"    // to the letter; not symphony/head, whose window learns
 	Eager         = "eager"          // section 3.4
 	EagerTarget   = "eager target"   // with Symphony's drop policy
 	Timeout       = "timeout"        // "timeout 40": k is 40 % of the SLO; see TimeoutOf
