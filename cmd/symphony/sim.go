@@ -16,7 +16,7 @@ import (
 type simCmd struct {
 	Models     []string `help:"The mix: NAME:ALPHA:BETA:SLO in ms, zoo:a100, zoo:1080ti, zoo:a100/NAME or FILE.csv, separated by commas; 8x before any of them for 8 copies." default:"zoo:a100" sep:","`
 	GPUs       int      `name:"gpus" help:"GPUs at the begin." default:"8"`
-	Policy     string   `help:"symphony, symphony/head, eager, eager/target, timeout:K (K of the SLO), clockwork, clockwork/every, clockwork/pow2, shepherd, nexus or nexus/8fe." default:"symphony"`
+	Policy     string   `help:"symphony, symphony/head, symphony/paper, eager, eager/target, timeout:K (K of the SLO), clockwork, clockwork/every, clockwork/pow2, shepherd, shepherd/calm, nexus or nexus/8fe." default:"symphony"`
 	Rate       float64  `help:"Requests/s over all models. With --goodput where the search begins, 0: it finds a begin. With --trace what the trace is brought to, 0: as it is."`
 	Arrivals   string   `help:"poisson, gamma:SHAPE, uniform or constant; poisson if not given." placeholder:"PROCESS"`
 	Popularity string   `help:"equal or zipf:S; equal if not given." placeholder:"SHARES"`
@@ -30,18 +30,18 @@ type simCmd struct {
 	Network   string        `help:"Delays: none, constant:CTRL:DATA, rdma or tcp." default:"none"`
 	Bound     string        `name:"network-bound" help:"What the scheduler plans with; the network's 99.99th percentile if not given." placeholder:"CTRL:DATA"`
 	Jitter    float64       `help:"Batches take up to this share longer than profiled."`
-	Events    []string      `name:"gpu-event" help:"join:GPU@TIME, leave:GPU@TIME or fail:GPU@TIME. Repeatable." placeholder:"EVENT" sep:","`
-	Detection time.Duration `help:"From a GPU's failure until the scheduler knows."`
+	Events    []string      `name:"gpu-event" help:"join:GPU@TIME, leave:GPU@TIME or fail:GPU@TIME; what runs on a GPU that leaves is cut. Repeatable." placeholder:"EVENT" sep:","`
+	Detection time.Duration `help:"From a GPU's failure until the scheduler knows, if the GPU does not join again before."`
 	Warmup    time.Duration `help:"Simulated span that is not counted." default:"2s"`
 	Duration  time.Duration `help:"Simulated span that is counted." default:"10s"`
 	Frontends int           `help:"Requests come from so many frontends by turns; 1 if not given." placeholder:"N"`
 	Seed      uint64        `help:"Seed of arrivals, network and jitter; the first one of --seeds." default:"1"`
 
-	Goodput   bool    `help:"Search the highest rate at which every model's p99 is within its SLO."`
-	Tolerance float64 `help:"Of --goodput: the last pass and the last failure differ by this share at most." default:"0.005"`
-	Seeds     int     `help:"Simulate with so many seeds, and give the mean and its 95 % confidence interval." default:"1"`
-	Parallel  int     `name:"workers" help:"Seeds simulated at a time; 0: one for each processor." default:"0"`
-	Resume    string  `help:"Keep each seed's result in this file (JSON lines), and simulate only what is not in it." placeholder:"FILE"`
+	Goodput   bool     `help:"Search the highest rate at which every model's p99 is within its SLO."`
+	Tolerance *float64 `help:"Of --goodput: the last pass and the last failure differ by this share at most; 0.005 if not given." placeholder:"SHARE"`
+	Seeds     int      `help:"Simulate with so many seeds, and give the mean and its 95 % confidence interval." default:"1"`
+	Parallel  int      `help:"Seeds simulated at a time; 0: one for each processor." default:"0"`
+	Resume    string   `help:"Keep each seed's result in this file (JSON lines), and simulate only what is not in it." placeholder:"FILE"`
 
 	JSON  string `help:"Write the records as JSON to this file; - is standard output." placeholder:"FILE"`
 	CSV   string `help:"Write the records as CSV to this file; - is standard output." placeholder:"FILE"`
@@ -49,7 +49,7 @@ type simCmd struct {
 
 	Timeline string         `help:"Draw who ran when to this file; both forms are written." placeholder:"FILE.svg|png"`
 	From     *time.Duration `name:"timeline-from" help:"Simulated instant at which the drawing begins; the end of the warm-up if not given." placeholder:"TIME"`
-	Span     time.Duration  `name:"timeline-span" help:"Simulated span that is drawn." default:"100ms"`
+	Span     *time.Duration `name:"timeline-span" help:"Simulated span that is drawn; 100ms if not given." placeholder:"SPAN"`
 }
 
 // Run simulates, prints a table and writes the records.
@@ -61,7 +61,7 @@ func (c simCmd) Run() error {
 }
 
 // run is Run with its surroundings handed in.
-func (c simCmd) run(out, notes io.Writer, showProgress bool, stop func() bool) error {
+func (c simCmd) run(out, notes io.Writer, showProgress bool, stop func() bool) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -73,13 +73,18 @@ func (c simCmd) run(out, notes io.Writer, showProgress bool, stop func() bool) e
 	if err != nil {
 		return err
 	}
+	files, err := openSimOutputs(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, files.close()) }()
 	batch := simBatch{cmd: c, plan: plan, notes: notes, stop: stop}
 	if c.Timeline != "" {
 		batch.timeline = newSimTimeline(c, plan)
 	}
 	outcomes, err := batch.run(showProgress)
 	if len(outcomes) > 0 {
-		err = errors.Join(err, c.write(out, outcomes))
+		err = errors.Join(err, c.write(out, files, outcomes))
 	}
 	if err == nil && batch.timeline != nil {
 		err = batch.timeline.write(c.Timeline)
@@ -95,21 +100,33 @@ func (c simCmd) check() error {
 	case c.Seeds < 1 || c.Seeds > seedsMax:
 		return fmt.Errorf("--seeds: %d, must be 1 to %d", c.Seeds, seedsMax)
 	case c.Parallel < 0:
-		return fmt.Errorf("--workers: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
+		return fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
 	case c.Trace == "" && (c.TraceModels != "" || c.TraceSpeed != 0 || c.TraceLoop):
 		return errors.New("--trace-models, --trace-speed and --trace-loop are about a trace: give --trace FILE")
+	case !c.Goodput && c.Tolerance != nil:
+		return errors.New("--tolerance is about the search of a goodput: give --goodput")
+	case c.Timeline == "" && (c.From != nil || c.Span != nil):
+		return errors.New("--timeline-from and --timeline-span are about a drawing: give --timeline FILE")
 	case c.Timeline != "" && (c.Goodput || c.Seeds > 1):
 		return errors.New("--timeline draws one run: leave out --goodput and --seeds")
 	case c.Timeline != "" && c.Resume != "":
 		return errors.New("--timeline needs the run itself: leave out --resume")
 	}
 	if c.Goodput {
-		return scenario.CheckTolerance(c.Tolerance)
+		return scenario.CheckTolerance(c.tolerance())
 	}
 	return checkTimeline(c)
 }
 
 const seedsMax = 1000
+
+// tolerance is --tolerance or its default.
+func (c simCmd) tolerance() float64 {
+	if c.Tolerance != nil {
+		return *c.Tolerance
+	}
+	return 0.005
+}
 
 // scenario reads the flags.
 func (c simCmd) scenario() (scenario.Scenario, error) {
@@ -135,26 +152,26 @@ func (c simCmd) parallel() int {
 }
 
 // write writes the records, and the table unless they took its place.
-func (c simCmd) write(out io.Writer, outcomes []*scenario.Outcome) error {
+func (c simCmd) write(out io.Writer, files *simOutputs, outcomes []*scenario.Outcome) error {
 	var errs []error
+	put := func(flag, path string, text []byte, err error) {
+		if err == nil && path == "-" {
+			_, err = out.Write(text)
+		} else if err == nil {
+			err = files.write(flag, text)
+		}
+		errs = append(errs, err)
+	}
 	if c.JSON != "" {
 		text, err := simJSON(outcomes)
-		errs = append(errs, err, writeTo(c.JSON, out, text))
+		put("json", c.JSON, text, err)
 	}
 	if c.CSV != "" {
 		text, err := simCSV(outcomes)
-		errs = append(errs, err, writeTo(c.CSV, out, text))
+		put("csv", c.CSV, text, err)
 	}
 	if c.JSON != "-" && c.CSV != "-" {
 		printOutcomes(out, outcomes)
 	}
 	return errors.Join(errs...)
-}
-
-func writeTo(path string, out io.Writer, text []byte) error {
-	if path == "-" {
-		_, err := out.Write(text)
-		return err
-	}
-	return os.WriteFile(path, text, 0o644)
 }

@@ -113,10 +113,10 @@ func (b *simBatch) one(i, place int) (*scenario.Outcome, error) {
 	if b.cmd.Goodput {
 		tries := 0
 		tried := func() {
-			share = float64(tries) / float64(scenario.RunsExpected(b.cmd.Tolerance))
+			share = float64(tries) / float64(scenario.RunsExpected(b.cmd.tolerance()))
 			tries++
 		}
-		return plan.FindGoodput(plan.Scenario.Seed, b.cmd.Tolerance, tried, stop)
+		return plan.FindGoodput(plan.Scenario.Seed, b.cmd.tolerance(), tried, stop)
 	}
 	length := float64(plan.Scenario.Warmup + plan.Scenario.Duration)
 	watch := sim.Observer{}
@@ -134,7 +134,7 @@ func (b *simBatch) key(i int) string {
 	o := scenario.Outcome{Core: sim.CoreVersion, Scenario: b.plan.Scenario}
 	o.Scenario.Seed = b.seed(i)
 	if b.cmd.Goodput {
-		o.Search = &scenario.Search{Tolerance: b.cmd.Tolerance}
+		o.Search = &scenario.Search{Tolerance: b.cmd.tolerance()}
 	}
 	return simKey(&o)
 }

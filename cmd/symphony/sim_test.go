@@ -48,8 +48,8 @@ func TestSameSeedSameBytes(t *testing.T) {
 	for _, flags := range [][]string{
 		{"--rate=900", "--json=-"},
 		{"--rate=900", "--csv=-", "--network=rdma", "--jitter=0.1"},
-		{"--goodput", "--seeds=4", "--workers=4", "--tolerance=0.05", "--json=-"},
-		{"--goodput", "--seeds=4", "--workers=1", "--tolerance=0.05"},
+		{"--goodput", "--seeds=4", "--parallel=4", "--tolerance=0.05", "--json=-"},
+		{"--goodput", "--seeds=4", "--parallel=1", "--tolerance=0.05"},
 	} {
 		a, _, err := simulated(t, flags...)
 		b, _, err2 := simulated(t, flags...)
@@ -62,8 +62,8 @@ func TestSameSeedSameBytes(t *testing.T) {
 	if a == b {
 		t.Error("two seeds have one result")
 	}
-	a, _, _ = simulated(t, "--goodput", "--seeds=4", "--workers=4", "--tolerance=0.05", "--json=-")
-	b, _, _ = simulated(t, "--goodput", "--seeds=4", "--workers=1", "--tolerance=0.05", "--json=-")
+	a, _, _ = simulated(t, "--goodput", "--seeds=4", "--parallel=4", "--tolerance=0.05", "--json=-")
+	b, _, _ = simulated(t, "--goodput", "--seeds=4", "--parallel=1", "--tolerance=0.05", "--json=-")
 	if a != b {
 		t.Error("the result depends on how many run at a time")
 	}
@@ -138,7 +138,7 @@ func TestResumeSkips(t *testing.T) {
 // only.
 func TestResumeMendsTheLastLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kept.jsonl")
-	whole, _, err := simulated(t, "--rate=900", "--seeds=2", "--workers=1", "--json=-", "--resume", path)
+	whole, _, err := simulated(t, "--rate=900", "--seeds=2", "--parallel=1", "--json=-", "--resume", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestStopKeepsWhatIsDone(t *testing.T) {
 		text, _ := os.ReadFile(path)
 		return bytes.Contains(text, []byte("\n"))
 	}
-	out, _, err := simulatedUntil(t, stop, "--rate=900", "--seeds=3", "--workers=1", "--json=-", "--resume", path)
+	out, _, err := simulatedUntil(t, stop, "--rate=900", "--seeds=3", "--parallel=1", "--json=-", "--resume", path)
 	if err == nil || !strings.Contains(err.Error(), "stopped: 1 of 3 seeds") || strings.Count(out, `"version"`) != 1 {
 		t.Errorf("%v, records:\n%s", err, out)
 	}
@@ -267,7 +267,7 @@ func TestSimRefuses(t *testing.T) {
 		{"--rate=900 --policy=fifo", "--policy"},
 		{"--rate=900 --json=- --csv=-", "only one of them"},
 		{"--rate=900 --seeds=0", "--seeds: 0"},
-		{"--rate=900 --workers=-1", "--workers"},
+		{"--rate=900 --parallel=-1", "--parallel: -1"},
 		{"--rate=900 --seed=18446744073709551615 --seeds=2", "--seed:"},
 		{"--goodput --tolerance=0", "--tolerance: 0"},
 		{"--rate=900 --trace-loop", "give --trace FILE"},
@@ -278,7 +278,12 @@ func TestSimRefuses(t *testing.T) {
 		{"--rate=900 --timeline=x.svg --timeline-from=2s", "--timeline-from: 2s"},
 		{"--rate=900 --timeline=x.svg --resume=x", "leave out --resume"},
 		{"--rate=90000 --timeline=x.svg --timeline-span=1s", "narrow --timeline-span"},
-		{"--rate=900 --json=/nowhere/x.json", "/nowhere/x.json"},
+		{"--rate=900 --json=/nowhere/x.json", "--json: open /nowhere/x.json"},
+		{"--rate=900 --csv=/nowhere/x.csv", "--csv: open /nowhere/x.csv"},
+		{"--rate=900 --timeline=/nowhere/x.svg", "--timeline: open /nowhere/x.svg"},
+		{"--rate=900 --tolerance=0.005", "give --goodput"},
+		{"--rate=900 --timeline-from=1s", "give --timeline FILE"},
+		{"--rate=900 --timeline-span=100ms", "give --timeline FILE"},
 	} {
 		if _, _, err := simulated(t, strings.Fields(c.flags)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.flags, err, c.want)

@@ -33,8 +33,8 @@ func checkTimeline(c simCmd) error {
 	switch ext := filepath.Ext(c.Timeline); {
 	case ext != ".svg" && ext != ".png":
 		return fmt.Errorf("--timeline: %q must end with .svg or .png; both are written", c.Timeline)
-	case c.Span <= 0:
-		return fmt.Errorf("--timeline-span: %v, must be above 0", c.Span)
+	case c.Span != nil && *c.Span <= 0:
+		return fmt.Errorf("--timeline-span: %v, must be above 0", *c.Span)
 	case c.From != nil && (*c.From < 0 || *c.From >= end):
 		return fmt.Errorf("--timeline-from: %v, must be within the run: 0 to %v", *c.From, end)
 	}
@@ -46,8 +46,12 @@ func newSimTimeline(c simCmd, p *scenario.Plan) *simTimeline {
 	if c.From != nil {
 		from = mono.Time(*c.From)
 	}
+	span := 100 * mono.Millisecond
+	if c.Span != nil {
+		span = mono.Dur(*c.Span)
+	}
 	s := &p.Scenario
-	t := &simTimeline{from: from, to: from.Add(mono.Dur(c.Span))}
+	t := &simTimeline{from: from, to: from.Add(span)}
 	t.picture = plot.Timeline{Title: fmt.Sprintf("%s, %d GPUs", s.Policy, s.GPUs), GPUs: s.GPUs, From: t.from, To: t.to}
 	if len(s.Models) == 1 {
 		t.picture.Title += ", " + s.Models[0].Name
