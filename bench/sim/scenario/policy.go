@@ -28,8 +28,9 @@ type named struct {
 }
 
 const (
-	timeoutPrefix = "timeout:"
-	nexusPrefix   = "nexus/"
+	timeoutPrefix       = "timeout:"
+	timeoutTargetPrefix = "timeout/target:"
+	nexusPrefix         = "nexus/"
 )
 
 // table is the one place where policies are made by a name. bench/paper writes
@@ -42,6 +43,8 @@ func table() []named {
 		{"symphony/head", deferredBy(deferred.Options{Policy: batching.PolicyHead})},
 		// Algorithm 1 to the letter: exec is frontrun; drops as symphony/head.
 		{"symphony/paper", deferredBy(deferred.Options{Policy: batching.PolicyHead, Window: batching.WindowFrontrun})},
+		// Its window; drops as symphony.
+		{"symphony/paper/target", deferredBy(deferred.Options{Window: batching.WindowFrontrun})},
 		// Dispatch when a GPU is free; drops as symphony/head.
 		{"eager", eagerBy(batching.PolicyHead)},
 		// The same; drops as symphony.
@@ -49,6 +52,8 @@ func table() []named {
 		// Wait K of the SLO from the first arrival; drops as symphony/head, so
 		// that K = 0 is eager. parseTimeout makes it.
 		{timeoutPrefix + "K", Policy{}},
+		// The same; drops as symphony.
+		{timeoutTargetPrefix + "K", Policy{}},
 		// Strategies headed by the oldest request, for any batch size.
 		{"clockwork", clockworkBy(clockwork.Options{})},
 		// Strategies headed by every request.
@@ -79,7 +84,10 @@ func Policies() []string {
 // PolicyOf finds a policy by its name.
 func PolicyOf(name string) (Policy, error) {
 	if k, ok := strings.CutPrefix(name, timeoutPrefix); ok {
-		return parseTimeout(name, k)
+		return parseTimeout(name, k, batching.PolicyHead)
+	}
+	if k, ok := strings.CutPrefix(name, timeoutTargetPrefix); ok {
+		return parseTimeout(name, k, batching.PolicyTarget)
 	}
 	if n, ok := strings.CutPrefix(name, nexusPrefix); ok {
 		return parseNexus(name, n)
@@ -92,12 +100,12 @@ func PolicyOf(name string) (Policy, error) {
 	return Policy{}, refuse("policy", "%q, must be one of %s", name, strings.Join(Policies(), ", "))
 }
 
-func parseTimeout(name, k string) (Policy, error) {
+func parseTimeout(name, k string, drops batching.Policy) (Policy, error) {
 	share, err := strconv.ParseFloat(k, 64)
 	if err != nil || !(share >= 0 && share <= 1) {
 		return Policy{}, refuse("policy", "%q: K is %q, must be a share of the SLO from 0 to 1, as in timeout:0.4", name, k)
 	}
-	o := timeout.Options{Policy: batching.PolicyHead, Share: share}
+	o := timeout.Options{Policy: drops, Share: share}
 	return Policy{New: func(c policy.Config) policy.Scheduler { return timeout.New(c, o) }}, nil
 }
 
