@@ -14,12 +14,13 @@ import (
 	"strings"
 	"sync"
 	"text/tabwriter"
+	"time"
 )
 
 // errNotNow is a refusal that another try may not get.
 var errNotNow = errors.New("not now")
 
-const samplesTries = 3
+const samplesTries = 8
 
 // sample is one image and what came back for it.
 type sample struct {
@@ -45,7 +46,9 @@ func showSamples(ctx context.Context, w io.Writer, url, model, dir string) (righ
 		go func() {
 			defer wait.Done()
 			path := filepath.Join(dir, list[i].file)
-			for try := 0; try < samplesTries; try++ { // 503 means "not now": a client tries again
+			// 503 means "not now": a client tries again, a little later each time.
+			for try := range samplesTries {
+				time.Sleep(time.Duration(try) * 50 * time.Millisecond)
 				if list[i].err = classify(ctx, url, model, path, &list[i]); !errors.Is(list[i].err, errNotNow) {
 					return
 				}
