@@ -18,15 +18,31 @@ type measure7 struct {
 	Warmup    float64
 	Tolerance float64
 	Seeds     []uint64
-	Timeouts  []float64 // percent of the SLO; only those better than the best eager are searched
+	Timeouts  []string // only those better than the best baseline so far are searched
+	Versions  []string // of Symphony
 }
 
 // result7 is what was found, in requests/s, means over the seeds.
 type result7 struct {
 	Symphony, Eager, EagerTarget float64
 	Timeout                      float64 // the best one; 0: none is above the better eager
-	TimeoutK                     float64 // its percent of the SLO
+	TimeoutBy                    string  // its system
+	// Algorithm 1 with both drop policies. They are versions of Symphony, and no
+	// baselines.
+	Algorithm, AlgorithmTarget float64
 }
+
+// timeouts7 are the timeouts, likely winners first: that spares the others
+// their searches.
+func timeouts7() []string {
+	var out []string
+	for _, k := range []float64{30, 20, 40, 10, 50} {
+		out = append(out, TimeoutTargetOf(k), TimeoutOf(k))
+	}
+	return out
+}
+
+func versions7() []string { return []string{SymphonyHead, AlgorithmTarget} }
 
 // best is the goodput of the best baseline.
 func (r *result7) best() float64 { return max(r.Eager, r.EagerTarget, r.Timeout) }
@@ -47,6 +63,11 @@ func (r *result7) againstBest() float64 { return ratio(r.Symphony, r.best()) }
 // againstSame is Symphony's goodput over eager scheduling's with the same drop
 // policy: what deferring alone gives.
 func (r *result7) againstSame() float64 { return ratio(r.Symphony, r.EagerTarget) }
+
+// againstAlgorithm and againstAlgorithmTarget are Symphony's goodput over that
+// of the paper's window.
+func (r *result7) againstAlgorithm() float64       { return ratio(r.Symphony, r.Algorithm) }
+func (r *result7) againstAlgorithmTarget() float64 { return ratio(r.Symphony, r.AlgorithmTarget) }
 
 // settings7 is how long a measurement is.
 type settings7 struct {
@@ -73,7 +94,7 @@ func (k settings7) plan(p point7, seeds []uint64, longer float64) (measure7, err
 	}
 	// Ten SLOs, for the scheduler to learn its arrivals and for queues to fill.
 	return measure7{Point: p, Seconds: math.Ceil(10*seconds*longer) / 10, Warmup: max(0.5, slo/100), Tolerance: k.tolerance, Seeds: seeds,
-		Timeouts: []float64{30, 20, 40, 10, 50}}, nil
+		Timeouts: made(timeouts7()...), Versions: made(versions7()...)}, nil
 }
 
 // job measures a configuration.
@@ -106,23 +127,42 @@ func (m *measure7) run(w Workload, stop func() bool) (result7, error) {
 	if r.EagerTarget, err = m.search(w, EagerTarget, max(1, r.Symphony), stop); err != nil {
 		return r, err
 	}
-	for _, k := range m.Timeouts {
-		above, err := m.above(w, TimeoutOf(k), r.best(), stop)
+	if err := m.timeouts(w, &r, stop); err != nil {
+		return r, err
+	}
+	for _, system := range m.Versions {
+		rate, err := m.search(w, system, max(1, r.Symphony), stop)
 		if err != nil {
 			return r, err
+		}
+		if system == SymphonyHead {
+			r.Algorithm = rate
+		} else {
+			r.AlgorithmTarget = rate
+		}
+	}
+	return r, nil
+}
+
+// timeouts finds the best one, if it is better than both eager schedulers.
+func (m *measure7) timeouts(w Workload, r *result7, stop func() bool) error {
+	for _, system := range m.Timeouts {
+		above, err := m.above(w, system, r.best(), stop)
+		if err != nil {
+			return err
 		}
 		if !above {
 			continue
 		}
-		rate, err := m.search(w, TimeoutOf(k), max(1, r.best()), stop)
+		rate, err := m.search(w, system, max(1, r.best()), stop)
 		if err != nil {
-			return r, err
+			return err
 		}
 		if rate > r.Timeout {
-			r.Timeout, r.TimeoutK = rate, k
+			r.Timeout, r.TimeoutBy = rate, system
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // search is a system's goodput, the mean over the seeds.

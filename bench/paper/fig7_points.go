@@ -84,12 +84,12 @@ func homogeneous7(keep func(m *Model, slo float64) bool) []point7 {
 	return all
 }
 
-// sample7 is n of the points, drawn without repetition; all when n is not less.
-func sample7(all []point7, n int, seed uint64) []point7 {
+// sample7 is n of them, drawn without repetition; all when n is not less.
+func sample7[T any](all []T, n int, seed uint64) []T {
 	r := rand.New(rand.NewPCG(seed, 0x66696737))
 	order := r.Perm(len(all))
 	n = min(n, len(all))
-	out := make([]point7, n)
+	out := make([]T, n)
 	for i := range out {
 		out[i] = all[order[i]]
 	}

@@ -12,23 +12,43 @@ import (
 // Package plot knows the names' beginnings and gives each system the same
 // colour everywhere. What a system is, package scenario knows: SystemOf.
 const (
-	Symphony      = "Symphony"
-	SymphonyHead  = "Algorithm 1"    // to the letter; not symphony/head, whose window learns
-	Eager         = "eager"          // section 3.4
-	EagerTarget   = "eager target"   // with Symphony's drop policy
-	Timeout       = "timeout"        // "timeout 40": k is 40 % of the SLO; see TimeoutOf
-	Clockwork     = "Clockwork"      // strategies headed by the oldest request, any batch size
-	ClockworkAny  = "Clockwork any"  // headed by every request
-	ClockworkPow2 = "Clockwork pow2" // powers of two only
-	Nexus1FE      = "Nexus 1FE"
-	Nexus8FE      = "Nexus 8FE"
-	Shepherd      = "Shepherd"
-	ShepherdCalm  = "Shepherd calm" // never preempts
+	Symphony        = "Symphony"
+	SymphonyHead    = "Algorithm 1"        // to the letter; not symphony/head, whose window learns
+	AlgorithmTarget = "Algorithm 1 target" // its window, with Symphony's drop policy
+	Eager           = "eager"              // section 3.4
+	EagerTarget     = "eager target"       // with Symphony's drop policy
+	Timeout         = "timeout"            // "timeout 40": k is 40 % of the SLO; see TimeoutOf
+	TimeoutTarget   = "timeout target"     // with Symphony's drop policy; see TimeoutTargetOf
+	Clockwork       = "Clockwork"          // strategies headed by the oldest request, any batch size
+	ClockworkAny    = "Clockwork any"      // headed by every request
+	ClockworkPow2   = "Clockwork pow2"     // powers of two only
+	Nexus1FE        = "Nexus 1FE"
+	Nexus8FE        = "Nexus 8FE"
+	Shepherd        = "Shepherd"
+	ShepherdCalm    = "Shepherd calm" // never preempts
 )
 
 // TimeoutOf is the timeout scheduler whose k is that percentage of each SLO.
 func TimeoutOf(percent float64) string {
 	return Timeout + " " + strconv.FormatFloat(percent, 'g', -1, 64)
+}
+
+// TimeoutTargetOf is the same with Symphony's drop policy.
+func TimeoutTargetOf(percent float64) string {
+	return TimeoutTarget + strings.TrimPrefix(TimeoutOf(percent), Timeout)
+}
+
+// made are the systems that package scenario makes, of those named. The figures
+// that compare with Algorithm 1 target and with timeouts target say so where it
+// does not.
+func made(names ...string) []string {
+	var out []string
+	for _, name := range names {
+		if _, err := SystemOf(name); err == nil {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // SystemOf finds a system by its name.
@@ -45,6 +65,7 @@ func policyOf(name string) (string, error) {
 	for _, k := range []struct{ system, policy string }{
 		{Symphony, "symphony"},
 		{SymphonyHead, "symphony/paper"},
+		{AlgorithmTarget, "symphony/paper/target"},
 		{Eager, "eager"},
 		{EagerTarget, "eager/target"},
 		{Clockwork, "clockwork"},
@@ -59,9 +80,11 @@ func policyOf(name string) (string, error) {
 			return k.policy, nil
 		}
 	}
-	if text, ok := strings.CutPrefix(name, Timeout+" "); ok {
-		if percent, err := strconv.ParseFloat(text, 64); err == nil {
-			return "timeout:" + strconv.FormatFloat(percent/100, 'g', -1, 64), nil
+	for _, k := range []struct{ system, policy string }{{TimeoutTarget, "timeout/target:"}, {Timeout, "timeout:"}} {
+		if text, ok := strings.CutPrefix(name, k.system+" "); ok {
+			if percent, err := strconv.ParseFloat(text, 64); err == nil {
+				return k.policy + strconv.FormatFloat(percent/100, 'g', -1, 64), nil
+			}
 		}
 	}
 	return "", fmt.Errorf("no system %q", name)

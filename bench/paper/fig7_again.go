@@ -1,0 +1,123 @@
+package paper
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// set7 is configurations with their results.
+type set7 struct {
+	name   string
+	points []point7
+	first  []result7       // measured once
+	again  map[int]result7 // measured longer
+}
+
+// line7 is the share of the best baseline at which a configuration counts as
+// won or drawn; also the line between those of which the worst are measured
+// again and those of which a sample is.
+const line7 = 0.99
+
+// low are the configurations below the line at first, the worst first; high are
+// the others, in their order.
+func (c *set7) sides() (low, high []int) {
+	for i := range c.first {
+		if c.first[i].againstBest() < line7 {
+			low = append(low, i)
+		} else {
+			high = append(high, i)
+		}
+	}
+	slices.SortStableFunc(low, func(a, b int) int { return cmp.Compare(c.first[a].againstBest(), c.first[b].againstBest()) })
+	return low, high
+}
+
+// measureAgain7 measures at most limit configurations below the line again, and
+// as many of those that are not below, drawn by chance.
+func (s *Session) measureAgain7(k settings7, set *set7, limit int, seed uint64) error {
+	low, high := set.sides()
+	low = low[:min(limit, len(low))]
+	which := append(slices.Clone(low), sample7(high, len(low), seed)...)
+	jobs := make([]Job[result7], len(which))
+	for n, i := range which {
+		m, err := k.plan(set.points[i], []uint64{1, 2, 3}, 4)
+		if err != nil {
+			return err
+		}
+		jobs[n] = m.job()
+	}
+	longer, err := Each(s, jobs)
+	if err != nil {
+		return err
+	}
+	set.again = map[int]result7{}
+	for n, i := range which {
+		set.again[i] = longer[n]
+	}
+	return nil
+}
+
+// results are the longer measurements where there are some.
+func (c *set7) results() []result7 {
+	out := slices.Clone(c.first)
+	for i, r := range c.again {
+		out[i] = r
+	}
+	return out
+}
+
+// share is how many of the results hold, as first measured and corrected. What
+// was below the line counts as measured last. What was not is represented by
+// the sample of it that was measured again.
+func (c *set7) share(holds func(*result7) bool) (first, corrected float64) {
+	all := float64(max(1, len(c.first)))
+	low, high := c.sides()
+	results := c.results()
+	count := func(results []result7, which []int) (n float64) {
+		for _, i := range which {
+			if holds(&results[i]) {
+				n++
+			}
+		}
+		return n
+	}
+	first = (count(c.first, low) + count(c.first, high)) / all
+	sampled := slices.DeleteFunc(slices.Clone(high), func(i int) bool { _, ok := c.again[i]; return !ok })
+	if len(sampled) == 0 {
+		return first, (count(results, low) + count(c.first, high)) / all
+	}
+	return first, (count(results, low) + count(results, sampled)*float64(len(high))/float64(len(sampled))) / all
+}
+
+// correction tells what measuring again did on both sides of the line.
+func (c *set7) correction() string {
+	low, high := c.sides()
+	text := fmt.Sprintf("%s: %d of %d configurations came out below %g of the best baseline at first.", c.name, len(low), len(c.first), line7)
+	for _, side := range []struct {
+		of    []int
+		name  string
+		moved string
+	}{{low, "below", "came up to it"}, {high, "not below", "fell below it"}} {
+		n, moved, before, after := 0, 0, 0.0, 0.0
+		for _, i := range side.of {
+			r, ok := c.again[i]
+			if !ok {
+				continue
+			}
+			n++
+			before, after = before+c.first[i].againstBest(), after+r.againstBest()
+			if (r.againstBest() < line7) != (c.first[i].againstBest() < line7) {
+				moved++
+			}
+		}
+		if n > 0 {
+			text += fmt.Sprintf(" Of those %s the line %d were measured again, four times longer and with three seeds: %d %s, and their mean went from %s to %s.",
+				side.name, n, moved, side.moved, Number(before/float64(n), 4), Number(after/float64(n), 4))
+		}
+		if side.name == "below" && len(low) > n {
+			text += fmt.Sprintf(" %d more were not, for lack of time, and count as first measured.", len(low)-n)
+		}
+	}
+	return text + " Claims are judged by the corrected results: of the configurations that were not below, the sample stands for all."
+}
