@@ -94,7 +94,7 @@ func (k settings7) plan(p point7, seeds []uint64, longer float64) (measure7, err
 	}
 	// Ten SLOs, for the scheduler to learn its arrivals and for queues to fill.
 	return measure7{Point: p, Seconds: math.Ceil(10*seconds*longer) / 10, Warmup: max(0.5, slo/100), Tolerance: k.tolerance, Seeds: seeds,
-		Timeouts: made(timeouts7()...), Versions: made(versions7()...)}, nil
+		Timeouts: timeouts7(), Versions: versions7()}, nil
 }
 
 // job measures a configuration.

@@ -38,19 +38,6 @@ func TimeoutTargetOf(percent float64) string {
 	return TimeoutTarget + strings.TrimPrefix(TimeoutOf(percent), Timeout)
 }
 
-// made are the systems that package scenario makes, of those named. The figures
-// that compare with Algorithm 1 target and with timeouts target say so where it
-// does not.
-func made(names ...string) []string {
-	var out []string
-	for _, name := range names {
-		if _, err := SystemOf(name); err == nil {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
 // SystemOf finds a system by its name.
 func SystemOf(name string) (scenario.Policy, error) {
 	policy, err := policyOf(name)
