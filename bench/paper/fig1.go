@@ -29,7 +29,7 @@ func fig1(s *Session) error {
 	if err := s.PlotSized("fig1", plot.Size{W: 8, H: 3.6}, grid); err != nil {
 		return err
 	}
-	s.Note("Quantiles are over batches, not over requests: so the medians agree with the paper's. Over requests, which large batches hold more of, they are higher (see the table).")
+	s.Note("The curves, and the quantiles of the table, are over batches. The claims are judged by the median over requests, for section 5.3 speaks of the batches that the majority of requests runs in; the paper does not say what its figure counts, and large batches hold more requests.")
 	return s.Table("fig1", []string{"model", "system", "offered r/s", "served r/s", "p10", "p25", "median", "p75", "p90", "median over requests", "mean"}, rows)
 }
 
@@ -50,32 +50,39 @@ func (d *distribution) batches() []int64 {
 	return out
 }
 
+// claimMedians judges by the batch that the median request runs in (sections 1
+// and 5.3), and tells the median batch beside it.
 func claimMedians(s *Session, k *single, runs []distribution) {
 	largest, symphony := 0, 0
 	for i := range runs {
 		d := &runs[i]
-		median := sim.Percentile(d.batches(), 0.5)
 		of := d.name
 		if of == collapsed {
 			of = Clockwork
 		}
 		if d.name == Symphony {
-			symphony = median
+			symphony = d.BatchP50
 		} else {
-			largest = max(largest, median)
+			largest = max(largest, d.BatchP50)
 		}
 		want := k.median[of]
-		c := Claim{What: fmt.Sprintf("%s, %s: median batch", k.name(), d.name), Paper: strconv.Itoa(want), Ours: strconv.Itoa(median),
-			Ratio: float64(median) / float64(want), Holds: median >= want-1 && median <= want+1}
+		c := Claim{What: fmt.Sprintf("%s, %s: median batch over requests", k.name(), d.name), Paper: strconv.Itoa(want),
+			Ours: fmt.Sprintf("%d (over batches %d)", d.BatchP50, sim.Percentile(d.batches(), 0.5)), Ratio: float64(d.BatchP50) / float64(want)}
+		off := d.BatchP50 - want
+		c.Holds = off == 0 || d.name == Symphony && off > 0 || d.name != Symphony && (off == 1 || off == -1)
 		switch {
 		case d.name == Clockwork && !c.Holds:
 			c.Why = "at the goodput of a calm start; the paper's is that of the collapsed state"
-		case d.name == Symphony && median > want:
-			c.Holds, c.Why = true, "larger than the paper's"
+		case d.name == Symphony && off > 0:
+			c.Why = "larger than the paper's"
 		case !c.Holds:
 			c.Why = fmt.Sprintf("measured at %s r/s, its goodput here", Rate(d.rate))
 		}
 		s.Claim(c)
 	}
-	s.Claim(Claim{What: k.name() + ": Symphony runs the largest batches", Paper: "yes", Ours: fmt.Sprintf("median %d, others at most %d", symphony, largest), Holds: symphony > largest})
+	c := Claim{What: k.name() + ": Symphony runs the largest batches", Paper: "yes", Ours: fmt.Sprintf("median over requests %d, others at most %d", symphony, largest), Holds: symphony > largest}
+	if symphony == largest {
+		c.judge(Draw)
+	}
+	s.Claim(c)
 }

@@ -3,6 +3,7 @@ package paper
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/symphony-serving/symphony/bench/sim/scenario"
 )
@@ -41,16 +42,31 @@ func (c *Claim) judge(v Verdict) {
 // interval is a mean over the seeds with the half width of its 95 % confidence
 // interval (Student's t).
 //
-// One seed has no interval: its half is 0, and single numbers are compared. Only
+// One seed tells no interval. Up to 1 % is a draw then: searches end within
+// their tolerance, and arrivals by chance move them by as much again. Only
 // quick runs have one seed, and large clusters in figure 13.
-type interval struct{ mean, half float64 }
+type interval struct {
+	mean, half float64
+	seeds      int
+}
+
+const oneSeedHalf = 0.005 // of the mean
 
 func intervalOf(values []float64) interval {
 	mean, half := scenario.Mean(values)
 	if len(values) < 2 {
-		half = 0
+		half = oneSeedHalf * mean
 	}
-	return interval{mean, half}
+	return interval{mean, half, len(values)}
+}
+
+// ratios is a over b, seed by seed: both ran the same arrivals.
+func ratios(a, b []float64) interval {
+	out := make([]float64, len(a))
+	for i := range a {
+		out[i] = a[i] / max(1, b[i])
+	}
+	return intervalOf(out)
 }
 
 func (r *GoodputResult) interval() interval { return intervalOf(r.Rates) }
@@ -82,7 +98,7 @@ func (i interval) times(factor float64, k interval) Verdict {
 
 // rate writes the interval as requests/s.
 func (i interval) rate() string {
-	if i.half == 0 {
+	if i.seeds < 2 {
 		return Rate(i.mean)
 	}
 	return fmt.Sprintf("%s +- %s", Rate(i.mean), Rate(math.Ceil(i.half)))
@@ -97,6 +113,16 @@ func best(list []interval) (interval, int) {
 		}
 	}
 	return list[at], at
+}
+
+// worst is the least of the verdicts: no, draw, weaker, yes; yes of none.
+func worst(list ...Verdict) Verdict {
+	for _, v := range []Verdict{no, Draw, Weaker} {
+		if slices.Contains(list, v) {
+			return v
+		}
+	}
+	return yes
 }
 
 // overlap is the reason of a draw.

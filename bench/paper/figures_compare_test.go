@@ -17,7 +17,7 @@ func TestIntervals(t *testing.T) {
 	if i.mean != 100 || math.Abs(i.half-2.484) > 0.001 {
 		t.Errorf("%+v, want 100 +- 2.484", i)
 	}
-	if one := intervalOf([]float64{7}); one != (interval{7, 0}) {
+	if one := intervalOf([]float64{200}); one != (interval{200, 1, 1}) {
 		t.Errorf("one seed: %+v", one)
 	}
 	for _, c := range []struct {
@@ -25,19 +25,26 @@ func TestIntervals(t *testing.T) {
 		factor float64
 		want   Verdict
 	}{
-		{interval{97, 0.6}, 1, Draw}, // 97.6 is within 97.5 to 102.5
-		{interval{97, 0.4}, 1, yes},
-		{interval{97, 0.4}, 1.1, Weaker}, // above, and less than 1.1 times
-		{interval{50, 0.4}, 2, yes},
-		{interval{97, 0.6}, 0.5, Draw},
-		{interval{103, 0.4}, 1, no},
+		{interval{mean: 97, half: 0.6}, 1, Draw}, // 97.6 is within 97.5 to 102.5
+		{interval{mean: 97, half: 0.4}, 1, yes},
+		{interval{mean: 97, half: 0.4}, 1.1, Weaker}, // above, and less than 1.1 times
+		{interval{mean: 50, half: 0.4}, 2, yes},
+		{interval{mean: 97, half: 0.6}, 0.5, Draw},
+		{interval{mean: 103, half: 0.4}, 1, no},
 	} {
 		if got := i.times(c.factor, c.other); got != c.want {
 			t.Errorf("100 +- 2.48 against %+v, %g times: %s, want %s", c.other, c.factor, got, c.want)
 		}
 	}
-	if top, at := best([]interval{{3, 9}, {5, 1}, {5, 0}}); top.mean != 5 || at != 1 {
+	if top, at := best([]interval{{mean: 3, half: 9}, {mean: 5}, {mean: 5}}); top.mean != 5 || at != 1 {
 		t.Errorf("best %+v at %d", top, at)
+	}
+	if worst(yes, Weaker, Draw) != Draw || worst() != yes || worst(Draw, no) != no {
+		t.Error("the worst verdict is not the worst")
+	}
+	// What is the same in each seed is certain, however the seeds differ.
+	if r := ratios([]float64{90, 180}, []float64{100, 200}); r.mean != 0.9 || r.half > 1e-9 {
+		t.Errorf("ratios %+v, want 0.9", r)
 	}
 }
 

@@ -13,7 +13,7 @@
 //
 // Which drop policy its eager scheduler has. Both are here: Head drops only
 // what cannot make its deadline alone; Target is the policy of our deferred
-// scheduler. Target is the stronger baseline nearly everywhere, and figures
+// scheduler. Which of them is stronger depends on the workload, so figures
 // compare with the better of both.
 package eager
 
