@@ -9,15 +9,23 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// table2: bounds and goodputs of one model on 8 GPUs.
+// table2: bounds and goodputs of one model on 8 GPUs. Algorithm 1 to the letter
+// stands beside ours; it is no rival.
 func table2(s *Session) error {
 	list := singles()
-	systems := []string{Symphony, Clockwork, Nexus1FE, Nexus8FE, Shepherd, Eager, EagerTarget}
+	systems := []string{Symphony, SymphonyHead, Clockwork, Nexus1FE, Nexus8FE, Shepherd, Eager, EagerTarget}
 	var workloads []Workload
 	for _, k := range list {
 		workloads = append(workloads, k.workload)
 	}
-	all, err := s.SearchEach(systems, workloads, false)
+	var jobs []GoodputJob
+	for _, w := range workloads {
+		for _, name := range systems {
+			jobs = append(jobs, GoodputJob{System: name, Workload: w, Seeds: Pick(s, []uint64{1}, []uint64{1, 2, 3, 4, 5}),
+				Seconds: Pick(s, 10.0, 60.0), Tolerance: Pick(s, 0.01, 0.002)})
+		}
+	}
+	found, err := s.Goodputs(jobs)
 	if err != nil {
 		return err
 	}
@@ -27,16 +35,16 @@ func table2(s *Session) error {
 		if err != nil {
 			return err
 		}
-		best := 0.0
+		var rates []interval
 		for n, name := range systems {
-			r := all[i][n]
-			if n > 0 {
-				best = max(best, r.Rate)
-			}
+			r := &found[i*len(systems)+n]
+			rates = append(rates, r.interval())
 			rows = append(rows, append([]string{k.name(), name, Number(r.Rate, 0), spread(r.Rates), published(k.goodput[name]), strconv.Itoa(r.Measures.BatchP50)}, more...))
-			claimGoodput(s, &k, name, r.Rate)
+			claimGoodput(s, &k, name, rates[n])
 		}
-		s.Claim(Claim{What: k.name() + ": Symphony has the highest goodput", Paper: "yes", Ours: fmt.Sprintf("%s r/s; the best of the others: %s", Rate(all[i][0].Rate), Rate(best)), Ratio: all[i][0].Rate / best, Holds: all[i][0].Rate > best})
+		rival, at := best(rates[2:])
+		claimAgainst(s, k.name()+": Symphony has the highest goodput", "yes", rates[0], rival, systems[2+at])
+		claimAgainst(s, k.name()+": Symphony above the paper's algorithm", "not compared: a version of ours", rates[0], rates[1], SymphonyHead)
 	}
 	header := append([]string{"model", "system", "goodput r/s", "by seed", "paper r/s", "median batch", "no coordination: batch", "r/s", "staggered: batch"}, BoundHeader()...)
 	if err := s.Table("table2", header, rows); err != nil {
@@ -75,22 +83,32 @@ func spread(rates []float64) string {
 	return fmt.Sprintf("%.0f-%.0f", low, high)
 }
 
+// claimAgainst is that ours is above another's, told by the intervals.
+func claimAgainst(s *Session, what, paper string, ours, other interval, name string) {
+	c := Claim{What: what, Paper: paper, Ours: fmt.Sprintf("%s r/s; %s: %s", ours.rate(), name, other.rate()), Ratio: ours.mean / other.mean}
+	c.judge(ours.against(other))
+	c.Why = drawn(c.Short, "")
+	s.Claim(c)
+}
+
 // claimGoodput: ours may be higher than the paper's, a baseline should be near
 // it: a baseline that is weaker here than there would flatter us.
-func claimGoodput(s *Session, k *single, name string, rate float64) {
+func claimGoodput(s *Session, k *single, name string, rate interval) {
 	want, ok := k.goodput[name]
 	if !ok {
 		return
 	}
-	c := Claim{What: k.name() + ": goodput of " + name, Paper: Rate(want) + " r/s", Ours: Rate(rate) + " r/s", Ratio: rate / want}
+	c := Claim{What: k.name() + ": goodput of " + name, Paper: Rate(want) + " r/s", Ours: rate.rate() + " r/s", Ratio: rate.mean / want}
 	switch {
-	case name == Symphony:
-		c.Holds = rate >= 0.95*want
-	default:
+	case name != Symphony:
 		c.Holds = math.Abs(c.Ratio-1) <= 0.15
+	case rate.mean >= want:
+		c.Holds = true
+	case rate.mean+rate.half >= want:
+		c.Short, c.Why = Draw, "the 95 % interval has the paper's number in it"
 	}
 	switch {
-	case c.Holds:
+	case c.Holds || name == Symphony:
 	case name == Clockwork:
 		c.Why = "the paper's figure is what Clockwork serves beyond its goodput: see below"
 	case c.Ratio > 1:
