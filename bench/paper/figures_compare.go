@@ -126,7 +126,7 @@ func worst(list ...Verdict) Verdict {
 }
 
 // overlap is the reason of a draw.
-const overlap = "the 95 % intervals overlap: a draw"
+const overlap = "the 95 % intervals overlap, or one seed is within 1 %: a draw"
 
 // drawn is the reason where v is a draw, else why.
 func drawn(v Verdict, why string) string {
