@@ -43,7 +43,7 @@ func (j *Job[T]) weight() float64 {
 // Two jobs of one description are computed once.
 func Each[T any](s *Session, jobs []Job[T]) ([]T, error) {
 	keys := make([]string, len(jobs))
-	var todo []int
+	var missing []int
 	seen := map[string]bool{}
 	for i := range jobs {
 		key, err := jobs[i].key()
@@ -55,11 +55,11 @@ func Each[T any](s *Session, jobs []Job[T]) ([]T, error) {
 			s.progress.expect(0, true)
 		} else if !seen[key] {
 			seen[key] = true
-			todo = append(todo, i)
+			missing = append(missing, i)
 			s.progress.expect(jobs[i].weight(), false)
 		}
 	}
-	if err := compute(s, jobs, keys, todo); err != nil {
+	if err := compute(s, jobs, keys, missing); err != nil {
 		return nil, err
 	}
 	out := make([]T, len(jobs))
@@ -72,9 +72,9 @@ func Each[T any](s *Session, jobs []Job[T]) ([]T, error) {
 	return out, nil
 }
 
-// compute runs jobs[i] for each i of todo and stores the results. The first
+// compute runs jobs[i] for each i of missing and stores the results. The first
 // error ends it.
-func compute[T any](s *Session, jobs []Job[T], keys []string, todo []int) error {
+func compute[T any](s *Session, jobs []Job[T], keys []string, missing []int) error {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
 	defer s.progress.watch()()
@@ -95,7 +95,7 @@ func compute[T any](s *Session, jobs []Job[T], keys []string, todo []int) error 
 			}
 		})
 	}
-	for _, i := range todo {
+	for _, i := range missing {
 		if ctx.Err() != nil {
 			break
 		}

@@ -30,11 +30,13 @@ const (
 // however far below the target b is. Small where batching is strong (ResNet50
 // of Table 2: 51 ms at b = 13), large where batches are large already (SLO 100
 // ms: 600 ms) or do not pay (BERT: 1.2 s): there a surge passes sooner, and
-// only a batch that falls far short of the target is worth a head.
+// only a batch that falls far short of the target is worth a head. So it is, too,
+// where other models compete for the GPUs: a model that is behind has the least
+// latest, is served first, and catches up without giving anything up.
 //
-// Rejected: giving up heads whenever fewer than the staggered batch fit (with
-// the A100 zoo, whose models never gather that many, -6 %); a forecast of the
-// losses over the queue (as good, ten times the code and work).
+// Rejected: giving up heads whenever fewer than the staggered batch fit, which
+// many models never gather; a forecast of the losses over the queue (as good,
+// far more code and work).
 func (m *Model) shedding(b int) bool {
 	if m.cfg.Policy == PolicyHead || b >= m.target || m.queue.Len() <= b+1 {
 		return false

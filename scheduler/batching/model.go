@@ -86,7 +86,10 @@ func (m *Model) PopAny() (slot uint32, ok bool) {
 // Update drops the heads that cannot make it any more and forms the candidate
 // anew; call it after every change and at NextWake. (UPDATECANDIDATE)
 func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
-	missed := false
+	expired := m.NextWake() <= now // the candidate that stood: else the head was hopeless when it came
+	if expired && m.queue.Len() > 0 && m.fit(m.deadline(0), now, mono.Past) == 0 {
+		m.missed()
+	}
 	for m.queue.Len() > 0 {
 		if b := m.fit(m.deadline(0), now, mono.Past); b > 0 {
 			m.candidate = m.window(min(b, m.queue.Len()), now)
@@ -94,19 +97,18 @@ func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 			invariants.Check(m.NextWake() > now, "batching: a candidate that has expired when it is formed")
 			return drops
 		}
-		if !missed {
-			missed = true
-			m.missed()
-		}
-		drops = m.drop(wire.ReasonDeadline, drops)
+		drops = m.drop(wire.ReasonDeadline, expired, drops)
 	}
 	m.candidate = Candidate{}
 	return drops
 }
 
-// drop gives the head up.
-func (m *Model) drop(reason wire.Reason, drops []Dropped) []Dropped {
-	m.opening.fresh++
+// drop gives the head up. It counts as lost if it could have been served: a
+// client whose deadlines no schedule could keep must teach the model nothing.
+func (m *Model) drop(reason wire.Reason, lost bool, drops []Dropped) []Dropped {
+	if lost {
+		m.opening.fresh++
+	}
 	return append(drops, Dropped{m.queue.Pop().Value, reason})
 }
 
@@ -154,8 +156,8 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	m.offered(gpu)
 	drops = m.Update(now, drops)
 	b := m.batchFor(now, gpu.FreeAt)
-	for m.shedding(b) && b > 0 {
-		drops = m.drop(wire.ReasonShed, drops)
+	for b > 0 && m.shedding(b) {
+		drops = m.drop(wire.ReasonShed, true, drops)
 		b = m.batchFor(now, gpu.FreeAt)
 	}
 	if b == 0 {

@@ -15,7 +15,8 @@ import "github.com/symphony-serving/symphony/transport/mono"
 //	                                w, what a request left out is worth, below
 //
 // (Early counts twice: the GPU time that a small batch wastes is missing where
-// others wait, too. Counted once, 8 DenseNet121 on 16 GPUs lose 2 %.)
+// others wait, too. Twice was chosen by simulation, as were the constants below;
+// ARCHITECTURE.md, "When the window opens", says over which workloads.)
 //
 // How long it takes to get a GPU is random. If its distribution were known, the
 // best opening would be its quantile at late/(early + late): a newsvendor's stock
@@ -36,9 +37,8 @@ import "github.com/symphony-serving/symphony/transport/mono"
 //
 // Rejected: a constant opening, the best one differs by workload; a moving
 // average of the waits from exec to grant, which opens too late for wide
-// windows and too early for narrow ones; the same quantile with w = 1 (with 8
-// models like DenseNet121 on 16 GPUs, all open early because all open early:
-// the eager scheduler's small batches, 8 % less).
+// windows and too early for narrow ones; the same quantile with w = 1, where
+// all models open early because all open early, and stay so.
 type opening struct {
 	lead    mono.Dur // before frontrun
 	scatter mono.Dur // mean distance of the starts from frontrun
@@ -56,16 +56,13 @@ const (
 	openingStep = 10
 	// missedPart: where a candidate found no GPU in time, steps are at least for
 	// this part of what it missed. Starts that are all in time have no scatter to
-	// learn from when GPUs become scarce. With 1 instead of 3, 8 DenseNet121 on 8
-	// GPUs become eager.
+	// learn from when GPUs become scarce. A larger part makes models eager where
+	// some candidates are missed whatever is done.
 	missedPart = 3
-	// lossWeight: more serves bursts better, less serves even arrivals. With 15
-	// instead, 8 VGG16 in bursts (Gamma 0.1) lose 1.5 %, and 8 DenseNet121 on 16
-	// GPUs gain 1.6 %.
+	// lossWeight: more serves bursts better, less serves even arrivals.
 	lossWeight = 30
 	// weightMax keeps the losses of an overload, which no opening can prevent,
-	// from making the model eager. 1 costs 8 VGG16 in bursts 1 %; without it 8
-	// InceptionV3 on 16 GPUs with an SLO of 20 ms lose 1 %.
+	// from making the model eager.
 	weightMax = 2
 )
 

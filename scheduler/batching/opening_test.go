@@ -184,3 +184,26 @@ func TestRipeBatchRunsAtOnce(t *testing.T) {
 		t.Errorf("7 of 8 (97 %%): exec %v, want at once", c.Exec)
 	}
 }
+
+// Requests whose deadlines nobody could keep are dropped at once and teach
+// nothing: one client must not make a model eager for the others.
+func TestHopelessRequestsTeachNothing(t *testing.T) {
+	m := example(t, func(c *Config) { c.Window = WindowDeferred })
+	m.rivals = true
+	for i := range 50 {
+		at := float64(100 * i)
+		push(t, m, at+12)
+		m.Update(sec(at), nil)
+		push(t, m, at+3) // l(1) is 6
+		if drops := m.Update(sec(at), nil); len(drops) != 1 {
+			t.Fatalf("round %d: %d dropped, want the hopeless one", i, len(drops))
+		}
+		if batch, _, _ := m.Take(sec(at+5), Offer{FreeAt: sec(at + 5), Rivals: true}, nil, nil); len(batch) != 1 {
+			t.Fatalf("round %d: a batch of %d", i, len(batch))
+		}
+		m.Update(sec(at+5), nil)
+	}
+	if m.opening.lead != 0 || m.opening.lost != 0 {
+		t.Errorf("lead %v, lost %d after hopeless requests only", m.opening.lead, m.opening.lost)
+	}
+}
