@@ -21,7 +21,7 @@ func (p *planner) fill(gpus int) []node {
 	if nodes == nil {
 		return p.overfill(gpus)
 	}
-	return double(nodes, gpus)
+	return p.double(nodes, gpus)
 }
 
 // scale packs with the largest factor that fits, or returns nil.
@@ -92,8 +92,8 @@ func (p *planner) rise(gpus int, edge float64) (best []node, at float64) {
 }
 
 // double gives each GPU that is left over a copy of the fullest node, counted
-// with the copies it has; copies share the rate.
-func double(nodes []node, gpus int) []node {
+// with the copies it has; copies share the rate. Then all nodes grow.
+func (p *planner) double(nodes []node, gpus int) []node {
 	copies := make([]int, len(nodes))
 	for i := range copies {
 		copies[i] = 1
@@ -112,6 +112,7 @@ func double(nodes []node, gpus int) []node {
 		for j := range n.items {
 			n.items[j].rate /= float64(copies[i])
 		}
+		p.grow(&n)
 		for range copies[i] {
 			out = append(out, n) // copies share items, which nobody writes any more
 		}

@@ -19,13 +19,22 @@ type session struct {
 	rate    float64  // requests/s
 	batch   int      // B: largest with 2*l(B) <= SLO
 	peak    float64  // B/l(B), requests/s
+	limit   int      // largest batch that a GPU is given
+	tight   bool     // SLO below 2*l(1)
 }
 
-// newSession derives B. A model whose SLO is below 2*l(1) runs alone and one
-// by one: some of its requests are lost whatever the plan.
+// newSession derives B. A tight model is planned in batches of one and alone
+// on its GPUs, and so gets many: what comes while one runs is lost or nearly
+// so. But such a GPU may run as many at once as the SLO lets run at all. Were
+// the limit one as well, of two requests that find the GPU busy one would be
+// lost, for no gain.
 func newSession(p *profile.Profile, slo mono.Dur, delay batching.Delay, rate float64) session {
 	s := session{profile: p, slo: slo - delay.Ctrl, perItem: delay.Data, rate: rate}
-	s.batch = max(1, p.Largest(s.slo/2, (delay.Data+1)/2))
+	s.batch = p.Largest(s.slo/2, (delay.Data+1)/2)
+	s.limit = s.batch
+	if s.batch == 0 {
+		s.batch, s.limit, s.tight = 1, max(1, p.Largest(s.slo, delay.Data)), true
+	}
 	s.peak = float64(float64(s.batch)*1e9) / float64(p.Latency(s.batch))
 	return s
 }
@@ -34,7 +43,7 @@ func newSession(p *profile.Profile, slo mono.Dur, delay batching.Delay, rate flo
 type item struct {
 	model wire.ModelID
 	batch int
-	rate  float64 // requests/s that this GPU is planned for
+	rate  float64 // requests/s: planned for this GPU; after grow, that it can take
 }
 
 // node is what one GPU runs: each item's batch once in each duty cycle.

@@ -71,16 +71,22 @@ func TestNoMergeBeyondTheCycle(t *testing.T) {
 }
 
 // A model's rate on a plan sums to its share of the scaled rates: 3 to 1 stays
-// 3 to 1 whether GPUs are spare or short.
+// 3 to 1 whether GPUs are spare or short. What the GPUs can take after they
+// grew is no less for either model.
 func TestFillKeepsProportions(t *testing.T) {
 	for _, gpus := range []int{2, 3, 5, 8, 64} {
 		p := plannerOf(linear(t, 1, 5, 25, 1500), linear(t, 1, 5, 25, 500))
-		rates := ratesOf(p.fill(gpus), 2)
+		rates := ratesOf(p.scale(gpus), 2)
 		if ratio := rates[0] / rates[1]; math.Abs(ratio-3) > 0.01 {
 			t.Errorf("%d GPUs: rates %v, ratio %.3f, want 3", gpus, rates, ratio)
 		}
 		if gpus >= 8 && rates[0]+rates[1] < 0.9*583*float64(gpus) {
 			t.Errorf("%d GPUs: plan carries %v, most of %v expected", gpus, rates, 583*gpus)
+		}
+		for m, can := range ratesOf(p.fill(gpus), 2) {
+			if can < 0.999999*rates[m] {
+				t.Errorf("%d GPUs: model %d: %v r/s planned, the GPUs can take %v", gpus, m, rates[m], can)
+			}
 		}
 	}
 }
