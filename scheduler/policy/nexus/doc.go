@@ -7,7 +7,7 @@
 //	rates of the last epoch --fill--> plan: GPU -> (model, batch, rate)...
 //	request --frontend's own order--> queue of (GPU, model) --in turn--> batch
 //
-// # The plan (plan.go, fill.go, grow.go)
+// # The plan (plan.go, fill.go, grow.go, burst.go)
 //
 // A session is a model with its SLO and its rate. Squishy bin packing:
 //
@@ -33,14 +33,13 @@
 // # The cluster
 //
 // The plan of the observed rates needs some number of GPUs, not the number
-// there are. Each rate is taken with a burst on top, 2.33 deviations of Poisson
-// arrivals in half an SLO (withBurst), and all are scaled by one factor, the
-// largest whose plan fits: bisection finds an edge, and steps of 1 % look for
-// plans that fit above it (fill.go). So spare GPUs go to all models by what
-// each needs to keep its p99, and under overload all give way, those with
-// large batches a little sooner. Where the last step of
-// the factor would need several GPUs more than there are, the GPUs left over
-// double the fullest nodes. When there are too few GPUs even for one request a
+// there are. All rates are scaled by one factor, the largest whose plan fits:
+// bisection finds an edge, and steps of 1 % look for plans that fit above it
+// (fill.go). If the GPUs can carry the rates as they are, each has a burst on
+// top, 2.33 deviations of Poisson arrivals in half an SLO. So spare GPUs go to
+// all models by what each needs to keep its p99, and under overload all give
+// way alike. Where the last step of the factor would need several GPUs more
+// than there are, the GPUs left over double the fullest nodes. When there are too few GPUs even for one request a
 // turn of each model, the nodes that are over go to the GPUs with the shortest
 // rounds, and those run batches of B: their requests wait for the turns of the
 // others, which smaller batches would only make more of.

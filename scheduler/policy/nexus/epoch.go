@@ -1,8 +1,6 @@
 package nexus
 
 import (
-	"math"
-
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -72,23 +70,11 @@ func (s *Scheduler) plan() []node {
 	s.planner.sessions = s.planner.sessions[:0]
 	for i := range s.models {
 		m := &s.models[i]
-		rate := withBurst(max(m.rate, least), m.slo)
-		s.planner.sessions = append(s.planner.sessions, newSession(m.profile, m.slo, s.cfg.Delay, rate))
+		k := newSession(m.profile, m.slo, s.cfg.Delay, max(m.rate, least))
+		k.burst = burstOf(k.rate, m.slo)
+		s.planner.sessions = append(s.planner.sessions, k)
 	}
 	return s.planner.fill(s.alive)
-}
-
-// burstDeviations is the 99th percentile of the normal distribution: goodput is
-// judged by p99.
-const burstDeviations = 2.33
-
-// withBurst is the rate of Poisson arrivals that half an SLO, the longest time
-// in which a batch of B gathers, exceeds once in a hundred times. It says how
-// spare GPUs are shared (doc.go, "The cluster"). For very low rates the normal
-// distribution says too much. That costs nothing: their batches are of one in
-// any case.
-func withBurst(rate float64, slo mono.Dur) float64 {
-	return rate + float64(burstDeviations*math.Sqrt(2*rate/slo.Seconds()))
 }
 
 // assign gives a GPU its slots, with the queues of sessions that it keeps.

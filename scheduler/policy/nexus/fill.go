@@ -17,6 +17,7 @@ func (p *planner) fill(gpus int) []node {
 	if gpus == 0 || len(p.sessions) == 0 {
 		return nil
 	}
+	p.addBursts(gpus)
 	nodes := p.scale(gpus)
 	if nodes == nil {
 		return p.overfill(gpus)

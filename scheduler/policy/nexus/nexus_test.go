@@ -48,10 +48,10 @@ func TestStory(t *testing.T) {
 	y.Golden("story", `
 Two GPUs; model 0: l(b) = b+5 ms, SLO 25, 1,000 r/s; model 1: b+3, SLO 40, 60 r/s.
 The rates are scaled until the plan just fills the GPUs: GPU 0 runs model 0
-alone in batches of 7, GPU 1 runs batches of 5 of it and of 2 of model 1.
+alone in batches of 7, GPU 1 runs batches of 5 of it and of 1 of model 1.
 To see: a free GPU takes what waits, at once, one request too (0.00). GPU 1
 changes between its models in turn, and a batch has the planned size at most
-(6 to 21). The oldest are shed when the window behind them can make its
+(20 to 32). The oldest are shed when the window behind them can make its
 deadline and they cannot (18). 40 requests are the limit (42). When GPU 1 is
 lost the plan is made anew, and GPU 0 runs both models, in batches of 5 and 1.`)
 }

@@ -16,11 +16,12 @@ type session struct {
 	profile *profile.Profile
 	slo     mono.Dur // less the fixed part of the network's delay
 	perItem mono.Dur // the network's delay for each item of a batch
-	rate    float64  // requests/s
-	batch   int      // B: largest with 2*l(B) <= SLO
-	peak    float64  // B/l(B), requests/s
-	limit   int      // largest batch that a GPU is given
-	tight   bool     // SLO below 2*l(1)
+	rate    float64  // requests/s; addBursts puts burst on top
+	burst   float64
+	batch   int     // B: largest with 2*l(B) <= SLO
+	peak    float64 // B/l(B), requests/s
+	limit   int     // largest batch that a GPU is given
+	tight   bool    // SLO below 2*l(1)
 }
 
 // newSession derives B. A tight model is planned in batches of one and alone

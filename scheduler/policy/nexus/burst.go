@@ -1,0 +1,31 @@
+package nexus
+
+import (
+	"math"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// burstDeviations is the 99th percentile of the normal distribution: goodput is
+// judged by p99.
+const burstDeviations = 2.33
+
+// burstOf is what Poisson arrivals in half an SLO, the longest time in which a
+// batch of B gathers, have above their rate once in a hundred times. For very
+// low rates the normal distribution says too much. That costs nothing: their
+// batches are of one in any case.
+func burstOf(rate float64, slo mono.Dur) float64 {
+	return float64(burstDeviations * math.Sqrt(2*rate/slo.Seconds()))
+}
+
+// addBursts puts the bursts on top of the rates if the GPUs can carry the rates.
+// If they cannot, the bursts would take GPUs from the models that use them best,
+// when not even the rates can be served.
+func (p *planner) addBursts(gpus int) {
+	if _, ok := p.pack(1, gpus); !ok {
+		return
+	}
+	for i := range p.sessions {
+		p.sessions[i].rate += p.sessions[i].burst
+	}
+}
