@@ -148,6 +148,7 @@ func (d *driver) keep(r *run) {
 			counts.Served++
 		} else {
 			counts.Late++
+			d.bad(int(r.Model))
 		}
 		d.waited(r.Start.Sub(q.Arrival))
 	}

@@ -20,6 +20,9 @@ type Search struct {
 	Groups []int
 	// Guess is where the search begins.
 	Guess float64
+	// Step is the first step away from the guess, a share of it; the next ones
+	// are a quarter greater each. 0 means 0.25.
+	Step float64
 	// Tolerance ends the bisection: the rates of the last pass and the last
 	// failure differ by at most this share.
 	Tolerance float64
@@ -35,20 +38,23 @@ type Goodput struct {
 	Rate    float64 // requests/s; the highest rate that passed
 	Runs    int     // simulations
 	Result  *Result // of the last pass; nil when none passed
-	Simmed  int64   // requests simulated in all
+	Simmed  int64   // counted requests simulated in all
 	TooHigh float64 // the lowest rate that failed
 }
 
 // rateFloor ends a search downwards: below it the goodput is 0.
 const rateFloor = 1.0
 
-// Run searches: it widens the bracket by a quarter from the guess on, then
+// Run searches: it widens the bracket step by step from the guess on, then
 // halves it.
 func (s *Search) Run() (Goodput, error) {
 	g := Goodput{TooHigh: math.Inf(1)}
-	rate, step := s.Guess, 1.25
-	if !(rate > 0) || !(s.Tolerance > 0) {
-		return g, fmt.Errorf("%w: a search needs a guess and a tolerance above 0, not %g and %g", ErrInvalid, s.Guess, s.Tolerance)
+	rate, step := s.Guess, 1+s.Step
+	if s.Step == 0 {
+		step = 1.25
+	}
+	if !(rate > 0) || !(s.Tolerance > 0) || !(step > 1) {
+		return g, fmt.Errorf("%w: a search needs a guess, a step and a tolerance above 0, not %g, %g and %g", ErrInvalid, s.Guess, s.Step, s.Tolerance)
 	}
 	for g.TooHigh > g.Rate*(1+s.Tolerance) && (g.Rate > 0 || g.TooHigh > rateFloor) {
 		pass, err := s.try(rate, &g)
@@ -80,13 +86,12 @@ func (s *Search) try(rate float64, g *Goodput) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	r, err := Run(cfg, s.Stop)
+	r, pass, err := Within(cfg, s.Groups, s.Stop)
 	if err != nil {
 		return false, err
 	}
 	g.Runs++
 	g.Simmed += r.All.Arrived
-	pass := WorstBadRate(r, s.Groups) <= BadRateMax
 	if pass {
 		g.Result = r
 		if s.Passed != nil {

@@ -38,31 +38,37 @@ type driver struct {
 	out     policy.Out
 	perTurn int // Steps since the clock last moved
 	result  *Result
+	hopes   *hopes // nil: the run goes on to its end
+	failed  bool   // it has none left
 }
 
 // Run simulates cfg. The error is that of cfg.Check, of the arrivals, or a
 // cancelled run's: stop, if not nil, is asked now and then whether to give up.
 func Run(cfg *Config, stop func() bool) (*Result, error) {
+	d, err := newRun(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.run(stop); err != nil {
+		return nil, err
+	}
+	return d.result, nil
+}
+
+// newRun is the driver of a configuration that has been checked.
+func newRun(cfg *Config) (*driver, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	source := cfg.Source
 	if source == nil {
-		streams := make([]workload.Stream, len(cfg.Models))
-		for i := range cfg.Models {
-			streams[i] = cfg.Models[i].Stream
-		}
-		mix, err := workload.NewMix(streams, cfg.Seed)
+		mix, err := workload.NewMix(cfg.streams(), cfg.Seed)
 		if err != nil {
 			return nil, err
 		}
 		source = mix
 	}
-	d := newDriver(cfg, source)
-	if err := d.run(stop); err != nil {
-		return nil, err
-	}
-	return d.result, nil
+	return newDriver(cfg, source), nil
 }
 
 // ErrStopped is the error of a run that was told to give up.
@@ -101,7 +107,7 @@ const stopEvery = 1 << 14
 
 // run does one instant after the other until nothing is left.
 func (d *driver) run(stop func() bool) error {
-	for {
+	for !d.failed {
 		now := d.next()
 		if now == mono.Never {
 			break
@@ -224,8 +230,16 @@ func (d *driver) apply() {
 func (d *driver) dropped(k *batching.Drop) {
 	if d.counted(k.Request.Arrival) {
 		d.result.Models[k.Request.Input.Length].Dropped[k.Reason]++
+		d.bad(int(k.Request.Input.Length))
 	}
 	if f := d.cfg.Observer.Drop; f != nil {
 		f(d.now, k)
+	}
+}
+
+// bad is a request that was counted as late or dropped.
+func (d *driver) bad(model int) {
+	if d.hopes != nil && d.hopes.hopeless(d, model) {
+		d.failed = true
 	}
 }

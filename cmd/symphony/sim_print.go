@@ -167,6 +167,9 @@ func printHeadline(w io.Writer, outcomes []*scenario.Outcome) {
 			fmt.Fprintf(w, "  %.1f %% of the bound %.1f r/s (%s)\n", 100*s.Mean/b.rate, b.rate, b.name)
 		}
 	}
+	if o.Bounds.Fluid == 0 {
+		fmt.Fprintln(w, "  no bound to compare with: arrivals are bursty, or GPUs come and go")
+	}
 	var simulated mono.Dur
 	for _, o := range outcomes {
 		runs := 1

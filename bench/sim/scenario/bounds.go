@@ -1,6 +1,9 @@
 package scenario
 
-import "github.com/symphony-serving/symphony/bench/report"
+import (
+	"github.com/symphony-serving/symphony/bench/report"
+	"github.com/symphony-serving/symphony/bench/workload"
+)
 
 // Bounds on the goodput, in requests/s; 0 where one does not apply.
 type Bounds struct {
@@ -8,10 +11,12 @@ type Bounds struct {
 	Fluid     float64 `json:"fluid_rps"`
 }
 
-// bounds of a cluster whose GPUs stay.
+// bounds of a cluster whose GPUs stay. They are of regular arrivals: where
+// requests come in denser groups than a Poisson process has, more of them find
+// a batch open than their rate tells, and a scheduler may be above both.
 func (p *Plan) bounds() Bounds {
 	gpus, loads := p.Scenario.GPUs, p.loads()
-	if len(p.events) > 0 {
+	if len(p.events) > 0 || p.bursty() {
 		return Bounds{}
 	}
 	b := Bounds{Fluid: report.Fluid(loads, gpus)}
@@ -19,6 +24,10 @@ func (p *Plan) bounds() Bounds {
 		_, b.Staggered = report.Staggered(loads[0].Profile, loads[0].SLO, gpus)
 	}
 	return b
+}
+
+func (p *Plan) bursty() bool {
+	return p.trace != nil || p.stream.Profile != nil || p.stream.Process == workload.Gamma && p.stream.Shape < 1
 }
 
 // loads is the mix. What the scheduler plans for the network comes off the

@@ -76,3 +76,5 @@ func parseEvent(text string) (e sim.GPUEvent, ok bool) {
 	e.GPU, e.At = wire.GPUID(id), mono.Time(t)
 	return e, err == nil && t >= 0
 }
+
+func isFailure(event string) bool { return strings.HasPrefix(event, "fail:") }

@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/symphony-serving/symphony/bench/zoo"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -65,6 +66,8 @@ func (s *Scenario) checkNumbers() error {
 		return refuse("jitter", "%g, must be a share from 0 to 1", s.Jitter)
 	case s.Detection < 0 || s.Detection > spanMax:
 		return refuse("detection", "%v, must be 0 to %v", s.Detection, spanMax)
+	case s.Detection > 0 && !slices.ContainsFunc(s.Events, isFailure):
+		return refuse("detection", "%v has no effect when no GPU fails: add --gpu-event fail:GPU@TIME, or leave it out", s.Detection)
 	case s.Warmup < 0 || s.Warmup > spanMax:
 		return refuse("warmup", "%v, must be 0 to %v", s.Warmup, spanMax)
 	case s.Duration <= 0 || s.Duration > spanMax:

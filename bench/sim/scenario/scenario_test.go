@@ -175,6 +175,7 @@ func TestBadScenarios(t *testing.T) {
 		{"GPU 4 joins at 1ms, but the next new id is 2", func(s *Scenario) { s.Events = []string{"join:4@1ms"} }},
 		{"the run ends at 1100ms", func(s *Scenario) { s.Events = []string{"fail:0@2s"} }},
 		{"--detection: -1ms", func(s *Scenario) { s.Detection = -mono.Millisecond }},
+		{"--detection: 5ms has no effect", func(s *Scenario) { s.Events, s.Detection = []string{"leave:0@1ms"}, 5*mono.Millisecond }},
 		{"--warmup: -1ms", func(s *Scenario) { s.Warmup = -mono.Millisecond }},
 		{"--duration: 0ms", func(s *Scenario) { s.Duration = 0 }},
 	} {
