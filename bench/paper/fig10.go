@@ -20,7 +20,7 @@ func fig10(s *Session) error {
 	var jobs []LeastJob
 	for _, w := range workloads {
 		for _, name := range systems {
-			jobs = append(jobs, LeastJob{System: name, Workload: w, Rate: rate, Seeds: Pick(s, []uint64{1}, []uint64{1, 2, 3}), Seconds: Pick(s, 10.0, 30.0)})
+			jobs = append(jobs, LeastJob{System: name, Workload: w, Rate: rate, Seeds: s.seeds(3), Seconds: Pick(s, 10.0, 30.0)})
 		}
 	}
 	all, err := s.Leasts(jobs)

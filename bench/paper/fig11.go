@@ -44,7 +44,7 @@ func fig11(s *Session) error {
 		for _, slo := range slos {
 			for _, system := range systems {
 				jobs = append(jobs, GoodputJob{System: system, Workload: p.workload(slo), Grouped: true, Seconds: seconds,
-					Seeds: Pick(s, []uint64{1}, []uint64{1, 2, 3}), Tolerance: Pick(s, 0.02, 0.005)})
+					Seeds: s.seeds(3), Tolerance: Pick(s, 0.02, 0.005)})
 			}
 		}
 	}

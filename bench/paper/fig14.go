@@ -27,7 +27,7 @@ func fig14(s *Session) error {
 		for _, slo := range slos {
 			for _, us := range reachable(slo, r.us) {
 				jobs = append(jobs, GoodputJob{System: Symphony, Workload: delayed(slo, us), Grouped: true,
-					Seeds: Pick(s, []uint64{1}, []uint64{1, 2, 3}), Seconds: Pick(s, 3.0, 15.0), Tolerance: Pick(s, 0.01, 0.002)})
+					Seeds: s.seeds(3), Seconds: Pick(s, 3.0, 15.0), Tolerance: Pick(s, 0.01, 0.002)})
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func changingWorkload(seconds float64) (changingJob, float64, error) {
 	if err != nil {
 		return changingJob{}, 0, err
 	}
-	j := changingJob{System: Symphony, GPUs: fig15GPUs, Seconds: seconds, Epoch: seconds / fig15Epochs, Seed: 1}
+	j := changingJob{System: Symphony, GPUs: fig15GPUs, Seconds: seconds, Epoch: seconds / fig15Epochs, Seed: seedFirst}
 	for i, p := range parts {
 		at := func(share float64) string { return fmt.Sprintf("%.3fs", share*seconds) }
 		own := 0.05 + 0.9*float64(i)/fig15Models // begin of the model's burst

@@ -9,7 +9,7 @@ import (
 
 // fig4: the staggered execution.
 func fig4(s *Session) error {
-	symphony, err := SystemOf(SymphonyHead)
+	symphony, err := SystemOf(Algorithm1)
 	if err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func fig4(s *Session) error {
 	if err := s.PlotSized("fig4", plot.Size{W: 8, H: 2.6}, *picture); err != nil {
 		return err
 	}
-	s.Setting("Algorithm 1 to the letter: exec is frontrun, only what cannot make it alone is dropped (the system \"Symphony head\")")
+	s.Setting("Algorithm 1 to the letter: exec is frontrun, only what cannot make it alone is dropped")
 	s.Setting("no chance in it: R_i arrives at 0.75*(i-1); a time unit is 1 ms")
 	all := t.settled(0, mono.Time(40*mono.Millisecond))
 	var rows [][]string

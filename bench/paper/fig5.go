@@ -17,7 +17,7 @@ func fig5(s *Session) error {
 	if err != nil {
 		return err
 	}
-	deferred, b, err := exampleThen(SymphonyHead)
+	deferred, b, err := exampleThen(Algorithm1)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func fig5(s *Session) error {
 	if err := s.PlotSized("fig5", plot.Size{W: 8, H: 5}, plot.Grid{Panels: []plot.Picture{*a, *b}}); err != nil {
 		return err
 	}
-	s.Setting("Algorithm 1 to the letter (the system \"Symphony head\"), as in figure 4")
+	s.Setting("Algorithm 1 to the letter, as in figure 4")
 	s.Setting("no chance in it: R_i arrives at 0.75*(i-1), R13 to R15 do not; a time unit is 1 ms")
 	first := eager.settled(mono.Time(11*mono.Millisecond), mono.Time(12*mono.Millisecond))
 	s.Claim(Claim{What: "eager: the first batch after the gap", Paper: "R16 alone at 11.25", Ours: startsText(first), Holds: len(first) == 1 && first[0].Size == 1})
@@ -49,7 +49,7 @@ func fig5(s *Session) error {
 // exampleThen runs the example without R13 to R15, under another system from
 // R16 on.
 func exampleThen(system string) (*trace, *plot.Timeline, error) {
-	before, err := SystemOf(SymphonyHead)
+	before, err := SystemOf(Algorithm1)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,7 +21,7 @@ func fig6a(s *Session) error {
 	for _, beta := range betas {
 		for _, system := range systems {
 			jobs = append(jobs, GoodputJob{System: system, Workload: synthetic(beta), Grouped: true,
-				Seeds: Pick(s, []uint64{1}, []uint64{1, 2, 3}), Seconds: Pick(s, 4.0, 15.0), Tolerance: Pick(s, 0.01, 0.002)})
+				Seeds: s.seeds(3), Seconds: Pick(s, 4.0, 15.0), Tolerance: Pick(s, 0.01, 0.002)})
 		}
 	}
 	found, err := s.Goodputs(jobs)

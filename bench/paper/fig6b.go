@@ -26,7 +26,7 @@ func fig6b(s *Session) error {
 	setups := setups6()
 	var jobs []GoodputJob
 	for _, u := range setups {
-		j := GoodputJob{System: Symphony, Workload: u.workload, Seeds: Pick(s, []uint64{1}, []uint64{1, 2, 3}),
+		j := GoodputJob{System: Symphony, Workload: u.workload, Seeds: s.seeds(3),
 			Seconds: Pick(s, 5.0, 20.0), Tolerance: Pick(s, 0.01, 0.002)}
 		jobs = append(jobs, j)
 		for _, d := range drops {

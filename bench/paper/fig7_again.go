@@ -6,12 +6,30 @@ import (
 	"slices"
 )
 
-// set7 is configurations with their results.
+// set7 is configurations, in an order drawn by chance, with their results.
 type set7 struct {
-	name   string
-	points []point7
-	first  []result7       // measured once
-	again  map[int]result7 // measured longer
+	name     string
+	points   []point7
+	versions int             // so many of them, from the first on, with versions of Symphony
+	first    []result7       // measured once
+	again    map[int]result7 // measured longer
+}
+
+// newSet7 draws n of the configurations.
+func newSet7(name string, all []point7, n, versions int) *set7 {
+	points := sample7(all, n, seedFirst)
+	return &set7{name: name, points: points, versions: min(versions, len(points))}
+}
+
+// withVersions is the part of the set that has the versions of Symphony.
+func (c *set7) withVersions() *set7 {
+	part := &set7{name: c.name, points: c.points[:c.versions], versions: c.versions, first: c.first[:c.versions], again: map[int]result7{}}
+	for i, r := range c.again {
+		if i < c.versions {
+			part.again[i] = r
+		}
+	}
+	return part
 }
 
 // line7 is the share of the best baseline at which a configuration counts as
@@ -33,15 +51,19 @@ func (c *set7) sides() (low, high []int) {
 	return low, high
 }
 
+// sampleMost7 is how many of the configurations that are not below the line are
+// measured again at most.
+const sampleMost7 = 120
+
 // measureAgain7 measures at most limit configurations below the line again, and
-// as many of those that are not below, drawn by chance.
-func (s *Session) measureAgain7(k settings7, set *set7, limit int, seed uint64) error {
+// about as many of those that are not below, drawn by chance.
+func (s *Session) measureAgain7(k settings7, set *set7, limit int) error {
 	low, high := set.sides()
 	low = low[:min(limit, len(low))]
-	which := append(slices.Clone(low), sample7(high, len(low), seed)...)
+	which := append(slices.Clone(low), sample7(high, min(len(low), sampleMost7), seedFirst)...)
 	jobs := make([]Job[result7], len(which))
 	for n, i := range which {
-		m, err := k.plan(set.points[i], []uint64{1, 2, 3}, 4)
+		m, err := k.plan(set, i, seedsFrom(seedFirst+1, 3), 4)
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func TestFig7RefusesByName(t *testing.T) {
 // What the early end of a timeout leaves out must not be the best.
 func TestFig7EarlyEndKeepsTheBest(t *testing.T) {
 	for _, p := range []point7{{"InceptionV3", 8, 2, 40, 1}, {"BERT", 8, 1, 40, 0.3}} {
-		m, err := settings7{8000, 0.5, 1, 0.01}.plan(p, []uint64{3}, 1)
+		m, err := settings7{8000, 0.5, 1, 0.01}.plan(&set7{points: []point7{p}, versions: 1}, 0, []uint64{3}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestFig7EarlyEndKeepsTheBest(t *testing.T) {
 		}
 		best := max(r.Eager, r.EagerTarget)
 		for _, k := range m.Timeouts {
-			rate, err := m.search(w, k, r.Symphony, nil)
+			rate, err := m.search(w, k, r.Symphony, 0, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestFig7Ratios(t *testing.T) {
 func TestFig7Plan(t *testing.T) {
 	k := settings7{1000, 0.1, 4, 0.01}
 	seconds := func(p point7, longer float64) float64 {
-		m, err := k.plan(p, []uint64{1}, longer)
+		m, err := k.plan(&set7{points: []point7{p}}, 0, []uint64{1}, longer)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,14 +52,14 @@ func fig9(s *Session) error {
 	for _, m := range mixes {
 		for _, system := range systems {
 			jobs = append(jobs, GoodputJob{System: system, Workload: Workload{Models: m.models, GPUs: gpus},
-				Seeds: Pick(s, []uint64{1}, []uint64{1, 2, 3}), Seconds: Pick(s, 6.0, 30.0), Tolerance: Pick(s, 0.01, 0.002)})
+				Seeds: s.seeds(3), Seconds: Pick(s, 6.0, 30.0), Tolerance: Pick(s, 0.01, 0.002)})
 		}
 	}
 	found, err := s.Goodputs(jobs)
 	if err != nil {
 		return err
 	}
-	names := []string{Symphony, SymphonyHead, Clockwork, Nexus1FE, Nexus8FE, Shepherd, "eager (better of both)", "fluid bound"}
+	names := []string{Symphony, Algorithm1, Clockwork, Nexus1FE, Nexus8FE, Shepherd, "eager (better of both)", "fluid bound"}
 	values := make([][]float64, len(mixes)) // [mix][name]
 	var rows [][]string
 	for i, m := range mixes {
@@ -92,7 +92,7 @@ func fig9(s *Session) error {
 }
 
 func systems9() []string {
-	return []string{Symphony, SymphonyHead, Clockwork, Nexus1FE, Nexus8FE, Shepherd, Eager, EagerTarget}
+	return []string{Symphony, Algorithm1, Clockwork, Nexus1FE, Nexus8FE, Shepherd, Eager, EagerTarget}
 }
 
 // staggeredMix is the goodput of a mix whose models all run the batches of
@@ -144,7 +144,7 @@ func (s *Session) fig9Claims(m *mix9, found []GoodputResult, fluid float64) {
 	s.Claim(c)
 	eager, which := best(all[6:])
 	claimAgainst(s, what+": Symphony above the better eager scheduler", "not compared", ours, eager, systems9()[6+which])
-	claimAgainst(s, what+": Symphony above the paper's algorithm", "not compared: a version of ours", ours, all[1], SymphonyHead)
+	claimAgainst(s, what+": Symphony above the paper's algorithm", "not compared: a version of ours", ours, all[1], Algorithm1)
 	loss := 1 - all[4].mean/all[3].mean
 	c = Claim{What: what + ": loss of Nexus with eight frontends against one", Paper: "11 % to 45 %", Ours: Percent(loss), Holds: loss >= 0.11 && loss <= 0.45}
 	switch {

@@ -42,7 +42,7 @@ func TestGoodputs(t *testing.T) {
 
 func TestRuns(t *testing.T) {
 	s := newSession(t, context.Background(), t.TempDir())
-	for _, name := range []string{Symphony, SymphonyHead, Eager, EagerTarget, TimeoutOf(40), Clockwork, ClockworkAny, ClockworkPow2, Nexus1FE, Nexus8FE, Shepherd, ShepherdCalm} {
+	for _, name := range []string{Symphony, Algorithm1, Eager, EagerTarget, TimeoutOf(40), Clockwork, ClockworkAny, ClockworkPow2, Nexus1FE, Nexus8FE, Shepherd, ShepherdCalm} {
 		got, err := s.Runs([]RunJob{{System: name, Workload: resnet(1), Rate: 1000, Seed: 1, Seconds: 1, Histograms: true}})
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestRuns(t *testing.T) {
 // package scenario is that policy.
 func TestNamesAreNotMixedUp(t *testing.T) {
 	policies := scenario.Policies()
-	for _, name := range []string{Symphony, SymphonyHead, Eager, EagerTarget, Clockwork, ClockworkPow2, Nexus8FE, Shepherd, ShepherdCalm} {
+	for _, name := range []string{Symphony, Algorithm1, Eager, EagerTarget, Clockwork, ClockworkPow2, Nexus8FE, Shepherd, ShepherdCalm} {
 		reads := strings.ReplaceAll(strings.ToLower(name), " ", "/")
 		if policy, err := policyOf(name); err != nil || slices.Contains(policies, reads) && policy != reads {
 			t.Errorf("the system %q is the policy %s, but reads as %s (%v)", name, policy, reads, err)

@@ -131,9 +131,9 @@ func (k leastSearch) passes(gpus int, stop func() bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	r, err := sim.Run(c, stop)
+	_, pass, err := sim.Within(c, nil, stop)
 	if err != nil {
 		return false, fmt.Errorf("%s on %d GPUs: %w", k.System, gpus, err)
 	}
-	return sim.WorstBadRate(r, nil) <= sim.BadRateMax, nil
+	return pass, nil
 }

@@ -13,7 +13,7 @@ import (
 // colour everywhere. What a system is, package scenario knows: SystemOf.
 const (
 	Symphony        = "Symphony"
-	SymphonyHead    = "Algorithm 1"        // to the letter; not symphony/head, whose window learns
+	Algorithm1      = "Algorithm 1"        // to the letter; not symphony/head, whose window learns
 	AlgorithmTarget = "Algorithm 1 target" // its window, with Symphony's drop policy
 	Eager           = "eager"              // section 3.4
 	EagerTarget     = "eager target"       // with Symphony's drop policy
@@ -51,7 +51,7 @@ func SystemOf(name string) (scenario.Policy, error) {
 func policyOf(name string) (string, error) {
 	for _, k := range []struct{ system, policy string }{
 		{Symphony, "symphony"},
-		{SymphonyHead, "symphony/paper"},
+		{Algorithm1, "symphony/paper"},
 		{AlgorithmTarget, "symphony/paper/target"},
 		{Eager, "eager"},
 		{EagerTarget, "eager/target"},

@@ -56,7 +56,7 @@ func example(make sim.PolicyFactory, last int, missing ...int) (*trace, *plot.Ti
 	end := times[len(times)-1]
 	number := func(at mono.Time) int { return int(at/mono.Time(exampleGap)) + 1 }
 	c := &sim.Config{Models: []sim.Model{{Name: "example", Profile: p, SLO: 12 * mono.Millisecond}}, GPUs: exampleGPUs,
-		Source: source, Duration: mono.Dur(end) + 1, NewPolicy: make, Seed: 1}
+		Source: source, Duration: mono.Dur(end) + 1, NewPolicy: make, Seed: seedFirst}
 	c.Observer.Executed = func(e *sim.Execution) {
 		for i := range e.Requests {
 			t.batchOf[number(e.Requests[i].Arrival)] = len(t.batches)
