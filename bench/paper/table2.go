@@ -22,7 +22,7 @@ func table2(s *Session) error {
 	for _, w := range workloads {
 		for _, name := range systems {
 			jobs = append(jobs, GoodputJob{System: name, Workload: w, Seeds: s.seeds(5),
-				Seconds: Pick(s, 10.0, 60.0), Tolerance: Pick(s, 0.01, 0.001)})
+				Seconds: Pick(s, 10.0, 180.0), Tolerance: Pick(s, 0.01, 0.001)})
 		}
 	}
 	found, err := s.Goodputs(jobs)
