@@ -66,18 +66,19 @@ func (d *driver) complete() {
 			return
 		}
 		g := &d.gpus[id]
-		r := g.runs[0]
+		d.ended = g.runs[0]
+		r := &d.ended
 		g.runs = slices.Delete(g.runs, 0, 1)
 		d.armGPU(r.GPU)
-		d.result.Busy[r.GPU] += d.within(&r)
+		d.result.Busy[r.GPU] += d.within(r)
 		r.answered = r.End
 		if !d.wired {
-			d.keep(&r)
+			d.keep(r)
 			d.sched.Done(d.now, r.id, r.End, &d.out)
 			continue
 		}
 		r.answered = r.End.Add(d.cfg.Network.Ctrl.draw(d.net))
-		g.told = append(g.told, r)
+		g.told = append(g.told, *r)
 		d.mail.send(message{at: d.now.Add(d.cfg.Network.Ctrl.draw(d.net)), kind: reported, gpu: r.GPU, batch: r.id, end: r.End})
 	}
 }

@@ -28,6 +28,7 @@ type driver struct {
 	stop     mono.Time // arrivals end here
 
 	gpus   []gpu
+	ended  run     // the one that complete is at: an observer is handed it, and it would be allocated
 	ends   pq.Heap // GPU -> end of what runs
 	events []GPUEvent
 	mail   mailbox

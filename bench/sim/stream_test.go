@@ -49,3 +49,22 @@ func TestMemoryDoesNotFollowTheRun(t *testing.T) {
 	}
 	t.Logf("live heap %d and %d bytes", short, long)
 }
+
+// TestNoAllocationPerRequest: a run twice as long allocates no more often.
+func TestNoAllocationPerRequest(t *testing.T) {
+	allocations := func(seconds float64) float64 {
+		cfg := zooConfig(t, 16000)
+		cfg.Duration = mono.FromSeconds(seconds)
+		return testing.AllocsPerRun(1, func() {
+			if _, err := Run(cfg, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	// Buffers that have yet to meet their largest batch may grow once or twice.
+	if short, long := allocations(4), allocations(8); long > short+50 {
+		t.Errorf("%.0f allocations in 64,000 requests, %.0f in 128,000", short, long)
+	} else {
+		t.Logf("%.0f and %.0f allocations", short, long)
+	}
+}
