@@ -21,7 +21,7 @@ func TestFig14EndsWhereNothingFits(t *testing.T) {
 func TestFig14LimitIsTheSimulators(t *testing.T) {
 	for us, want := range map[float64]bool{4600: true, 4650: false} {
 		w := delayed(20, us)
-		k := search{GoodputJob{System: Symphony, Workload: w, Seconds: 5, Warmup: 0.5, Tolerance: 0.05, Grouped: true, Guess: 10}, 1}
+		k := search{GoodputJob{System: Symphony, Workload: w, Seconds: 5, Warmup: 0.5, Tolerance: 0.05, Grouped: true, Guess: 10}, 1, nil}
 		f, err := k.run(nil)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/symphony-serving/symphony/bench/sim"
+	"github.com/symphony-serving/symphony/bench/workload"
 )
 
 // measure7 describes the measurement of one configuration: all systems with
@@ -20,6 +21,8 @@ type measure7 struct {
 	Seeds     []uint64
 	Timeouts  []string // only those better than the best baseline so far are searched
 	Versions  []string // of Symphony
+
+	tape *workload.Tape // while it runs: all systems have the same arrivals
 }
 
 // result7 is what was found, in requests/s, means over the seeds.
@@ -118,6 +121,8 @@ func (m measure7) job() Job[result7] {
 
 func (m *measure7) run(w Workload, stop func() bool) (result7, error) {
 	var r result7
+	m.tape = &workload.Tape{}
+	defer func() { m.tape = nil }()
 	fluid, err := w.Fluid()
 	if err != nil {
 		return r, err
@@ -183,7 +188,7 @@ const step7 = 0.04
 func (m *measure7) search(w Workload, system string, guess, step float64, stop func() bool) (float64, error) {
 	sum := 0.0
 	for _, seed := range m.Seeds {
-		k := search{GoodputJob{System: system, Workload: w, Seconds: m.Seconds, Warmup: m.Warmup, Tolerance: m.Tolerance, Grouped: true, Guess: guess, Step: step}, seed}
+		k := search{GoodputJob{System: system, Workload: w, Seconds: m.Seconds, Warmup: m.Warmup, Tolerance: m.Tolerance, Grouped: true, Guess: guess, Step: step}, seed, m.tape}
 		f, err := k.run(stop)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", m.Point, err)
@@ -210,6 +215,7 @@ func (m *measure7) above(w Workload, system string, rate float64, stop func() bo
 		if err != nil {
 			return false, err
 		}
+		c.Tape = m.tape
 		_, pass, err := sim.Within(c, groups, stop)
 		if err != nil {
 			return false, fmt.Errorf("%s: %s: %w", m.Point, system, err)

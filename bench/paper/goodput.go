@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/symphony-serving/symphony/bench/sim"
+	"github.com/symphony-serving/symphony/bench/workload"
 )
 
 // GoodputJob is a search for the highest rate at which each model's p99 is
@@ -40,6 +41,7 @@ type found struct {
 type search struct {
 	GoodputJob
 	Seed uint64
+	tape *workload.Tape // nil: for this search alone
 }
 
 // Goodputs searches: one job for each seed.
@@ -62,7 +64,7 @@ func (s *Session) Goodputs(jobs []GoodputJob) ([]GoodputResult, error) {
 		}
 		s.Setting("goodput: %g s simulated after %g s that do not count, tolerance %.2g %%, %s, %s", j.Seconds, j.Warmup, 100*j.Tolerance, seedsText(j.Seeds), how)
 		for _, seed := range j.Seeds {
-			k := search{j, seed}
+			k := search{GoodputJob: j, Seed: seed}
 			k.Seeds = nil // each seed's search is kept for itself
 			list = append(list, Job[found]{Kind: "goodput", About: k, Weight: j.Guess * (j.Seconds + j.Warmup), Run: k.run})
 		}
@@ -93,9 +95,16 @@ func (k search) run(stop func() bool) (found, error) {
 	if err != nil || k.Workload.hopeless() {
 		return found{}, err
 	}
+	if k.tape == nil {
+		k.tape = &workload.Tape{}
+	}
 	find := sim.Search{Guess: k.Guess, Step: k.Step, Tolerance: k.Tolerance, Stop: stop,
 		At: func(rate float64) (*sim.Config, error) {
-			return k.Workload.config(sys, rate, k.Seed, k.Seconds, k.Warmup)
+			c, err := k.Workload.config(sys, rate, k.Seed, k.Seconds, k.Warmup)
+			if err == nil {
+				c.Tape = k.tape
+			}
+			return c, err
 		}}
 	if k.Grouped {
 		if find.Groups, err = k.Workload.groups(); err != nil {

@@ -50,16 +50,17 @@ const (
 type Config struct {
 	Models    []Model
 	GPUs      int
-	Events    []GPUEvent    // in any order
-	Detection mono.Dur      // from a failure until the scheduler knows
-	Source    Source        // nil: the models' Streams
-	Network   Network       // the zero Network delays nothing
-	Jitter    Jitter        // of execution; the zero Jitter is none
-	Warmup    mono.Dur      // not counted
-	Duration  mono.Dur      // counted
-	Frontends int           // requests come from so many, by turns; 0 means 1
-	Seed      uint64        // of arrivals, network and jitter
-	NewPolicy PolicyFactory // makes the scheduler
+	Events    []GPUEvent     // in any order
+	Detection mono.Dur       // from a failure until the scheduler knows
+	Source    Source         // nil: the models' Streams
+	Tape      *workload.Tape // of the Streams' draws, for several runs of one seed; nil: they are drawn anew
+	Network   Network        // the zero Network delays nothing
+	Jitter    Jitter         // of execution; the zero Jitter is none
+	Warmup    mono.Dur       // not counted
+	Duration  mono.Dur       // counted
+	Frontends int            // requests come from so many, by turns; 0 means 1
+	Seed      uint64         // of arrivals, network and jitter
+	NewPolicy PolicyFactory  // makes the scheduler
 	Observer  Observer
 }
 
@@ -130,4 +131,16 @@ func (c *Config) open() int {
 		return 1 << 18
 	}
 	return min(1<<20, 1<<14+int(4*rate*slo.Seconds()))
+}
+
+// arrivals are those of the models' streams.
+func (c *Config) arrivals() (*workload.Mix, error) {
+	streams := make([]workload.Stream, len(c.Models))
+	for i := range c.Models {
+		streams[i] = c.Models[i].Stream
+	}
+	if c.Tape != nil {
+		return c.Tape.NewMix(streams, c.Seed)
+	}
+	return workload.NewMix(streams, c.Seed)
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/scheduler/pq"
@@ -63,7 +62,7 @@ func newRun(cfg *Config) (*driver, error) {
 	}
 	source := cfg.Source
 	if source == nil {
-		mix, err := workload.NewMix(cfg.streams(), cfg.Seed)
+		mix, err := cfg.arrivals()
 		if err != nil {
 			return nil, err
 		}

@@ -1,10 +1,6 @@
 package sim
 
-import (
-	"slices"
-
-	"github.com/symphony-serving/symphony/bench/workload"
-)
+import "slices"
 
 // Within tells whether every group of models (Search.Groups; nil: every model)
 // keeps its p99 within its SLO, which is when WorstBadRate is at most
@@ -71,7 +67,7 @@ func (h *hopes) hopeless(d *driver, model int) bool {
 // count draws all arrivals.
 func (h *hopes) count(d *driver) {
 	clear(h.most)
-	mix, err := workload.NewMix(d.cfg.streams(), d.cfg.Seed)
+	mix, err := d.cfg.arrivals()
 	if err != nil {
 		panic("sim: the arrivals were drawn before: " + err.Error())
 	}
@@ -84,12 +80,4 @@ func (h *hopes) count(d *driver) {
 			h.most[h.groups[model]]++
 		}
 	}
-}
-
-func (c *Config) streams() []workload.Stream {
-	streams := make([]workload.Stream, len(c.Models))
-	for i := range c.Models {
-		streams[i] = c.Models[i].Stream
-	}
-	return streams
 }

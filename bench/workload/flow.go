@@ -31,7 +31,9 @@ func (s Stream) check() error {
 // flow is one stream for one or more models.
 type flow struct {
 	draw   draw
-	mean   float64 // gap in ns
+	tape   *recorded // nil: gaps are drawn
+	gaps   int       // so far
+	mean   float64   // gap in ns
 	warp   warp
 	models []int32
 	pick   picker
@@ -50,6 +52,19 @@ func newFlow(s Stream, models []int32, weights []float64, r random) (flow, error
 		models: models,
 		pick:   newPicker(weights),
 	}, nil
+}
+
+// gap is the next gap, in means; the first one is the span to the first
+// arrival.
+func (f *flow) gap() float64 {
+	f.gaps++
+	switch {
+	case f.tape != nil:
+		return f.tape.gap(f.gaps - 1)
+	case f.gaps == 1:
+		return f.draw.first()
+	}
+	return f.draw.gap()
 }
 
 // after is the instant that many mean gaps after the last; Never if there is

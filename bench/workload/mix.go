@@ -27,7 +27,9 @@ type group struct {
 
 // NewMix checks the streams, which are one for each model. Each has its full
 // rate from instant 0 on; Constant ones begin in order, evenly within a gap.
-func NewMix(streams []Stream, seed uint64) (*Mix, error) {
+func NewMix(streams []Stream, seed uint64) (*Mix, error) { return mixOf(streams, seed, nil) }
+
+func mixOf(streams []Stream, seed uint64, tape *Tape) (*Mix, error) {
 	groups, err := groupStreams(streams)
 	if err != nil {
 		return nil, err
@@ -39,8 +41,9 @@ func NewMix(streams []Stream, seed uint64) (*Mix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("model %d: %w", model, err)
 		}
+		f.tape = tape.of(&g, seed)
 		m.flows[k] = f
-		first := m.flows[k].draw.first()
+		first := m.flows[k].gap()
 		if g.Process == Constant {
 			first = float64(model) / float64(len(streams))
 		}
@@ -93,6 +96,6 @@ func (m *Mix) Next() (mono.Time, int, bool) {
 	}
 	k, at := m.next.Min()
 	f := &m.flows[k]
-	m.set(k, f.after(f.draw.gap()))
+	m.set(k, f.after(f.gap()))
 	return mono.Time(at), f.model(), true
 }
