@@ -57,6 +57,11 @@ func (o *Out) AddDispatch(d Dispatch) {
 	o.Dispatches = append(o.Dispatches, d)
 }
 
+// Drop appends the drop of a request.
+func (o *Out) Drop(r batching.Request, reason wire.Reason) {
+	o.Drops = append(o.Drops, batching.Drop{Request: r, Reason: reason})
+}
+
 // Reset empties the Out and keeps its memory.
 func (o *Out) Reset() {
 	o.Drops, o.Preempts, o.Dispatches = o.Drops[:0], o.Preempts[:0], o.Dispatches[:0]

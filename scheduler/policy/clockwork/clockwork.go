@@ -55,11 +55,11 @@ func (s *Scheduler) AddModel(id wire.ModelID, m policy.Model) {
 func (s *Scheduler) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *policy.Out) {
 	switch {
 	case int(id) >= len(s.models) || s.models[id].profile == nil:
-		drop(r, wire.ReasonUnknownModel, out)
+		out.Drop(r, wire.ReasonUnknownModel)
 	case s.present == 0:
-		drop(r, wire.ReasonUnavailable, out)
+		out.Drop(r, wire.ReasonUnavailable)
 	case s.waiting+s.running >= s.cfg.RequestsMax:
-		drop(r, wire.ReasonFull, out)
+		out.Drop(r, wire.ReasonFull)
 	default:
 		s.push(id, r)
 		s.expire(now, mono.Past, id, out)
@@ -130,7 +130,7 @@ func (s *Scheduler) dispatch(now mono.Time, id wire.GPUID, of wire.ModelID, k st
 	m, g := &s.models[of], &s.gpus[id]
 	for range k.skip {
 		s.waiting--
-		drop(m.queue.Pop(), wire.ReasonShed, out)
+		out.Drop(m.queue.Pop(), wire.ReasonShed)
 	}
 	s.batch = s.batch[:0]
 	for range k.size {
@@ -154,7 +154,7 @@ func (s *Scheduler) expire(now, free mono.Time, id wire.ModelID, out *policy.Out
 	alone := s.start(1, now, free).Add(m.profile.Latency(1))
 	for m.queue.Len() > 0 && m.queue.Deadline(0) < alone {
 		s.waiting--
-		drop(m.queue.Pop(), wire.ReasonDeadline, out)
+		out.Drop(m.queue.Pop(), wire.ReasonDeadline)
 	}
 	s.retime(id)
 }
@@ -178,8 +178,4 @@ func (s *Scheduler) retime(id wire.ModelID) {
 		return
 	}
 	s.chances.Set(uint32(id), int64(m.queue.Deadline(0).Add(-m.profile.Latency(1)-s.cfg.Delay.Of(1))))
-}
-
-func drop(r batching.Request, reason wire.Reason, out *policy.Out) {
-	out.Drops = append(out.Drops, batching.Drop{Request: r, Reason: reason})
 }

@@ -74,7 +74,7 @@ func (s *Scheduler) RemoveGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
 	}
 	for i := range s.models {
 		for m := &s.models[i]; m.queue.Len() > 0; s.waiting-- {
-			drop(m.queue.Pop(), wire.ReasonUnavailable, out)
+			out.Drop(m.queue.Pop(), wire.ReasonUnavailable)
 		}
 		s.retime(wire.ModelID(i))
 	}
@@ -87,7 +87,7 @@ func (s *Scheduler) requeue(now mono.Time, r *policy.Running, out *policy.Out) {
 	alone := s.start(1, now, mono.Past).Add(s.models[r.Model].profile.Latency(1))
 	for _, q := range r.Requests {
 		if s.present == 0 || q.Deadline < alone {
-			drop(q, wire.ReasonBackendLost, out)
+			out.Drop(q, wire.ReasonBackendLost)
 			continue
 		}
 		s.push(r.Model, q)

@@ -183,7 +183,7 @@ func (s *Scheduler) NextWake() mono.Time {
 
 func (s *Scheduler) drop(r batching.Request, reason wire.Reason, out *policy.Out) {
 	s.requests--
-	out.Drops = append(out.Drops, batching.Drop{Request: r, Reason: reason})
+	out.Drop(r, reason)
 }
 
 // route sends a request to a GPU, as its frontend would.

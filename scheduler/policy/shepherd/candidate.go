@@ -43,7 +43,7 @@ func (s *Scheduler) refresh(now mono.Time, id wire.ModelID, out *policy.Out) {
 			return
 		}
 		s.waiting--
-		drop(m.queue.Pop(), wire.ReasonDeadline, out)
+		out.Drop(m.queue.Pop(), wire.ReasonDeadline)
 	}
 	m.size = 0
 	s.candidates.Remove(uint32(id))

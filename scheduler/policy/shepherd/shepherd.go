@@ -78,11 +78,11 @@ func (s *Scheduler) Submit(now mono.Time, id wire.ModelID, r batching.Request, o
 	s.seen = now
 	switch {
 	case int(id) >= len(s.models) || s.models[id].profile == nil:
-		drop(r, wire.ReasonUnknownModel, out)
+		out.Drop(r, wire.ReasonUnknownModel)
 	case s.present == 0:
-		drop(r, wire.ReasonUnavailable, out)
+		out.Drop(r, wire.ReasonUnavailable)
 	case s.waiting+s.running >= s.cfg.RequestsMax:
-		drop(r, wire.ReasonFull, out)
+		out.Drop(r, wire.ReasonFull)
 	default:
 		s.waiting++
 		s.models[id].queue.Push(r)
@@ -168,8 +168,4 @@ func (s *Scheduler) end(r *policy.Running) {
 	s.running -= len(r.Requests)
 	s.gpus[r.GPU].batch, s.gpus[r.GPU].size = 0, 0
 	s.victims.Remove(uint32(r.GPU))
-}
-
-func drop(r batching.Request, reason wire.Reason, out *policy.Out) {
-	out.Drops = append(out.Drops, batching.Drop{Request: r, Reason: reason})
 }
