@@ -3,6 +3,7 @@ package paper
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -21,15 +22,10 @@ func newSet7(name string, all []point7, n, versions int) *set7 {
 	return &set7{name: name, points: points, versions: min(versions, len(points))}
 }
 
-// withVersions is the part of the set that has the versions of Symphony.
+// withVersions is the part of the set that has the versions of Symphony, as
+// first measured.
 func (c *set7) withVersions() *set7 {
-	part := &set7{name: c.name, points: c.points[:c.versions], versions: c.versions, first: c.first[:c.versions], again: map[int]result7{}}
-	for i, r := range c.again {
-		if i < c.versions {
-			part.again[i] = r
-		}
-	}
-	return part
+	return &set7{name: c.name, points: c.points[:c.versions], versions: c.versions, first: c.first[:c.versions]}
 }
 
 // line7 is the share of the best baseline at which a configuration counts as
@@ -37,8 +33,8 @@ func (c *set7) withVersions() *set7 {
 // again and those of which a sample is.
 const line7 = 0.99
 
-// low are the configurations below the line at first, the worst first; high are
-// the others, in their order.
+// sides are the configurations below the line at first, the worst first, and
+// the others in their order.
 func (c *set7) sides() (low, high []int) {
 	for i := range c.first {
 		if c.first[i].againstBest() < line7 {
@@ -51,19 +47,17 @@ func (c *set7) sides() (low, high []int) {
 	return low, high
 }
 
-// sampleMost7 is how many of the configurations that are not below the line are
-// measured again at most.
-const sampleMost7 = 120
+// again7 are the seeds of what is measured again.
+func again7() []uint64 { return seedsFrom(seedFirst+1, 3) }
 
-// measureAgain7 measures at most limit configurations below the line again, and
-// about as many of those that are not below, drawn by chance.
-func (s *Session) measureAgain7(k settings7, set *set7, limit int) error {
+// measureAgain7 measures configurations again: of those below the line the
+// worst, and of the others some drawn by chance.
+func (s *Session) measureAgain7(k settings7, set *set7, worst, sample int) error {
 	low, high := set.sides()
-	low = low[:min(limit, len(low))]
-	which := append(slices.Clone(low), sample7(high, min(len(low), sampleMost7), seedFirst)...)
+	which := append(low[:min(worst, len(low)):len(low)], sample7(high, sample, seedFirst)...)
 	jobs := make([]Job[result7], len(which))
 	for n, i := range which {
-		m, err := k.plan(set, i, seedsFrom(seedFirst+1, 3), 4)
+		m, err := k.plan(set.points[i], nil, again7(), 4)
 		if err != nil {
 			return err
 		}
@@ -89,10 +83,11 @@ func (c *set7) results() []result7 {
 	return out
 }
 
-// share is how many of the results hold, as first measured and corrected. What
-// was below the line counts as measured last. What was not is represented by
-// the sample of it that was measured again.
-func (c *set7) share(holds func(*result7) bool) (first, corrected float64) {
+// share is how many of the results hold, as first measured and corrected, and
+// the corrected share's 95 % interval. What was below the line counts as
+// measured last. What was not is represented by the sample of it that was
+// measured again; its size is what makes the interval (Wilson's).
+func (c *set7) share(holds func(*result7) bool) (first, corrected float64, within [2]float64) {
 	all := float64(max(1, len(c.first)))
 	low, high := c.sides()
 	results := c.results()
@@ -106,10 +101,22 @@ func (c *set7) share(holds func(*result7) bool) (first, corrected float64) {
 	}
 	first = (count(c.first, low) + count(c.first, high)) / all
 	sampled := slices.DeleteFunc(slices.Clone(high), func(i int) bool { _, ok := c.again[i]; return !ok })
+	below, above := count(results, low)/all, float64(len(high))/all
 	if len(sampled) == 0 {
-		return first, (count(results, low) + count(c.first, high)) / all
+		corrected = below + count(c.first, high)/all
+		return first, corrected, [2]float64{corrected, corrected}
 	}
-	return first, (count(results, low) + count(results, sampled)*float64(len(high))/float64(len(sampled))) / all
+	n, k := float64(len(sampled)), count(results, sampled)
+	least, most := wilson(k, n)
+	return first, below + above*k/n, [2]float64{below + above*least, below + above*most}
+}
+
+// wilson is the 95 % score interval of a share of which k in n were seen.
+func wilson(k, n float64) (least, most float64) {
+	const z = 1.96
+	p, q := k/n, z*z/n
+	mid, half := p+q/2, z*math.Sqrt(p*(1-p)/n+q/(4*n))
+	return max(0, (mid-half)/(1+q)), min(1, (mid+half)/(1+q))
 }
 
 // correction tells what measuring again did on both sides of the line.
@@ -134,8 +141,8 @@ func (c *set7) correction() string {
 			}
 		}
 		if n > 0 {
-			text += fmt.Sprintf(" Of those %s the line %d were measured again, four times longer and with three seeds: %d %s, and their mean went from %s to %s.",
-				side.name, n, moved, side.moved, Number(before/float64(n), 4), Number(after/float64(n), 4))
+			text += fmt.Sprintf(" Of those %s the line %d were measured again, four times longer and with %s: %d %s, and their mean went from %s to %s.",
+				side.name, n, seedsText(again7()), moved, side.moved, Number(before/float64(n), 4), Number(after/float64(n), 4))
 		}
 		if side.name == "below" && len(low) > n {
 			text += fmt.Sprintf(" %d more were not, for lack of time, and count as first measured.", len(low)-n)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/symphony-serving/symphony/bench/sim"
+	"github.com/symphony-serving/symphony/bench/sim/scenario"
 	"github.com/symphony-serving/symphony/bench/workload"
 )
 
@@ -28,7 +29,7 @@ type measure7 struct {
 // result7 is what was found, in requests/s, means over the seeds.
 type result7 struct {
 	Symphony, Eager, EagerTarget float64
-	Timeout                      float64 // the best one; 0: none is above the better eager
+	Timeout                      float64 // the best one, if it was searched; see timeout
 	TimeoutBy                    string  // its system
 	// Algorithm 1 with both drop policies, 0 where measure7 has no Versions. They
 	// are versions of Symphony, and no baselines.
@@ -49,6 +50,14 @@ func versions7() []string { return []string{Algorithm1, AlgorithmTarget} }
 
 // best is the goodput of the best baseline.
 func (r *result7) best() float64 { return max(r.Eager, r.EagerTarget, r.Timeout) }
+
+// timeout is the best timeout where it is above the better eager scheduler.
+func (r *result7) timeout() (rate float64, by string) {
+	if r.Timeout <= max(r.Eager, r.EagerTarget) {
+		return 0, ""
+	}
+	return r.Timeout, r.TimeoutBy
+}
 
 // ratioMax stands for infinity where a baseline has no goodput at all.
 const ratioMax = 10
@@ -80,9 +89,8 @@ type settings7 struct {
 	tolerance float64
 }
 
-// plan makes the measurement of point i. longer multiplies the time.
-func (k settings7) plan(set *set7, i int, seeds []uint64, longer float64) (measure7, error) {
-	p := set.points[i]
+// plan makes the measurement of p. longer multiplies the time.
+func (k settings7) plan(p point7, versions []string, seeds []uint64, longer float64) (measure7, error) {
 	w, err := p.workload()
 	if err != nil {
 		return measure7{}, err
@@ -97,11 +105,7 @@ func (k settings7) plan(set *set7, i int, seeds []uint64, longer float64) (measu
 		seconds *= k.mixed
 	}
 	// Ten SLOs, for the scheduler to learn its arrivals and for queues to fill.
-	m := measure7{Point: p, Seconds: math.Ceil(10*seconds*longer) / 10, Warmup: max(0.5, slo/100), Tolerance: k.tolerance, Seeds: seeds, Timeouts: timeouts7()}
-	if i < set.versions {
-		m.Versions = versions7()
-	}
-	return m, nil
+	return measure7{Point: p, Seconds: math.Ceil(10*seconds*longer) / 10, Warmup: max(0.5, slo/100), Tolerance: k.tolerance, Seeds: seeds, Timeouts: timeouts7(), Versions: versions}, nil
 }
 
 // job measures a configuration.
@@ -119,6 +123,8 @@ func (m measure7) job() Job[result7] {
 	}}
 }
 
+// run measures one system after the other. A rate for each seed goes along: what
+// a search found with a seed is where the next system's begins with it.
 func (m *measure7) run(w Workload, stop func() bool) (result7, error) {
 	var r result7
 	m.tape = &workload.Tape{}
@@ -127,55 +133,72 @@ func (m *measure7) run(w Workload, stop func() bool) (result7, error) {
 	if err != nil {
 		return r, err
 	}
-	if r.Symphony, err = m.search(w, Symphony, 0.8*fluid, 0, stop); err != nil {
+	ours, err := m.search(w, Symphony, slices.Repeat([]float64{0.8 * fluid}, len(m.Seeds)), 0, stop)
+	if err != nil {
 		return r, err
 	}
-	if r.Eager, err = m.search(w, Eager, max(1, r.Symphony), step7, stop); err != nil {
+	eager, err := m.search(w, Eager, ours, step7, stop)
+	if err != nil {
 		return r, err
 	}
-	if r.EagerTarget, err = m.search(w, EagerTarget, max(1, r.Symphony), step7, stop); err != nil {
+	target, err := m.search(w, EagerTarget, ours, step7, stop)
+	if err != nil {
 		return r, err
 	}
-	if err := m.timeouts(w, &r, stop); err != nil {
+	r.Eager, r.EagerTarget = mean(eager), mean(target)
+	best := eager
+	if r.EagerTarget > r.Eager {
+		best = target
+	}
+	if best, err = m.timeouts(w, &r, best, stop); err != nil {
 		return r, err
 	}
-	if best := r.best(); best > r.Symphony {
+	if mean(best) > mean(ours) {
 		again, err := m.search(w, Symphony, best, step7, stop)
 		if err != nil {
 			return r, err
 		}
-		r.Symphony = max(r.Symphony, again)
-	}
-	for _, system := range m.Versions {
-		rate, err := m.search(w, system, max(1, r.Symphony), step7, stop)
-		if err != nil {
-			return r, err
-		}
-		if system == Algorithm1 {
-			r.Algorithm = rate
-		} else {
-			r.AlgorithmTarget = rate
+		for i := range ours {
+			ours[i] = max(ours[i], again[i])
 		}
 	}
-	return r, nil
+	r.Symphony = mean(ours)
+	return r, m.versions(w, &r, ours, stop)
 }
 
-// timeouts finds the best one, if it is better than both eager schedulers.
-func (m *measure7) timeouts(w Workload, r *result7, stop func() bool) error {
+// timeouts finds the best one, if it is better than the best rates so far. It
+// returns the best then.
+func (m *measure7) timeouts(w Workload, r *result7, best []float64, stop func() bool) ([]float64, error) {
 	for _, system := range m.Timeouts {
-		above, err := m.above(w, system, r.best(), stop)
+		above, err := m.above(w, system, best, stop)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !above {
 			continue
 		}
-		rate, err := m.search(w, system, max(1, r.best()), step7, stop)
+		rates, err := m.search(w, system, best, step7, stop)
+		if err != nil {
+			return nil, err
+		}
+		if mean(rates) > mean(best) {
+			best, r.Timeout, r.TimeoutBy = rates, mean(rates), system
+		}
+	}
+	return best, nil
+}
+
+// versions measures those of Symphony.
+func (m *measure7) versions(w Workload, r *result7, ours []float64, stop func() bool) error {
+	for _, system := range m.Versions {
+		rates, err := m.search(w, system, ours, step7, stop)
 		if err != nil {
 			return err
 		}
-		if rate > r.Timeout {
-			r.Timeout, r.TimeoutBy = rate, system
+		if system == Algorithm1 {
+			r.Algorithm = mean(rates)
+		} else {
+			r.AlgorithmTarget = mean(rates)
 		}
 	}
 	return nil
@@ -184,24 +207,29 @@ func (m *measure7) timeouts(w Workload, r *result7, stop func() bool) error {
 // step7: most systems are within some percent of the first one's goodput.
 const step7 = 0.04
 
-// search is a system's goodput, the mean over the seeds.
-func (m *measure7) search(w Workload, system string, guess, step float64, stop func() bool) (float64, error) {
-	sum := 0.0
-	for _, seed := range m.Seeds {
-		k := search{GoodputJob{System: system, Workload: w, Seconds: m.Seconds, Warmup: m.Warmup, Tolerance: m.Tolerance, Grouped: true, Guess: guess, Step: step}, seed, m.tape}
+// search is a system's goodput by seed, each search from a guess of its own.
+func (m *measure7) search(w Workload, system string, guess []float64, step float64, stop func() bool) ([]float64, error) {
+	rates := make([]float64, len(m.Seeds))
+	for i, seed := range m.Seeds {
+		k := search{GoodputJob{System: system, Workload: w, Seconds: m.Seconds, Warmup: m.Warmup, Tolerance: m.Tolerance, Grouped: true, Guess: max(1, guess[i]), Step: step}, seed, m.tape}
 		f, err := k.run(stop)
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", m.Point, err)
+			return nil, fmt.Errorf("%s: %w", m.Point, err)
 		}
-		sum += f.Rate
+		rates[i] = f.Rate
 	}
-	return sum / float64(len(m.Seeds)), nil
+	return rates, nil
 }
 
-// above is whether a system might have a goodput above rate: for some seed it
-// serves a little more than that. One simulation tells of most timeouts that
+func mean(values []float64) float64 {
+	m, _ := scenario.Mean(values)
+	return m
+}
+
+// above is whether a system might have a goodput above the rates: for some seed
+// it serves a little more than that. One simulation tells of most timeouts that
 // they are not worth a search.
-func (m *measure7) above(w Workload, system string, rate float64, stop func() bool) (bool, error) {
+func (m *measure7) above(w Workload, system string, rates []float64, stop func() bool) (bool, error) {
 	sys, err := SystemOf(system)
 	if err != nil {
 		return false, err
@@ -210,8 +238,8 @@ func (m *measure7) above(w Workload, system string, rate float64, stop func() bo
 	if err != nil {
 		return false, err
 	}
-	for _, seed := range m.Seeds {
-		c, err := w.config(sys, max(1, rate)*(1+m.Tolerance), seed, m.Seconds, m.Warmup)
+	for i, seed := range m.Seeds {
+		c, err := w.config(sys, max(1, rates[i])*(1+m.Tolerance), seed, m.Seconds, m.Warmup)
 		if err != nil {
 			return false, err
 		}

@@ -47,8 +47,9 @@ func (s *Session) tables7(sets ...*set7) error {
 func row7(set *set7, i int, r *result7, times string) []string {
 	p := &set.points[i]
 	timeout := ""
-	if r.Timeout > 0 {
-		timeout = Number(r.Timeout, 1)
+	rate, by := r.timeout()
+	if rate > 0 {
+		timeout = Number(rate, 1)
 	}
 	version := func(rate float64) string {
 		if i >= set.versions {
@@ -57,7 +58,7 @@ func row7(set *set7, i int, r *result7, times string) []string {
 		return Number(rate, 1)
 	}
 	return []string{set.name, p.Setup, Number(float64(p.Models), 0), Number(float64(p.gpus()), 0), Number(p.Ratio, 1), Number(p.SLO, 0), Number(p.Shape, 1),
-		Number(r.Symphony, 1), Number(r.Eager, 1), Number(r.EagerTarget, 1), timeout, r.TimeoutBy, version(r.Algorithm), version(r.AlgorithmTarget),
+		Number(r.Symphony, 1), Number(r.Eager, 1), Number(r.EagerTarget, 1), timeout, by, version(r.Algorithm), version(r.AlgorithmTarget),
 		Number(r.againstBest(), 4), Number(r.againstSame(), 4), Number(set.first[i].againstBest(), 4), times}
 }
 
@@ -76,8 +77,11 @@ func lowest7(points []point7, results []result7, of func(*result7) float64) (flo
 // ratio; it holds from enough on, the paper's number, and is weaker down to
 // some.
 func (s *Session) shareClaim7(c Claim, set *set7, of func(*result7) float64, ratio, enough, some float64) {
-	first, corrected := set.share(func(r *result7) bool { return of(r) >= ratio })
-	c.Ours = fmt.Sprintf("%s; %s as first measured", Percent(corrected), Percent(first))
+	first, corrected, within := set.share(func(r *result7) bool { return of(r) >= ratio })
+	c.Ours = Percent(first) + ", measured once"
+	if set.again != nil {
+		c.Ours = fmt.Sprintf("%s, 95 %% interval %s to %s; %s as first measured", Percent(corrected), Percent(within[0]), Percent(within[1]), Percent(first))
+	}
 	switch {
 	case corrected >= enough:
 		c.judge(yes)

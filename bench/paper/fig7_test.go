@@ -74,7 +74,7 @@ func TestFig7RefusesByName(t *testing.T) {
 // What the early end of a timeout leaves out must not be the best.
 func TestFig7EarlyEndKeepsTheBest(t *testing.T) {
 	for _, p := range []point7{{"InceptionV3", 8, 2, 40, 1}, {"BERT", 8, 1, 40, 0.3}} {
-		m, err := settings7{8000, 0.5, 1, 0.01}.plan(&set7{points: []point7{p}, versions: 1}, 0, []uint64{3}, 1)
+		m, err := settings7{8000, 0.5, 1, 0.01}.plan(p, versions7(), []uint64{3, 4}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,11 +88,11 @@ func TestFig7EarlyEndKeepsTheBest(t *testing.T) {
 		}
 		best := max(r.Eager, r.EagerTarget)
 		for _, k := range m.Timeouts {
-			rate, err := m.search(w, k, r.Symphony, 0, nil)
+			rates, err := m.search(w, k, []float64{r.Symphony, r.Symphony}, 0, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			best = max(best, rate)
+			best = max(best, mean(rates))
 		}
 		// Two searches from two guesses may differ by a tolerance each.
 		if d := r.best() / best; d < 1-2.5*m.Tolerance || d > 1+2.5*m.Tolerance {
@@ -120,7 +120,7 @@ func TestFig7Ratios(t *testing.T) {
 func TestFig7Plan(t *testing.T) {
 	k := settings7{1000, 0.1, 4, 0.01}
 	seconds := func(p point7, longer float64) float64 {
-		m, err := k.plan(&set7{points: []point7{p}}, 0, []uint64{1}, longer)
+		m, err := k.plan(p, nil, []uint64{1}, longer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,9 +162,13 @@ func TestFig7Correction(t *testing.T) {
 		}
 	}
 	set.again[12] = ratioOf(0.9)
-	first, corrected := set.share(func(r *result7) bool { return r.againstBest() >= line7 })
+	first, corrected, within := set.share(func(r *result7) bool { return r.againstBest() >= line7 })
 	if math.Abs(first-0.9) > 1e-9 || math.Abs(corrected-(5+0.9*90)/100) > 1e-9 {
 		t.Errorf("%g at first, %g corrected; want 0.9 and 0.86", first, corrected)
+	}
+	// Wilson's interval of 9 in 10 is 0.596 to 0.982.
+	if math.Abs(within[0]-(5+0.596*90)/100) > 1e-3 || math.Abs(within[1]-(5+0.982*90)/100) > 1e-3 {
+		t.Errorf("corrected to within %v", within)
 	}
 	text := set.correction()
 	for _, want := range []string{"10 of 100 configurations", "below the line 10 were", "5 came up to it", "from 0.9500 to 1.0000", "not below the line 10 were", "1 fell below it", "from 1.1000 to 1.0800"} {
@@ -173,7 +177,7 @@ func TestFig7Correction(t *testing.T) {
 		}
 	}
 	set.again = nil
-	if first, corrected := set.share(func(r *result7) bool { return r.againstBest() >= line7 }); first != corrected {
+	if first, corrected, _ := set.share(func(r *result7) bool { return r.againstBest() >= line7 }); first != corrected {
 		t.Errorf("%g and %g with nothing measured again", first, corrected)
 	}
 }

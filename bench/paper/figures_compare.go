@@ -69,7 +69,13 @@ func ratios(a, b []float64) interval {
 	return intervalOf(out)
 }
 
-func (r *GoodputResult) interval() interval { return intervalOf(r.Rates) }
+// interval of a goodput. Searches of all seeds try the same rates, so equal
+// results do not tell of a spread below the tolerance.
+func (r *GoodputResult) interval() interval {
+	i := intervalOf(r.Rates)
+	i.half = max(i.half, r.Tolerance/2*i.mean)
+	return i
+}
 
 // above is whether all of i lies above all of k.
 func (i interval) above(k interval) bool { return i.mean-i.half > k.mean+k.half }

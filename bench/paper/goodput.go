@@ -28,6 +28,8 @@ type GoodputResult struct {
 	Rates    []float64 // by seed
 	Measures Measures  // of the first seed, at its goodput
 	Runs     int       // simulations
+
+	Tolerance float64 // of each search
 }
 
 // found is the result of one seed's search.
@@ -75,6 +77,7 @@ func (s *Session) Goodputs(jobs []GoodputJob) ([]GoodputResult, error) {
 	}
 	out := make([]GoodputResult, len(jobs))
 	for i, j := range jobs {
+		out[i].Tolerance = j.Tolerance
 		for k := range j.Seeds {
 			f := all[k]
 			out[i].Rate += f.Rate / float64(len(j.Seeds))
