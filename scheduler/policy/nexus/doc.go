@@ -1,13 +1,26 @@
-// Package nexus is the Nexus baseline (SOSP 2019), after its description in
-// sections 2.2, 5.1 and 5.3 of the Symphony paper: a plan made once an epoch
-// says which models each GPU runs and in which batch sizes, frontends spread
-// requests over the plan without talking to each other, and each GPU runs what
-// it was sent.
+// Package nexus is the Nexus baseline as a policy.Scheduler: a plan made once
+// an epoch says which models each GPU runs and in which batch sizes, frontends
+// spread requests over the plan without talking to each other, and each GPU
+// runs what it was sent.
 //
 //	rates of the last epoch --fill--> plan: GPU -> (model, batch, rate)...
 //	request --frontend's own order--> queue of (GPU, model) --in turn--> batch
 //
-// # The plan (plan.go, fill.go, grow.go, burst.go)
+// # Sources
+//
+// The Symphony paper gives the frame. Section 2.2: every 10 s a plan of the
+// models and expected batch sizes of each GPU, frontends that route each request
+// to a GPU that runs its model, GPUs that take their models round-robin, a
+// smaller batch where fewer requests wait, a drop of the excess where more do.
+// Section 5.3: a request waits for l(b) at the worst, and the partition of
+// models to GPUs is static.
+//
+// How the plan is made and which requests are dropped is not in it. Squishy bin
+// packing, duty cycles and early drop are of the Nexus paper (Shen et al., SOSP
+// 2019). Its text was not at hand here: "The plan" below is the idea as it is
+// commonly told, and what was chosen to fill it in is under "Decided here".
+//
+// # The plan (plan.go)
 //
 // A session is a model with its SLO and its rate. Squishy bin packing:
 //
@@ -22,37 +35,48 @@
 //     l(batch) must not exceed d. Both changes shorten what a request waits
 //     for, so each SLO still holds.
 //
-// Batches then grow while each request is in time that waits for a round of
-// all the batches of its GPU and runs in the next, and frontends share by what
-// each GPU can take in its rounds. A GPU with the rest of a session alone
-// becomes a whole one.
-//
-// The network's delay comes off the SLO. A model with 2*l(1) above its SLO is
-// planned in batches of one, and runs in whatever its SLO allows.
-//
-// # The cluster
-//
-// The plan of the observed rates needs some number of GPUs, not the number
-// there are. All rates are scaled by one factor, the largest whose plan fits:
-// bisection finds an edge, and steps of 1 % look for plans that fit above it
-// (fill.go). If the GPUs can carry the rates as they are, each has a burst on
-// top, 2.33 deviations of Poisson arrivals in half an SLO. So spare GPUs go to
-// all models by what each needs to keep its p99, and under overload all give
-// way alike. Where the last step of the factor would need several GPUs more
-// than there are, the GPUs left over double the fullest nodes. When there are too few GPUs even for one request a
-// turn of each model, the nodes that are over go to the GPUs with the shortest
-// rounds, and those run batches of B: their requests wait for the turns of the
-// others, which smaller batches would only make more of.
-//
 // # The GPU (gpu.go)
 //
 // It serves its sessions in turn and passes over empty ones. A batch has the
 // planned size at most, and runs at once with fewer (eager): waiting for the
-// duty cycle would be a form of deferring, which Nexus does not do. Early drop:
-// a window of the planned size slides over the queue, past the requests for
-// which the batch behind them would end too late. Those leave as shed, or as
-// deadline where they could not even have run alone. It happens when a batch
-// is formed, so an expired request may wait for the end of the batch before.
+// duty cycle would be a form of deferring, which Nexus does not do.
+//
+// # Decided here
+//
+// What both sources leave open, or what was at hand of them. The choices are
+// meant to favour Nexus.
+//
+//   - The factor (fill.go). The plan of the observed rates needs some number of
+//     GPUs, not the number there are. All rates are scaled by one factor, the
+//     largest whose plan fits: bisection finds an edge, and steps of 1 % look
+//     for plans that fit above it. Under overload all models give way alike.
+//   - Spare GPUs. They are used, as Figure 2 shows: the earlier systems occupy
+//     all GPUs before their peak (sections 3.5 and 5.4). How they are shared is
+//     ours: by the factor, and where its last step would need several GPUs more
+//     than there are, those left over double the fullest nodes.
+//   - Bursts (burst.go). If the GPUs can carry the rates as they are, each rate
+//     has a burst on top before it is scaled, 2.33 deviations of Poisson
+//     arrivals in half an SLO. So spare GPUs go to all models by what each needs
+//     to keep its p99. Otherwise the plan is for the mean rates.
+//   - Growth (grow.go). Batches grow while each request is in time that waits
+//     for a round of all the batches of its GPU and runs in the next. A GPU with
+//     the rest of a session alone becomes a whole one.
+//   - Shares (route.go). Frontends share a model's requests by what each of its
+//     GPUs can take in its rounds, not by the rate that was packed there.
+//   - Tight models. One with 2*l(1) above its SLO is planned in batches of one,
+//     and runs in whatever its SLO allows.
+//   - Too few GPUs even for one request a turn of each model: the nodes that are
+//     over go to the GPUs with the shortest rounds, and those run batches of B.
+//     Their requests wait for the turns of the others, which smaller batches
+//     would only make more of.
+//   - The network's delay comes off the SLO that the plan is made for.
+//   - The early-drop window (gpu.go). A window of the planned size, or of all
+//     that waits, slides over the queue, past the requests for which the batch
+//     behind them would end too late. Those leave as shed, or as deadline where
+//     they could not even have run alone. It happens when a batch is formed, so
+//     an expired request may wait for the end of the batch before.
+//   - Loading a model is free: requests that wait for a model which leaves its
+//     GPU are routed again. Frontends learn a new plan at once.
 //
 // # What limits it on a mix
 //
@@ -60,10 +84,10 @@
 //
 // GPUs are busy 82 % of the time with 1.5 requests a batch: who has a GPU or
 // two for itself runs at once with what is there, and what waits beyond the
-// planned size loses its turn. DenseNet201, in batches of 3 on two GPUs that
-// could take 393 r/s, loses 2 % of 216; all others are below 1 %. With
-// --policy=eager, where all models share all GPUs, none loses any. That is the
-// static partition, the cap and the early start that the paper describes.
+// planned size loses its turn. DenseNet201 loses 2 % of its requests; all others
+// are below 1 %. With --policy=eager, where all models share all GPUs, none
+// loses any. That is the static partition, the cap and the early start that the
+// paper describes.
 //
 // # Bounds
 //
@@ -86,13 +110,6 @@
 // An epoch ends with the first Submit or Step at or after its time, and the
 // rates are counts over the true span. So the epoch needs no wake, and an idle
 // scheduler plans nothing.
-//
-// # Open points, decided in favour of Nexus
-//
-// Loading a model is free: requests that wait for a model which leaves its GPU
-// are routed again. Frontends learn a new plan at once. Spare GPUs are used:
-// Nexus leaves them idle. Batches grow, and bursts count in the plan, which is
-// otherwise made for the mean rate.
 //
 // # Rejected
 //

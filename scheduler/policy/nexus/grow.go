@@ -46,9 +46,13 @@ func (p *planner) step(k item) mono.Dur {
 	return f.Latency(k.batch+1) - f.Latency(k.batch)
 }
 
-// mayGrow is whether item i can have one request more: B is not exceeded, a
-// request of any item that just missed a batch still waits for a whole round,
-// runs and is in time, and each item keeps up with its rate.
+// mayGrow is whether item i can have one request more: its limit is not
+// exceeded, a request of any item that just missed a batch still waits for a
+// whole round, runs and is in time, and each item keeps up with its rate.
+//
+// Only a tight model's limit is a bound of its own. For others it is B, and the
+// SLO implies that but for rounding: l(batch) is part of the round, so
+// 2*l(batch) <= SLO. It is asked for all the same, as l ends at MaxBatch.
 func (p *planner) mayGrow(n *node, i int) bool {
 	if k := n.items[i]; k.batch >= p.sessions[k.model].limit {
 		return false

@@ -29,20 +29,31 @@ func TestGrowEvensOutTheRest(t *testing.T) {
 // Two sessions on a GPU: l(b) = b + 5 ms, SLO 30 ms, 50 and 100 r/s. Batches
 // of 1 and 2 make rounds of 13 ms. Batches of 2 and 4 make rounds of 16 ms and
 // 16 + 9 = 25 ms; 3 and 6 make 19 ms and 30 ms. One more of either is late.
+// Where the network takes 0.6 ms for each item, 2 and 5 are just in time, 17 +
+// 10 + 5*0.6 = 30 ms, and again one more of either is not.
 func TestGrowStopsAtTheSLO(t *testing.T) {
-	p := plannerOf(linear(t, 1, 5, 30, 50), linear(t, 1, 5, 30, 100))
-	nodes, ok := p.pack(1, 1)
-	if !ok {
-		t.Fatal("does not fit one GPU")
-	}
-	n := nodes[0]
-	p.grow(&n)
-	batch := map[int]int{}
-	for _, k := range n.items {
-		batch[int(k.model)] = k.batch
-	}
-	if batch[0] != 3 || batch[1] != 6 || n.work != 19*mono.Millisecond {
-		t.Errorf("batches %v in rounds of %v, want 3 and 6 in 19ms", batch, n.work)
+	for _, c := range []struct {
+		data, work float64
+		want       [2]int
+	}{{0, 19, [2]int{3, 6}}, {0.6, 17, [2]int{2, 5}}} {
+		p := &planner{}
+		for _, rate := range []float64{50, 100} {
+			m := linear(t, 1, 5, 30, rate)
+			p.sessions = append(p.sessions, newSession(m.Profile, m.SLO, batching.Delay{Data: mono.FromMillis(c.data)}, m.Rate))
+		}
+		nodes, ok := p.pack(1, 1)
+		if !ok {
+			t.Fatalf("%v ms an item: does not fit one GPU", c.data)
+		}
+		n := nodes[0]
+		p.grow(&n)
+		batch := [2]int{}
+		for _, k := range n.items {
+			batch[k.model] = k.batch
+		}
+		if batch != c.want || n.work != mono.FromMillis(c.work) {
+			t.Errorf("%v ms an item: batches %v in rounds of %v, want %v in %v ms", c.data, batch, n.work, c.want, c.work)
+		}
 	}
 }
 

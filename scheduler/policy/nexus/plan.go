@@ -20,7 +20,7 @@ type session struct {
 	burst   float64
 	batch   int     // B: largest with 2*l(B) <= SLO
 	peak    float64 // B/l(B), requests/s
-	limit   int     // largest batch that a GPU is given
+	limit   int     // largest batch that grow gives: B; if tight, the largest in time
 	tight   bool    // SLO below 2*l(1)
 }
 
@@ -44,7 +44,7 @@ func newSession(p *profile.Profile, slo mono.Dur, delay batching.Delay, rate flo
 type item struct {
 	model wire.ModelID
 	batch int
-	rate  float64 // requests/s: planned for this GPU; after grow, that it can take
+	rate  float64 // requests/s: packed here; after grow, that the GPU can take
 }
 
 // node is what one GPU runs: each item's batch once in each duty cycle.

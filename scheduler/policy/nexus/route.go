@@ -11,7 +11,7 @@ import (
 type route struct {
 	gpu  wire.GPUID
 	slot int32
-	rate float64 // planned, requests/s
+	rate float64 // requests/s that the GPU can take: see item
 	step int64   // virtual time of one request: 1/share
 }
 
@@ -49,7 +49,7 @@ func (f *frontend) pick(m wire.ModelID, routes []route) int {
 	return int(i)
 }
 
-// setSteps derives the steps from the planned rates.
+// setSteps derives the steps from what each GPU can take.
 func setSteps(routes []route) {
 	sum := 0.0
 	for i := range routes {
