@@ -20,8 +20,9 @@ type Search struct {
 	Groups []int
 	// Guess is where the search begins.
 	Guess float64
-	// Step is the first step away from the guess, a share of it; the next ones
-	// are a quarter greater each. 0 means 0.25.
+	// Step is the first step away from the guess: the rate is multiplied, or
+	// divided, by 1 + Step, and from then on by 1.25 times the factor before. 0
+	// means 0.25.
 	Step float64
 	// Tolerance ends the bisection: the rates of the last pass and the last
 	// failure differ by at most this share.

@@ -28,7 +28,7 @@ type Search struct {
 	Rate      float64 `json:"rate"`     // requests/s; the highest that passed
 	TooHigh   float64 `json:"too_high"` // the lowest that failed
 	Runs      int     `json:"runs"`
-	Requests  int64   `json:"requests"` // simulated in all
+	Requests  int64   `json:"requests"` // counted ones, of all runs; a run that fails is given up early
 	// Judged is the fewest requests that a p99 was told by: those of a group of
 	// like models in the last pass. JudgedLeast or more make it worth something.
 	Judged int64 `json:"judged"`
