@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"os"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ const modelsHelp = "must be NAME:ALPHA:BETA:SLO in ms, zoo:a100, zoo:1080ti, zoo
 //	ResNet50:1.053:5.072:25   l(b) = 1.053 ms * b + 5.072 ms, SLO 25 ms
 //	zoo:a100                  Table 4 of the Symphony paper; zoo:1080ti, Table 3
 //	zoo:a100/ResNet50         one of its models
-//	models.csv                a file of the same form (package zoo)
+//	models.csv                a file of the same form (package zoo); it may end with blank lines
 //	8xzoo:1080ti/ResNet50     copies, named ResNet50#1 to ResNet50#8
 //
 // Two models of one name are refused: nothing could tell them apart after.
@@ -75,12 +76,7 @@ func parseOnce(text string) ([]zoo.Model, error) {
 		return parseZoo(table)
 	}
 	if strings.HasSuffix(text, ".csv") {
-		f, err := os.Open(text)
-		if err != nil {
-			return nil, wrap("models", err)
-		}
-		defer f.Close()
-		models, err := zoo.Read(f, text)
+		models, err := readModels(text)
 		return models, wrap("models", err)
 	}
 	if !strings.Contains(text, ":") {
@@ -88,6 +84,16 @@ func parseOnce(text string) ([]zoo.Model, error) {
 	}
 	m, err := zoo.Parse(text)
 	return []zoo.Model{m}, wrap("models", err)
+}
+
+// readModels reads a file, without blank lines at its end: editors leave them,
+// and no model can be meant. Package zoo refuses the others.
+func readModels(path string) ([]zoo.Model, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return zoo.Read(bytes.NewReader(bytes.TrimRight(text, " \t\r\n")), path)
 }
 
 func parseZoo(table string) ([]zoo.Model, error) {

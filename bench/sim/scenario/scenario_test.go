@@ -31,7 +31,8 @@ func file(t *testing.T, name, text string) string {
 }
 
 func TestParseModels(t *testing.T) {
-	csv := file(t, "m.csv", "model,alpha_ms,beta_ms,slo_ms\nA,1,5,20\nB,2,5,30\n")
+	const table = "model,alpha_ms,beta_ms,slo_ms\nA,1,5,20\nB,2,5,30\n"
+	csv, ended := file(t, "m.csv", table), file(t, "blank.csv", table+"\n \r\n")
 	for _, c := range []struct {
 		texts []string
 		names string
@@ -39,6 +40,7 @@ func TestParseModels(t *testing.T) {
 		{[]string{"r50:1.053:5.072:25"}, "r50"},
 		{[]string{"zoo:a100/ResNet50", "mine:1:2:20"}, "ResNet50 mine"},
 		{[]string{csv}, "A B"},
+		{[]string{ended}, "A B"},
 		{[]string{"2x" + csv}, "A#1 A#2 B#1 B#2"},
 		{[]string{"3xr:1:5:20", "r:1:5:20"}, "r#1 r#2 r#3 r"},
 	} {
@@ -60,7 +62,7 @@ func TestParseModels(t *testing.T) {
 }
 
 func TestParseModelsRefuses(t *testing.T) {
-	blank := file(t, "blank.csv", "model,alpha_ms,beta_ms,slo_ms\nA,1,5,20\n\n")
+	blank := file(t, "blank.csv", "model,alpha_ms,beta_ms,slo_ms\nA,1,5,20\n\nB,1,5,20\n")
 	for _, c := range []struct {
 		texts []string
 		want  string
