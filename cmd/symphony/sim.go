@@ -34,7 +34,7 @@ type simCmd struct {
 	Detection time.Duration `help:"From a GPU's failure until the scheduler knows, if the GPU does not join again before."`
 	Warmup    time.Duration `help:"Simulated span that is not counted." default:"2s"`
 	Duration  time.Duration `help:"Simulated span that is counted." default:"10s"`
-	Frontends int           `help:"Requests come from so many frontends by turns; 1 if not given." placeholder:"N"`
+	Frontends *int          `help:"Requests come from so many frontends by turns; 1 if not given." placeholder:"N"`
 	Seed      uint64        `help:"Seed of arrivals, network and jitter; the first one of --seeds." default:"1"`
 
 	Goodput   bool     `help:"Search the highest rate at which every model's p99 is within its SLO."`
@@ -45,7 +45,7 @@ type simCmd struct {
 
 	JSON  string `help:"Write the records as JSON to this file; - is standard output." placeholder:"FILE"`
 	CSV   string `help:"Write the records as CSV to this file; - is standard output." placeholder:"FILE"`
-	Quiet bool   `help:"No progress line."`
+	Quiet bool   `help:"No progress lines."`
 
 	Timeline string         `help:"Draw who ran when to this file; both forms are written." placeholder:"FILE.svg|png"`
 	From     *time.Duration `name:"timeline-from" help:"Simulated instant at which the drawing begins; the end of the warm-up if not given." placeholder:"TIME"`
@@ -57,11 +57,18 @@ func (c simCmd) Run() error {
 	ctx, cancel := untilSignal(newLogger(config.Log{Level: "error"}))
 	defer cancel()
 	stop := func() bool { return ctx.Err() != nil }
-	return c.run(os.Stdout, os.Stderr, !c.Quiet && isTerminal(os.Stderr), stop)
+	form := progressPlain
+	switch {
+	case c.Quiet:
+		form = progressNone
+	case isTerminal(os.Stderr):
+		form = progressTerminal
+	}
+	return c.run(os.Stdout, os.Stderr, form, stop)
 }
 
 // run is Run with its surroundings handed in.
-func (c simCmd) run(out, notes io.Writer, showProgress bool, stop func() bool) (err error) {
+func (c simCmd) run(out, notes io.Writer, form progressForm, stop func() bool) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -82,7 +89,7 @@ func (c simCmd) run(out, notes io.Writer, showProgress bool, stop func() bool) (
 	if c.Timeline != "" {
 		batch.timeline = newSimTimeline(c, plan)
 	}
-	outcomes, err := batch.run(showProgress)
+	outcomes, err := batch.run(form)
 	if len(outcomes) > 0 {
 		err = errors.Join(err, c.write(out, files, outcomes))
 	}
@@ -101,6 +108,8 @@ func (c simCmd) check() error {
 		return fmt.Errorf("--seeds: %d, must be 1 to %d", c.Seeds, seedsMax)
 	case c.Parallel < 0:
 		return fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
+	case c.Frontends != nil && *c.Frontends < 1:
+		return fmt.Errorf("--frontends: %d, must be 1 or more", *c.Frontends)
 	case c.Trace == "" && (c.TraceModels != "" || c.TraceSpeed != 0 || c.TraceLoop):
 		return errors.New("--trace-models, --trace-speed and --trace-loop are about a trace: give --trace FILE")
 	case !c.Goodput && c.Tolerance != nil:
@@ -136,7 +145,10 @@ func (c simCmd) scenario() (scenario.Scenario, error) {
 	}
 	s := scenario.Scenario{Models: models, GPUs: c.GPUs, Policy: c.Policy, Rate: c.Rate, Arrivals: c.Arrivals, Popularity: c.Popularity, RateProfile: c.Profile,
 		Network: c.Network, Bound: c.Bound, Jitter: c.Jitter, Events: c.Events, Detection: mono.Dur(c.Detection),
-		Warmup: mono.Dur(c.Warmup), Duration: mono.Dur(c.Duration), Frontends: c.Frontends, Seed: c.Seed}
+		Warmup: mono.Dur(c.Warmup), Duration: mono.Dur(c.Duration), Seed: c.Seed}
+	if c.Frontends != nil {
+		s.Frontends = *c.Frontends
+	}
 	if c.Trace != "" {
 		s.Trace = &scenario.Trace{File: c.Trace, Models: c.TraceModels, Speed: c.TraceSpeed, Loop: c.TraceLoop}
 	}

@@ -31,7 +31,7 @@ type simBatch struct {
 }
 
 // run returns the outcomes in the order of their seeds.
-func (b *simBatch) run(showProgress bool) (_ []*scenario.Outcome, err error) {
+func (b *simBatch) run(form progressForm) (_ []*scenario.Outcome, err error) {
 	n := b.cmd.Seeds
 	b.done = make([]*scenario.Outcome, n)
 	if b.cmd.Seed > math.MaxUint64-uint64(n-1) {
@@ -53,7 +53,7 @@ func (b *simBatch) run(showProgress bool) (_ []*scenario.Outcome, err error) {
 		fmt.Fprintf(b.notes, "%d of %d results are in %s\n", k, n, b.cmd.Resume)
 	}
 	b.progress = newSimProgress(len(waiting))
-	end := b.progress.show(b.notes, showProgress)
+	end := b.progress.show(b.notes, form, everyPlain)
 	b.simulate(waiting)
 	end()
 	return b.finished()
@@ -148,8 +148,15 @@ func (b *simBatch) finished() ([]*scenario.Outcome, error) {
 		}
 	}
 	err := errors.Join(b.errs...)
-	if err == nil && len(out) < len(b.done) {
-		err = fmt.Errorf("stopped: %d of %d seeds are done", len(out), len(b.done))
+	if len(out) == len(b.done) {
+		return out, err
 	}
-	return out, err
+	part := fmt.Errorf("%d of %d seeds are done", len(out), len(b.done))
+	if len(out) > 0 {
+		part = fmt.Errorf("%w; what is written holds these only", part)
+	}
+	if err == nil {
+		return out, fmt.Errorf("stopped: %w", part)
+	}
+	return out, errors.Join(err, part)
 }

@@ -57,9 +57,21 @@ func (k *simOutput) open() (err error) {
 		k.file, err = os.OpenFile(k.path, os.O_WRONLY, 0)
 	}
 	if err != nil {
-		return fmt.Errorf("--%s: %w", k.flag, err)
+		return fileError(k.flag, k.path, err)
 	}
 	return nil
+}
+
+// fileError is of a flag's file that cannot be opened for writing, and says what
+// to do.
+func fileError(flag, path string, err error) error {
+	help := "give a file that can be written"
+	if info, e := os.Stat(path); e == nil && info.IsDir() {
+		help = "give a file in that folder"
+	} else if errors.Is(err, fs.ErrNotExist) {
+		help = fmt.Sprintf("make the folder %s first, or give a file in another one", filepath.Dir(path))
+	}
+	return fmt.Errorf("--%s: %w; %s", flag, err, help)
 }
 
 // sameAs is the flag of a file that is k's too, or "". Devices may have many

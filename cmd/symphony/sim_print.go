@@ -10,11 +10,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/symphony-serving/symphony/bench/sim/scenario"
-	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // simSummary is of several seeds. Half is half the width of the 95 % confidence
-// interval.
+// interval. Of searches it is half the tolerance of the mean at least: all seeds
+// search one grid of rates, so that equal results do not mean that they are
+// exact.
 type simSummary struct {
 	Seeds int     `json:"seeds"`
 	Mean  float64 `json:"mean_rps"`
@@ -27,6 +28,11 @@ func summaryOf(outcomes []*scenario.Outcome) simSummary {
 		rates = append(rates, headline(o))
 	}
 	mean, half := scenario.Mean(rates)
+	for _, o := range outcomes {
+		if o.Search != nil {
+			half = max(half, o.Search.Tolerance/2*mean)
+		}
+	}
 	return simSummary{len(rates), mean, half}
 }
 
@@ -167,18 +173,28 @@ func printHeadline(w io.Writer, outcomes []*scenario.Outcome) {
 			fmt.Fprintf(w, "  %.1f %% of the bound %.1f r/s (%s)\n", 100*s.Mean/b.rate, b.rate, b.name)
 		}
 	}
-	if o.Bounds.Fluid == 0 {
-		fmt.Fprintln(w, "  no bound to compare with: arrivals are bursty, or GPUs come and go")
+	if o.Bounds.Missing != "" {
+		fmt.Fprintf(w, "  no bound to compare with: %s\n", o.Bounds.Missing)
 	}
-	var simulated mono.Dur
+	runs, requests := simulatedInAll(outcomes)
+	plural := "s"
+	if runs == 1 {
+		plural = ""
+	}
+	fmt.Fprintf(w, "%d run%s, %d requests simulated after the warm-up\n", runs, plural, requests)
+}
+
+// simulatedInAll is the runs, and the requests that they counted. Their time
+// would say too much: a search gives runs up.
+func simulatedInAll(outcomes []*scenario.Outcome) (runs int, requests int64) {
 	for _, o := range outcomes {
-		runs := 1
-		if o.Search != nil {
-			runs = o.Search.Runs
+		if o.Search == nil {
+			runs, requests = runs+1, requests+o.All.Arrived
+			continue
 		}
-		simulated += mono.Dur(runs) * (o.Scenario.Warmup + o.Scenario.Duration)
+		runs, requests = runs+o.Search.Runs, requests+o.Search.Requests
 	}
-	fmt.Fprintf(w, "simulated %v\n", simulated.Std())
+	return runs, requests
 }
 
 // printDoubt warns of searches that had too little to go by.

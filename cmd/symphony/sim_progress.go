@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// simProgress is how far the simulations are, and its line on a terminal.
+// simProgress is how far the simulations are, and its lines.
 type simProgress struct {
 	shares []atomic.Uint64 // of each simulation, bits of a float64
 }
@@ -30,23 +30,43 @@ func (p *simProgress) share() float64 {
 	return sum / float64(len(p.shares))
 }
 
-// show prints a line twice a second until the returned func is called.
-func (p *simProgress) show(w io.Writer, visible bool) (end func()) {
-	if !visible || len(p.shares) == 0 {
+// progressForm is how the progress is shown.
+type progressForm int
+
+const (
+	progressNone     progressForm = iota
+	progressPlain                 // a line now and then, for a file or a pipe
+	progressTerminal              // one line, written over
+)
+
+// Spans between lines.
+const (
+	everyPlain    = 10 * time.Second
+	everyTerminal = 500 * time.Millisecond
+)
+
+// show prints lines until the returned func is called; every is between plain
+// ones.
+func (p *simProgress) show(w io.Writer, form progressForm, every time.Duration) (end func()) {
+	if form == progressNone || len(p.shares) == 0 {
 		return func() {}
+	}
+	before, behind := "", "\n"
+	if form == progressTerminal {
+		before, behind, every = "\r\x1b[K", "", everyTerminal
 	}
 	start, quit, ended := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(500 * time.Millisecond)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {
 			case <-quit:
-				fmt.Fprint(w, "\r\x1b[K")
+				fmt.Fprint(w, before)
 				return
 			case <-tick.C:
-				fmt.Fprintf(w, "\r\x1b[K%s", progressLine(p.share(), time.Since(start)))
+				fmt.Fprint(w, before, progressLine(p.share(), time.Since(start)), behind)
 			}
 		}
 	}()

@@ -33,7 +33,7 @@ func openSimResume(path string, notes io.Writer) (*simResume, error) {
 	r := &simResume{known: map[string]*scenario.Outcome{}}
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("--resume: %w", err)
+		return nil, fileError("resume", path, err)
 	}
 	whole := bytes.LastIndexByte(text, '\n') + 1
 	number := 0
@@ -49,7 +49,7 @@ func openSimResume(path string, notes io.Writer) (*simResume, error) {
 		return nil, fmt.Errorf("--resume: %s:%d has no end, and does not begin as a result of symphony sim: give another file", path, number+1)
 	}
 	if r.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
-		return nil, fmt.Errorf("--resume: %w", err)
+		return nil, fileError("resume", path, err)
 	}
 	if whole < len(text) {
 		fmt.Fprintf(notes, "%s: the last line was not written to its end; it is simulated again\n", path)

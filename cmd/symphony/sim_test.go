@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
@@ -39,7 +40,7 @@ func simulatedUntil(t *testing.T, stop func() bool, flags ...string) (out, notes
 		t.Fatal(err)
 	}
 	var o, n bytes.Buffer
-	err = c.run(&o, &n, false, stop)
+	err = c.run(&o, &n, progressNone, stop)
 	return o.String(), n.String(), err
 }
 
@@ -223,7 +224,7 @@ func TestStopKeepsWhatIsDone(t *testing.T) {
 		return bytes.Contains(text, []byte("\n"))
 	}
 	out, _, err := simulatedUntil(t, stop, "--rate=900", "--seeds=3", "--parallel=1", "--json=-", "--resume", path)
-	if err == nil || !strings.Contains(err.Error(), "stopped: 1 of 3 seeds") || strings.Count(out, `"version"`) != 1 {
+	if err == nil || !strings.Contains(err.Error(), "stopped: 1 of 3 seeds are done; what is written holds these only") || strings.Count(out, `"version"`) != 1 {
 		t.Errorf("%v, records:\n%s", err, out)
 	}
 }
@@ -268,6 +269,8 @@ func TestSimRefuses(t *testing.T) {
 		{"--rate=900 --json=- --csv=-", "only one of them"},
 		{"--rate=900 --seeds=0", "--seeds: 0"},
 		{"--rate=900 --parallel=-1", "--parallel: -1"},
+		{"--rate=900 --frontends=0", "--frontends: 0, must be 1"},
+		{"--rate=900 --frontends=5000", "--frontends: 5000, must be 1 to 4096"},
 		{"--rate=900 --seed=18446744073709551615 --seeds=2", "--seed:"},
 		{"--goodput --tolerance=0", "--tolerance: 0"},
 		{"--rate=900 --trace-loop", "give --trace FILE"},
@@ -281,6 +284,12 @@ func TestSimRefuses(t *testing.T) {
 		{"--rate=900 --json=/nowhere/x.json", "--json: open /nowhere/x.json"},
 		{"--rate=900 --csv=/nowhere/x.csv", "--csv: open /nowhere/x.csv"},
 		{"--rate=900 --timeline=/nowhere/x.svg", "--timeline: open /nowhere/x.svg"},
+		{"--rate=900 --json=/nowhere/x.json", "make the folder /nowhere first"},
+		{"--rate=900 --timeline=/nowhere/x.svg", "make the folder /nowhere first"},
+		{"--rate=900 --resume=/nowhere/x.jsonl", "--resume: open /nowhere/x.jsonl"},
+		{"--rate=900 --resume=/nowhere/x.jsonl", "make the folder /nowhere first"},
+		{"--rate=900 --resume=/", "--resume: read /: is a directory; give a file in that folder"},
+		{"--rate=900 --json=/", "give a file in that folder"},
 		{"--rate=900 --tolerance=0.005", "give --goodput"},
 		{"--rate=900 --timeline-from=1s", "give --timeline FILE"},
 		{"--rate=900 --timeline-span=100ms", "give --timeline FILE"},
@@ -301,5 +310,29 @@ func TestProgress(t *testing.T) {
 	if got := progressLine(0.25, 10*time.Second); !strings.Contains(got, "about 30s left") {
 		t.Errorf("%q after 10 s", got)
 	}
-	p.show(io.Discard, true)()
+	p.show(io.Discard, progressTerminal, 0)()
+}
+
+// TestPlainProgress: where no terminal is, whole lines come, and nothing of a
+// terminal's.
+func TestPlainProgress(t *testing.T) {
+	p := newSimProgress(1)
+	p.set(0, 0.5)
+	r, w := io.Pipe()
+	end := p.show(w, progressPlain, time.Millisecond)
+	lines := bufio.NewReader(r)
+	for range 2 {
+		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "50 % after") || strings.ContainsAny(line, "\r\x1b") {
+			t.Errorf("line %q, %v", line, err)
+		}
+	}
+	go io.Copy(io.Discard, lines)
+	end()
+	w.Close()
+	var said bytes.Buffer
+	p.show(&said, progressNone, time.Nanosecond)()
+	p.show(&said, progressPlain, time.Hour)()
+	if said.Len() > 0 {
+		t.Errorf("said %q", said.String())
+	}
 }
