@@ -21,7 +21,7 @@ func newSession(t *testing.T, ctx context.Context, out string) *Session {
 			t.Fatal(err)
 		}
 	}
-	st, err := openStore(filepath.Join(out, "results.jsonl"), false)
+	st, err := openStore(filepath.Join(out, "results.jsonl"), false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestFresh(t *testing.T) {
 		{true, "", map[string]string{"1": "11"}},
 		{false, "11 20", nil},
 	} {
-		st, err := openStore(path, round.fresh)
+		st, err := openStore(path, round.fresh, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +231,7 @@ func TestRun(t *testing.T) {
 	if report := read(t, out, "REPORT.md"); !strings.Contains(report, "## fig2") || !strings.Contains(report, "1 of 1") || !strings.Contains(report, "`go fig2`") {
 		t.Errorf("report\n%s", report)
 	}
-	if !strings.Contains(said.String(), "fig2: 2 of 2 jobs") {
+	if !strings.Contains(said.String(), "fig2: 2 of 2 jobs") || !strings.HasSuffix(said.String(), "the report is in "+filepath.Join(out, "REPORT.md")+"\n") {
 		t.Errorf("progress %q", said.String())
 	}
 }

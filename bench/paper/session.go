@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -42,17 +43,16 @@ type Session struct {
 func Run(ctx context.Context, figures []Figure, opts Options) error {
 	for _, dir := range []string{"data", "plots"} {
 		if err := os.MkdirAll(filepath.Join(opts.Out, dir), 0o755); err != nil {
-			return err
+			return outError(err)
 		}
 	}
-	kept, err := openStore(filepath.Join(opts.Out, "results.jsonl"), opts.Fresh)
+	kept, err := openStore(filepath.Join(opts.Out, "results.jsonl"), opts.Fresh, opts.Progress)
 	if err != nil {
-		return err
+		return outError(err)
 	}
 	defer kept.close()
 	s := &Session{Quick: opts.Quick, ctx: ctx, opts: opts, store: kept}
 	s.progress = newProgress(opts.Progress, opts.Terminal)
-	defer s.progress.end()
 	var failed []error
 	for _, f := range figures {
 		if ctx.Err() != nil {
@@ -62,13 +62,24 @@ func Run(ctx context.Context, figures []Figure, opts Options) error {
 			failed = append(failed, fmt.Errorf("%s: %w", f.ID, err))
 		}
 	}
+	s.progress.end()
 	if err := writeReport(opts.Out); err != nil {
 		failed = append(failed, err)
+	} else if opts.Progress != nil {
+		fmt.Fprintf(opts.Progress, "the report is in %s\n", filepath.Join(opts.Out, "REPORT.md"))
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted; what is done is in %s, run again to go on", kept.path)
 	}
 	return errors.Join(failed...)
+}
+
+// outError is of a folder that nothing can be written to, in the flag's words.
+func outError(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return fmt.Errorf("--out: %w; give a folder that can be written", err)
+	}
+	return err
 }
 
 func (s *Session) run(f Figure) error {

@@ -2,7 +2,9 @@ package paper
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +13,12 @@ import (
 
 // store is the results that are there, by description, and the file that they
 // are appended to: one JSON object a line, the last one of a key counts.
+//
+// Every whole line must be a result: one that was passed over would silently
+// cost its simulation again. A last line without an end was being written when a
+// process was killed: it is cut off, and notes tell of it. But only if it begins
+// as a result does, and a shorter one only behind a result; any other file is
+// refused as it is.
 type store struct {
 	path string
 
@@ -25,18 +33,21 @@ type record struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// openStore reads the results. fresh passes over them, but leaves them in the
+// recordBegin is how the JSON of a record begins.
+const recordBegin = `{"key":`
+
+// openStore reads the results; notes may be nil. fresh passes over them, but leaves them in the
 // file: they may be of other figures, and each counts until a new one of its key
 // stands behind it.
-func openStore(path string, fresh bool) (*store, error) {
+func openStore(path string, fresh bool, notes io.Writer) (*store, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	st := &store{path: path, file: f, done: map[string]json.RawMessage{}}
-	if err := st.read(); err != nil {
+	if err := st.read(notes); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	if fresh {
 		clear(st.done)
@@ -44,27 +55,60 @@ func openStore(path string, fresh bool) (*store, error) {
 	return st, nil
 }
 
-// read takes whole lines. One that a killed process left half is passed over,
-// and ended, so that the next does not begin in its middle.
-func (st *store) read() error {
+// read takes all lines. A last one that is whole but for its end is a result,
+// and is ended, so that the next does not begin in its middle.
+func (st *store) read(notes io.Writer) error {
 	r := bufio.NewReaderSize(st.file, 1<<20)
-	for {
+	whole := int64(0) // bytes of whole lines
+	for number := 1; ; number++ {
 		line, err := r.ReadBytes('\n')
-		var k record
-		if json.Unmarshal(line, &k) == nil && k.Key != nil {
-			st.done[string(k.Key)] = k.Result
+		if err != nil && err != io.EOF {
+			return fmt.Errorf("%s: %w", st.path, err)
 		}
-		if err == io.EOF {
-			if len(line) > 0 {
-				_, err := st.file.Write([]byte{'\n'})
-				return err
-			}
+		if len(line) == 0 {
 			return nil
 		}
-		if err != nil {
-			return err
+		ended, bad := err == nil, st.take(line)
+		switch {
+		case bad == nil && ended:
+			whole += int64(len(line))
+			continue
+		case bad == nil:
+			_, err = st.file.Write([]byte{'\n'})
+		case ended || !begun(line, number > 1):
+			return fmt.Errorf("%s:%d is no result of symphony bench paper: %w; delete that line, and what it was is simulated again", st.path, number, bad)
+		default:
+			if notes != nil {
+				fmt.Fprintf(notes, "%s: the last line was not written to its end; it is simulated again\n", st.path)
+			}
+			err = st.file.Truncate(whole)
 		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", st.path, err)
+		}
+		return nil
 	}
+}
+
+// take keeps a line's result.
+func (st *store) take(line []byte) error {
+	var k record
+	if err := json.Unmarshal(line, &k); err != nil {
+		return err
+	}
+	if k.Key == nil || k.Result == nil {
+		return errors.New("the key or the result is missing")
+	}
+	st.done[string(k.Key)] = k.Result
+	return nil
+}
+
+// begun tells whether a line without an end is the begin of a result.
+func begun(line []byte, others bool) bool {
+	if len(line) < len(recordBegin) {
+		return others && bytes.HasPrefix([]byte(recordBegin), line)
+	}
+	return bytes.HasPrefix(line, []byte(recordBegin))
 }
 
 func (st *store) find(key string) (json.RawMessage, bool) {
