@@ -19,9 +19,10 @@ type Model struct {
 	cfg       Config
 	queue     pq.Sorted // key: deadline, value: slot
 	candidate Candidate
-	gpus      int   // by the last Offer
-	share     Share // likewise, or Config's
-	rivals    bool  // likewise
+	gpus      int       // by the last Offer
+	share     Share     // likewise, or Config's
+	rivals    bool      // likewise
+	since     mono.Time // the queue has not been empty from then on
 	aims
 	arrivals arrivals
 	opening  opening
@@ -71,6 +72,9 @@ func (m *Model) Push(now, deadline mono.Time, slot uint32) bool {
 		return false
 	}
 	m.arrivals.request(now, m.cfg.SLO)
+	if m.queue.Len() == 0 {
+		m.since = now
+	}
 	m.queue.Insert(pq.Entry{Key: int64(deadline), Value: slot})
 	return true
 }
@@ -124,7 +128,8 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 	switch m.cfg.Window {
 	case WindowDeferred:
 		if !m.ripe(b) {
-			c.Exec = max(c.Exec, frontrun.Add(-max(m.opening.lead, m.cfg.Delay.lead(d.Sub(now)))))
+			open := frontrun.Add(-max(m.opening.lead, m.cfg.Delay.lead(d.Sub(now))))
+			c.Exec = max(c.Exec, min(frontrun, max(open, m.since.Add(m.company))))
 		}
 	case WindowFrontrun:
 		c.Exec = max(c.Exec, frontrun)

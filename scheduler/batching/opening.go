@@ -18,12 +18,18 @@ import "github.com/symphony-serving/symphony/transport/mono"
 // others wait, too. Twice was chosen by simulation, as were the constants below;
 // ARCHITECTURE.md, "When the window opens", says over which workloads.)
 //
-// How long it takes to get a GPU is random. If its distribution were known, the
-// best opening would be its quantile at late/(early + late): a newsvendor's stock
-// for an unknown demand. A step up for each late start and one down for each
-// early one, so weighed that they cancel out at that quantile, finds it
-// without knowing the distribution, and follows when it moves. The steps are
-// a part of the starts' scatter.
+// A GPU that all want the moment it is free goes to one of them, however early
+// they ask: then an opening takes from the others what it gives. Only where a GPU
+// was idle would an earlier one have gained anything. So late counts for as
+// often as the model's batches found a GPU idle, which is when they were not
+// late themselves: late * P(not late).
+//
+// How long it takes to get a GPU is random. A step up for each late start and one
+// down for each early one, in proportion to what they cost, cancel out where
+// P(late) * late * P(not late) = P(not late) * early. So the opening becomes the
+// quantile of the wait at 1 - early/late, much like a newsvendor's stock, or 0
+// where early is dearer. The steps find it without knowing the distribution,
+// and follow when it moves. They are a part of the starts' scatter.
 //
 // So a model whose requests are rare and whose batches pay opens as soon as
 // GPUs are scarce, and at frontrun where one is always free.
@@ -37,13 +43,15 @@ import "github.com/symphony-serving/symphony/transport/mono"
 //
 // Rejected: a constant opening, the best one differs by workload; a moving
 // average of the waits from exec to grant, which opens too late for wide
-// windows and too early for narrow ones; the same quantile with w = 1, where
-// all models open early because all open early, and stay so.
+// windows and too early for narrow ones; the same steps with w = 1, or
+// without P(not late), where all models open early because all open early, and
+// stay so: batches are small, hence GPUs scarce.
 type opening struct {
 	lead    mono.Dur // before frontrun
 	scatter mono.Dur // mean distance of the starts from frontrun
 	starts  int      // so far, up to scatterMemory: the first ones count for more
 	lates   int      // of them late, up to openingStep: likewise
+	busy    float64  // decayed share of the starts that were late: no GPU was idle
 	fresh   int      // requests lost since the last batch
 	lost    int      // decayed requests lost, in 1/countUnit
 	left    int      // decayed requests left out, in 1/countUnit
@@ -52,6 +60,7 @@ type opening struct {
 const (
 	scatterMemory = 32
 	lossMemory    = 1024
+	busyMemory    = 128
 	// openingStep is how many steps make up the scatter.
 	openingStep = 10
 	// missedPart: where a candidate found no GPU in time, steps are at least for
@@ -87,11 +96,15 @@ func (o *opening) learn(s start, most mono.Dur) {
 	if s.late > 0 && !s.rivals {
 		return
 	}
+	o.busy -= float64(o.busy / busyMemory)
+	if s.late > 0 {
+		o.busy += 1.0 / busyMemory
+	}
 	// Both costs times alpha. Conversions keep a product from being fused with
 	// a sum: every machine rounds alike.
 	early := 2 * float64(s.fix) * float64(s.alpha) / float64(max(1, s.gap))
 	weight := min(weightMax, lossWeight*float64(o.lost)/float64(max(1, o.left)))
-	late := float64(s.fix) + float64(float64(s.per)*weight)
+	late := float64(float64(s.fix)+float64(float64(s.per)*weight)) * (1 - o.busy)
 	width := float64(o.scatter) / max(1, early+late)
 	if s.late <= 0 {
 		o.lead -= mono.Dur(width * early / float64(min(openingStep, o.starts)))

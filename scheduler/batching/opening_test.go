@@ -27,13 +27,14 @@ func learnt(s start, wait func(*rand.Rand) mono.Dur) mono.Dur {
 	return sum / (rounds - settle)
 }
 
-// The lead is the quantile of the waits at late/(early + late), the newsvendor's.
+// The lead is the quantile of the waits at 1 - early/late; 0 where early is
+// dearer.
 func TestOpeningIsAQuantile(t *testing.T) {
 	exponential := func(r *rand.Rand) mono.Dur { return mono.Dur(r.ExpFloat64() * float64(mono.Millisecond)) }
 	for _, c := range []struct {
 		gap  mono.Dur
-		want float64 // quantile: with nothing lost, late/(early + late) = 1/(1 + 2*alpha/gap)
-	}{{2 * mono.Millisecond, 0.5}, {8 * mono.Millisecond, 0.8}, {2 * mono.Millisecond / 3, 0.25}} {
+		want float64 // quantile: with nothing lost, 1 - early/late = 1 - 2*alpha/gap
+	}{{4 * mono.Millisecond, 0.5}, {8 * mono.Millisecond, 0.75}, {20 * mono.Millisecond, 0.9}, {mono.Millisecond, 0}} {
 		s := start{size: 8, per: 2 * mono.Millisecond, fix: mono.Millisecond, alpha: mono.Millisecond, gap: c.gap, rivals: true}
 		got, want := learnt(s, exponential).Millis(), -math.Log(1-c.want)
 		if math.Abs(got-want) > 0.12*(want+1) {

@@ -22,6 +22,9 @@ type aims struct {
 	// arrivals, share*b/l(b) >= rate, and no more than staggered. A larger one
 	// works a backlog off by itself, a smaller one lets it grow.
 	target int
+	// company is how long a first request waits for another at least, while there
+	// is time.
+	company mono.Dur
 	// overloaded: far more arrives than the staggered batch carries. What does not
 	// fit is lost, and the largest batches lose the least.
 	overloaded bool
@@ -34,10 +37,23 @@ func (m *Model) retarget() {
 		pooled:    p.Largest(slo/mono.Dur(m.gpus+1)*mono.Dur(m.gpus), 0),
 		staggered: p.Largest(slo/mono.Dur(m.share+OneGPU)*mono.Dur(m.share), 0),
 		target:    1,
+		company:   m.worth() / companyPart,
 	}
 	if m.staggered > 1 {
 		m.target, m.overloaded = m.sustaining()
 	}
+}
+
+// companyPart is how much of its worth is waited for a second request. In bursts
+// it comes at once, and where GPUs are scarce the window is wide open by then:
+// without the wait a model that batches strongly would run the first request of
+// each burst alone. From a twelfth to a quarter serves about as well.
+const companyPart = 8
+
+// worth is the GPU time that a second request saves, which need not pay fix
+// again, less what it adds; 0 for models that batch weakly.
+func (m *Model) worth() mono.Dur {
+	return max(0, m.cfg.Profile.Latency(1)-2*m.slope(1))
 }
 
 // overloadPercent of what the staggered batch carries is an overload. Less would
