@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -42,7 +43,8 @@ func main() {
 	ctx, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(err)
 	if err := ctx.Run(); err != nil {
-		fmt.Fprintf(os.Stderr, "symphony %s: %v\n", ctx.Command(), err)
+		name, _, _ := strings.Cut(ctx.Command(), " <") // without its arguments
+		fmt.Fprintf(os.Stderr, "symphony %s: %v\n", name, err)
 		os.Exit(1)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -206,5 +207,43 @@ func TestHopelessRequestsTeachNothing(t *testing.T) {
 	}
 	if m.opening.lead != 0 || m.opening.lost != 0 {
 		t.Errorf("lead %v, lost %d after hopeless requests only", m.opening.lead, m.opening.lost)
+	}
+}
+
+// However wide the window is open, a first request waits for company: for an
+// eighth of what a second one saves (l(1) - 2*alpha = 7 - 4 s), and not past
+// frontrun.
+func TestFirstRequestWaitsForCompany(t *testing.T) {
+	m := steep(t, func(c *Config) { c.Window, c.SLO = WindowDeferred, 24*mono.Second })
+	m.opening.lead = 24 * mono.Second
+	exec := func(now, deadline float64) mono.Time {
+		m.Push(sec(now), sec(deadline), 0)
+		m.Update(sec(now), nil)
+		return m.Candidate().Exec
+	}
+	if got := exec(1, 25); got != sec(1+3.0/8) {
+		t.Errorf("first request: exec %v, want 1.375 s", got)
+	}
+	if got := exec(1.25, 25.25); got != sec(1+3.0/8) {
+		t.Errorf("second one: exec %v, want 1.375 s as before", got)
+	}
+	if got := exec(2, 26); got != sec(2) {
+		t.Errorf("third one, later: exec %v, want at once", got)
+	}
+	for m.Len() > 0 {
+		m.PopAny()
+	}
+	if got := exec(3, 12.125); got != sec(3.125) { // l(2) is 9 s
+		t.Errorf("with little time: exec %v, want frontrun, 3.125 s", got)
+	}
+
+	p, err := profile.Linear(3*mono.Second, 2*mono.Second, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = example(t, func(c *Config) { c.Profile, c.Window, c.SLO = p, WindowDeferred, 24*mono.Second })
+	m.opening.lead = 24 * mono.Second
+	if got := exec(1, 25); got != sec(1) {
+		t.Errorf("a model that batches weakly: exec %v, want at once", got)
 	}
 }
