@@ -39,10 +39,10 @@ func fig7(s *Session) error {
 			return err
 		}
 	}
-	if err := s.measureAgain7(k, usual, Pick(s, 6, 200), Pick(s, 6, 300)); err != nil {
+	if err := s.measureAgain7(k, usual, Pick(s, 6, 200), Pick(s, 6, 200)); err != nil {
 		return err
 	}
-	if err := s.measureAgain7(k, tight, Pick(s, 2, 40), Pick(s, 2, 60)); err != nil {
+	if err := s.measureAgain7(k, tight, Pick(s, 2, 30), Pick(s, 2, 40)); err != nil {
 		return err
 	}
 	s.notes7(k, usual, tight)
