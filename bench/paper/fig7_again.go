@@ -22,10 +22,9 @@ func newSet7(name string, all []point7, n, versions int) *set7 {
 	return &set7{name: name, points: points, versions: min(versions, len(points))}
 }
 
-// withVersions is the part of the set that has the versions of Symphony, as
-// first measured.
-func (c *set7) withVersions() *set7 {
-	return &set7{name: c.name, points: c.points[:c.versions], versions: c.versions, first: c.first[:c.versions]}
+// once is the first n of the set, as first measured.
+func (c *set7) once(n int) *set7 {
+	return &set7{name: c.name, points: c.points[:n], versions: min(n, c.versions), first: c.first[:n]}
 }
 
 // line7 is the share of the best baseline at which a configuration counts as
