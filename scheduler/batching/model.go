@@ -22,6 +22,8 @@ type Model struct {
 	gpus      int       // by the last Offer
 	share     Share     // likewise, or Config's
 	rivals    bool      // likewise
+	lost      int       // requests since the last batch
+	forgone   mono.Dur  // see Forgone
 	since     mono.Time // the queue has not been empty from then on
 	aims
 	arrivals arrivals
@@ -112,6 +114,7 @@ func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 func (m *Model) drop(reason wire.Reason, lost bool, drops []Dropped) []Dropped {
 	if lost {
 		m.opening.fresh++
+		m.lost++
 	}
 	return append(drops, Dropped{m.queue.Pop().Value, reason})
 }
@@ -170,12 +173,18 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	}
 	start := max(now.Add(m.cfg.Delay.Of(b)), gpu.FreeAt) // a finished batch has nothing to wait for
 	invariants.Check(start <= m.deadline(0).Add(-m.cfg.Profile.Latency(b)), "batching: a batch that starts after its latest")
+	m.forgone = mono.Dur(m.lost) * m.cfg.Profile.Latency(b) / mono.Dur(b)
+	m.lost = 0
 	m.learn(b, start)
 	for range b {
 		batch = append(batch, m.queue.Pop().Value)
 	}
 	return batch, drops, start
 }
+
+// Forgone is the GPU time that the requests lost between the last two batches
+// would have taken in batches like the last one.
+func (m *Model) Forgone() mono.Dur { return m.forgone }
 
 // offered takes over what the rank knows.
 func (m *Model) offered(gpu Offer) {

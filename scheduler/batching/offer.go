@@ -6,8 +6,8 @@ import "github.com/symphony-serving/symphony/transport/mono"
 type Offer struct {
 	FreeAt mono.Time // the GPU is free from then on; mono.Past: at once
 	GPUs   int       // there are; 0: not known
-	// Share of them in proportion to the GPU time that the model's batches took
-	// lately, of all that was taken; 0: not known.
+	// Share of them in proportion to the GPU time that the model wanted lately, of
+	// all that was wanted: for its batches, and for what it lost; 0: not known.
 	Share Share
 	// Rivals: other models were granted GPUs since this model's last grant.
 	Rivals bool

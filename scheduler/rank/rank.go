@@ -28,6 +28,9 @@ type Answer struct {
 	Batch wire.BatchID
 	Exec  mono.Time // planned start
 	Until mono.Time // planned end: the GPU is free again
+	// Forgone is the GPU time that the requests would have taken that the model
+	// lost since its last batch.
+	Forgone mono.Dur
 }
 
 // Out collects the effects of a call; the caller empties it.
@@ -60,7 +63,7 @@ type run struct {
 type model struct {
 	candidate batching.Candidate
 	granting  bool // a grant is under way: candidates wait for its answer
-	usage     usage
+	demand    demand
 }
 
 // Rank is the matchmaker of one sub-cluster.
@@ -72,7 +75,7 @@ type Rank struct {
 	ready  pq.Heap // model -> latest
 	tree   gpuTree
 	count  int          // GPUs present
-	usage  usage        // of all models together
+	demand demand       // of all models together
 	last   wire.ModelID // the model granted last
 }
 
@@ -151,8 +154,8 @@ func (r *Rank) Answer(a Answer) {
 		g.undone[g.undoneN] = run{a.Batch, exec, until}
 		g.undoneN++
 		g.free = until
-		r.models[a.Grant.Model].usage.add(exec, until.Sub(exec))
-		r.usage.add(exec, until.Sub(exec))
+		r.models[a.Grant.Model].demand.add(exec, until.Sub(exec)+a.Forgone)
+		r.demand.add(exec, until.Sub(exec)+a.Forgone)
 	}
 	r.place(a.Grant.GPU)
 }

@@ -137,6 +137,7 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 		if n := len(s.taken); n > 0 {
 			until := exec.Add(m.Profile().Latency(n))
 			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, exec, until, out), exec, until
+			answer.Forgone = m.Forgone()
 		}
 	}
 	out.Answers = append(out.Answers, answer)

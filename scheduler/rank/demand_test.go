@@ -53,6 +53,29 @@ func TestShareFollowsGPUTime(t *testing.T) {
 	}
 }
 
+// What a model loses counts as wanted: shedding must not cost it its share.
+func TestShareCountsWhatWasForgone(t *testing.T) {
+	r := New(Config{})
+	for id := range wire.GPUID(4) {
+		r.AddGPU(id, 0)
+	}
+	now := mono.Time(1)
+	var out Out
+	for id := range wire.ModelID(2) { // both want 30 ms, model 0 gets 10 of them
+		out.Grants = nil
+		r.SetCandidate(id, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(mono.Second)})
+		r.Step(now, &out)
+		a := Answer{Grant: out.Grants[0], Batch: wire.BatchID(id) + 1, Exec: now, Until: now.Add(30 * mono.Millisecond)}
+		if id == 0 {
+			a.Until, a.Forgone = now.Add(10*mono.Millisecond), 20*mono.Millisecond
+		}
+		r.Answer(a)
+	}
+	if g := grantOne(t, r, now.Add(1), 0, 1); g.Share < 2*batching.OneGPU-5 || g.Share > 2*batching.OneGPU+5 {
+		t.Errorf("share %d, want two of the four GPUs", g.Share)
+	}
+}
+
 // A grant tells whether others were granted since the model's last one.
 func TestRivals(t *testing.T) {
 	r := New(Config{})
