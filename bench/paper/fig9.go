@@ -152,7 +152,7 @@ func (s *Session) fig9Claims(m *mix9, found []GoodputResult, fluid float64) {
 	case loss > 0.45:
 		c.Why = "more than in the paper: the baseline with eight frontends may be weaker here"
 	case all[3].above(all[4]):
-		c.Short = Weaker
+		c.Short, c.Why = Weaker, "where batches gain little, frontends that split the load thinly cost little"
 	case !all[4].above(all[3]):
 		c.Short, c.Why = Draw, overlap
 	}
