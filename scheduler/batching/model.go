@@ -94,7 +94,7 @@ func (m *Model) PopAny() (slot uint32, ok bool) {
 func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 	expired := m.NextWake() <= now // the candidate that stood: else the head was hopeless when it came
 	if expired && m.queue.Len() > 0 && m.fit(m.deadline(0), now, mono.Past) == 0 {
-		m.missed()
+		m.missed(now)
 	}
 	for m.queue.Len() > 0 {
 		if b := m.fit(m.deadline(0), now, mono.Past); b > 0 {
@@ -201,10 +201,10 @@ func (m *Model) offered(gpu Offer) {
 // missed takes a candidate that found no GPU in time into the estimates. How
 // late a GPU would have come is not known: later than the last start that would
 // have served one request, by as much as a batch takes.
-func (m *Model) missed() {
+func (m *Model) missed(now mono.Time) {
 	if m.cfg.Window == WindowDeferred {
 		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
-		s := m.start(1, n, m.cfg.Profile.Latency(n+1))
+		s := m.start(now, 1, n, m.cfg.Profile.Latency(n+1))
 		s.missed = true
 		m.opening.learn(s, m.cfg.SLO)
 	}
@@ -217,14 +217,14 @@ func (m *Model) learn(b int, at mono.Time) {
 	if m.cfg.Window == WindowDeferred {
 		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
 		frontrun := m.deadline(0).Add(-m.cfg.Profile.Latency(n + 1))
-		m.opening.learn(m.start(b, n, at.Sub(frontrun)), m.cfg.SLO)
+		m.opening.learn(m.start(at, b, n, at.Sub(frontrun)), m.cfg.SLO)
 	}
 }
 
-// start describes the start of a batch of b while n wait.
-func (m *Model) start(b, n int, late mono.Dur) start {
+// start describes the start of a batch of b at an instant while n wait.
+func (m *Model) start(at mono.Time, b, n int, late mono.Dur) start {
 	per, alpha := m.cfg.Profile.Latency(b)/mono.Dur(b), m.slope(n)
-	return start{size: b, per: per, fix: max(0, per-alpha), alpha: alpha, gap: m.arrivals.gap(), late: late, rivals: m.rivals}
+	return start{at: at, size: b, per: per, fix: max(0, per-alpha), alpha: alpha, gap: m.arrivals.gap(), late: late, rivals: m.rivals}
 }
 
 func (m *Model) batchFor(now, gpuFree mono.Time) int {

@@ -247,3 +247,32 @@ func TestFirstRequestWaitsForCompany(t *testing.T) {
 		t.Errorf("a model that batches weakly: exec %v, want at once", got)
 	}
 }
+
+// What was learnt in a surge is forgotten when no start was late for a while,
+// also where an early start costs next to nothing.
+func TestOpeningForgets(t *testing.T) {
+	s := start{size: 8, per: mono.Millisecond, fix: mono.Millisecond, alpha: mono.Millisecond / 10, gap: mono.Millisecond, rivals: true}
+	var o opening
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 { // the surge: a GPU comes 15 to 25 ms after the window has opened
+		s.at = s.at.Add(10 * mono.Millisecond)
+		s.late = 15*mono.Millisecond + mono.Dur(r.Int64N(int64(10*mono.Millisecond))) - o.lead
+		o.learn(s, mono.Second)
+	}
+	surge := o.lead
+	s.gap = mono.Second
+	calm := func(d mono.Dur) mono.Dur { // requests once a second, a GPU at once
+		for end := s.at.Add(d); s.at < end; {
+			s.at = s.at.Add(mono.Second)
+			s.late = -o.lead
+			o.learn(s, mono.Second)
+		}
+		return o.lead
+	}
+	if kept := calm(openingMemory - 2*mono.Second); kept < surge/2 || surge < 15*mono.Millisecond {
+		t.Errorf("lead %v after the surge, %v before its memory ends", surge, kept)
+	}
+	if lead := calm(20 * mono.Second); lead > mono.Millisecond/10 {
+		t.Errorf("lead %v of %v is left", lead, surge)
+	}
+}

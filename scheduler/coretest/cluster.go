@@ -58,7 +58,11 @@ type gpuState struct {
 
 // New makes a cluster of n GPUs without models.
 func New(n int, cfg shard.Config) *Cluster {
-	c := &Cluster{Shard: shard.New(cfg), Rank: rank.New(rank.Config{})}
+	return newBy(rank.Config{}, n, cfg)
+}
+
+func newBy(order rank.Config, n int, cfg shard.Config) *Cluster {
+	c := &Cluster{Shard: shard.New(cfg), Rank: rank.New(order)}
 	for i := range n {
 		c.AddGPU(wire.GPUID(i))
 	}

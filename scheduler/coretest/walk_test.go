@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -151,7 +152,7 @@ func (l *ledger) failf(format string, args ...any) {
 func (w *walk) play(t *testing.T, ids []int, length func(Run) mono.Dur) *ledger {
 	t.Helper()
 	l := &ledger{t: t, w: w, exact: length == nil, answers: map[wire.RequestID]int{}, ends: map[wire.GPUID]mono.Time{}, reasons: map[wire.Reason]int{}}
-	c := New(w.gpus, shard.Config{RequestsMax: 100, BatchesMax: 20})
+	c := newBy(rank.Config{ByLatest: w.paper}, w.gpus, shard.Config{RequestsMax: 100, BatchesMax: 20})
 	c.Models, c.Length, l.c = len(w.models), length, c
 	c.Obs = Observer{Dispatch: l.dispatched, Complete: l.completed, Drop: l.dropped}
 	add := func(i int) {

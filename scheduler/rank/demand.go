@@ -5,50 +5,72 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// demand is GPU time wanted lately, in the present span and the one before: what
-// batches took, and what the requests that were lost meanwhile would have taken.
-// It follows a change of load within two spans, without a division or a decay of
+// wants is what batches took, how many they were, and what the requests that were
+// lost meanwhile would have taken.
+type wants struct {
+	batches     int
+	taken, lost mono.Dur // GPU time
+}
+
+func (w wants) plus(v wants) wants {
+	return wants{w.batches + v.batches, w.taken + v.taken, w.lost + v.lost}
+}
+
+func (w wants) all() mono.Dur { return w.taken + w.lost }
+
+// lossRate is the part of the GPU time that was lost; 0 when none was wanted.
+func (w wants) lossRate() float64 { return float64(w.lost) / float64(max(1, w.all())) }
+
+// demand is what was wanted lately, in the present span and the one before. It
+// follows a change of load within two spans, without a division or a decay of
 // all models at each batch.
-//
-// Rejected: the time taken alone. A model that has to shed takes less, can count
-// on less for that reason, and so goes on shedding, with GPUs idle beside it.
 type demand struct {
 	span        int64 // number of the present one
-	now, before mono.Dur
+	now, before wants
 }
 
 // demandSpan is long against a batch and short against what an operator sees.
 const demandSpan = mono.Second
+
+// spanOf is the number of the span that an instant lies in.
+func spanOf(t mono.Time) int64 { return int64(t) / int64(demandSpan) }
 
 // roll begins the span that has number n. Planned starts may lie a little
 // apart in either direction: an earlier one counts as of the present span.
 func (d *demand) roll(n int64) {
 	switch {
 	case n == d.span+1:
-		d.span, d.now, d.before = n, 0, d.now
+		d.span, d.now, d.before = n, wants{}, d.now
 	case n > d.span:
-		d.span, d.now, d.before = n, 0, 0
+		d.span, d.now, d.before = n, wants{}, wants{}
 	}
 }
 
-// add takes the GPU time that was wanted for a batch that starts at exec.
-func (d *demand) add(exec mono.Time, wanted mono.Dur) {
-	d.roll(int64(exec) / int64(demandSpan))
-	d.now += wanted
+// add takes what was wanted for a batch that starts at exec.
+func (d *demand) add(exec mono.Time, w wants) {
+	d.roll(spanOf(exec))
+	d.now = d.now.plus(w)
 }
 
-// recent is the time wanted in the two spans that end with number n.
-func (d *demand) recent(n int64) mono.Dur {
+// recent is what was wanted in the two spans that end with number n.
+func (d *demand) recent(n int64) wants {
 	d.roll(n)
-	return d.now + d.before
+	return d.now.plus(d.before)
 }
 
 // share is the model's part of the GPUs, in proportion to the GPU time that it
 // wanted of all that was wanted: what it can count on when GPUs are scarce. 0 when
 // it wanted none lately: not known.
+//
+// Rejected: the time taken alone. A model that has to shed takes less, can count
+// on less for that reason, and so goes on shedding, with GPUs idle beside it. And
+// time lost weighed more than time taken, so that losses even out: 0.5 % more from
+// a mix, but the shares of the others shrink, they shed in turn, and many models
+// on many GPUs go on shedding by turns for ever. Who is served first evens losses
+// out better (headstart.go).
 func (r *Rank) share(m *model, now mono.Time) batching.Share {
-	n := int64(now) / int64(demandSpan)
-	all, own := r.demand.recent(n), m.demand.recent(n)
+	n := spanOf(now)
+	all, own := r.demand.recent(n).all(), m.demand.recent(n).all()
 	if own <= 0 || all <= 0 {
 		return 0
 	}

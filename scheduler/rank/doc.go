@@ -4,9 +4,9 @@
 //	SetCandidate ----> model timer at exec - delay --> free GPU, smallest id --> Grant
 //	                             | none is free by exec
 //	                             v
-//	                   ready, by latest
+//	                   ready, by latest less head start
 //	                             ^
-//	AddGPU, Done ----> GPU timer at free - delay ----> ready candidate, least latest --> Grant
+//	AddGPU, Done ----> GPU timer at free - delay ----> ready candidate due first --> Grant
 //	GPUFree (the answer to a grant) sets when the GPU is free again
 //
 // A core: `now` is handed in, grants are appended to the caller's buffer.

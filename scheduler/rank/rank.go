@@ -41,6 +41,9 @@ type Config struct {
 	// Outstanding is how many undone batches a GPU may have, 1 to 4; 0 means 2:
 	// one that runs and one whose inputs are fetched meanwhile.
 	Outstanding int
+	// ByLatest gives no head starts: a GPU goes to the ready candidate with the
+	// least latest, as Algorithm 1 has it.
+	ByLatest bool
 }
 
 // gpu is one device.
@@ -72,7 +75,7 @@ type Rank struct {
 	models []model
 	gpus   []gpu
 	timers pq.Heap // model -> exec - delay
-	ready  pq.Heap // model -> latest
+	ready  pq.Heap // model -> latest, less its head start
 	tree   gpuTree
 	count  int          // GPUs present
 	demand demand       // of all models together
@@ -154,8 +157,9 @@ func (r *Rank) Answer(a Answer) {
 		g.undone[g.undoneN] = run{a.Batch, exec, until}
 		g.undoneN++
 		g.free = until
-		r.models[a.Grant.Model].demand.add(exec, until.Sub(exec)+a.Forgone)
-		r.demand.add(exec, until.Sub(exec)+a.Forgone)
+		w := wants{batches: 1, taken: until.Sub(exec), lost: a.Forgone}
+		r.models[a.Grant.Model].demand.add(exec, w)
+		r.demand.add(exec, w)
 	}
 	r.place(a.Grant.GPU)
 }

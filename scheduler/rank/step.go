@@ -28,22 +28,22 @@ func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 		r.grant(id, gpu, now, out)
 		return
 	}
-	r.ready.Set(id, int64(c.Latest))
+	r.ready.Set(id, int64(c.Latest.Add(-r.headStart(&r.models[id], now))))
 }
 
 // onGPUTimer: while the GPU that is free first is within reach of an order
-// sent now, the ready candidate with the least latest takes it. Candidates that
-// this GPU cannot serve in time leave: their model forms a smaller one at
+// sent now, the ready candidate that is due first takes it. Candidates that this
+// GPU cannot serve in time leave: their model forms a smaller one at
 // that very instant (batching.Model.NextWake).
 func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
 	for r.ready.Len() > 0 {
 		free := r.tree.soonest()
-		id, latest := r.ready.Min()
+		id, _ := r.ready.Min()
 		if free == mono.Never || free.Add(-r.models[id].candidate.Delay) > now {
 			return
 		}
 		r.ready.Remove(id)
-		if latest >= int64(free) {
+		if r.models[id].candidate.Latest >= free {
 			gpu, _ := r.tree.earliest()
 			r.grant(id, gpu, now, out)
 		}

@@ -41,7 +41,8 @@ var _ policy.Scheduler = (*Scheduler)(nil)
 
 // New makes a Scheduler without models or GPUs.
 func New(cfg policy.Config, opts Options) *Scheduler {
-	s := &Scheduler{opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}), rank: rank.New(rank.Config{})}
+	s := &Scheduler{opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}),
+		rank: rank.New(rank.Config{ByLatest: opts.Window != batching.WindowDeferred})}
 	s.shard.SetDelay(mono.Past, cfg.Delay, &s.out)
 	return s
 }

@@ -6,8 +6,8 @@
 //
 // Line 5 of Algorithm 1 becomes exec = now: a candidate is schedulable as soon
 // as it exists. When several wait for a GPU, the one with the least latest
-// takes it. Everything else, the drop policies included, is the deferred
-// scheduler's: what differs in a comparison is the deferring alone.
+// takes it, as in Algorithm 1: no head starts (rank.Config). Everything else, the
+// drop policies included, is the deferred scheduler's.
 //
 // # What the paper leaves open
 //

@@ -1,0 +1,46 @@
+package rank
+
+import "github.com/symphony-serving/symphony/transport/mono"
+
+const (
+	// headStartMost is the head start of a model that loses far more than the
+	// others: so many of the intervals at which GPUs become free. 6 to 16 serve
+	// about as well.
+	headStartMost = 6
+	// headStartFull is how far a model's loss rate must lie from that of all for
+	// the whole head start: the 1 % that an SLO of a p99 allows.
+	headStartFull = 0.01
+	// headStartNone is the loss rate of all at which there are no head starts any
+	// more. Models alike do best by latest alone, and at their goodput all lose 1 %.
+	headStartNone = 0.01
+)
+
+// headStart is by how much a model's candidate counts as due earlier than it is,
+// or later where it is negative, among those that wait for a GPU.
+//
+// By latest alone some models always come off worse: those whose candidates are
+// due when others are dearer, or whose window is narrow. At the goodput of the 29
+// strongly batching models of the A100 zoo one loses 1 % of its requests and all
+// together 0.3 %, and the worst one decides what the mix may carry. So a model
+// that lately lost more than all together goes a little before others, and one
+// that lost less lets them pass: the losses even out.
+//
+// In an overload, where losses are not to be avoided, evening them out would be
+// dear: the models with the dearest requests, which lose the most, would get GPU
+// time that serves several requests of others (a sixth less was served at 1.5
+// times the goodput). So head starts fade as the loss rate of all rises.
+//
+// Rejected: a head start in proportion to the model's own batches, or the same
+// milliseconds for all mixes: what counts is how many others are passed.
+func (r *Rank) headStart(m *model, now mono.Time) mono.Dur {
+	n := spanOf(now)
+	all := r.demand.recent(n)
+	if all.lost == 0 || r.cfg.ByLatest {
+		return 0
+	}
+	rate := all.lossRate()
+	ahead := min(1, max(-1, (m.demand.recent(n).lossRate()-rate)/headStartFull))
+	fade := max(0, 1-rate/headStartNone)
+	interval := float64(all.taken) / float64(max(1, all.batches)) / float64(max(1, r.count))
+	return mono.Dur(headStartMost * interval * ahead * fade)
+}
