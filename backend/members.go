@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -38,11 +39,28 @@ func newMembers(b *Backend) *members {
 
 // Link implements executor.Links.
 func (m *members) Link(id wire.FrontendID) transport.Link {
-	all := *m.byID.Load()
-	if int(id) >= len(all) || all[id] == nil {
-		return nil
+	if k := m.keeper(id); k != nil {
+		return k.Link()
 	}
-	return all[id].Link()
+	return nil
+}
+
+// AwaitFirst implements executor.Links. Of a frontend that is not known any more
+// no link will come.
+func (m *members) AwaitFirst(id wire.FrontendID, d mono.Dur, then func(transport.Link)) {
+	if k := m.keeper(id); k != nil {
+		k.AwaitFirst(d, then)
+		return
+	}
+	then(nil)
+}
+
+// keeper is nil when the frontend is not known.
+func (m *members) keeper(id wire.FrontendID) *transport.Keeper {
+	if all := *m.byID.Load(); int(id) < len(all) {
+		return all[id]
+	}
+	return nil
 }
 
 // set takes the news of a frontend.

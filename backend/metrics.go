@@ -18,6 +18,7 @@ type metrics struct {
 	items      *prometheus.CounterVec
 	busy       *prometheus.CounterVec
 	stale      *prometheus.CounterVec
+	unreached  *prometheus.CounterVec
 	fetch      *prometheus.HistogramVec
 }
 
@@ -26,10 +27,11 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_" + name, Help: help}, []string{"pool", "model"})
 	}
 	m := &metrics{backend: b, registerer: r,
-		batches: counter("batches_total", "Batches executed."),
-		items:   counter("items_total", "Requests executed."),
-		busy:    counter("busy_seconds_total", "Time that devices executed."),
-		stale:   counter("stale_reads_total", "Inputs that could not be read: the slab was freed."),
+		batches:   counter("batches_total", "Batches executed."),
+		items:     counter("items_total", "Requests executed."),
+		busy:      counter("busy_seconds_total", "Time that devices executed."),
+		stale:     counter("stale_reads_total", "Inputs that could not be read: the slab was freed."),
+		unreached: counter("unreached_total", "Answers that no data link to the frontend could take."),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
 	}
@@ -45,7 +47,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.fetch}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.fetch}
 }
 
 func (m *metrics) unregister() {
@@ -59,12 +61,12 @@ func (m *metrics) unregister() {
 // observer looks the pool's counters up once.
 func (m *metrics) observer(pool int) executor.Observer {
 	p := m.backend.pools[pool]
-	type counters struct{ batches, items, busy, stale prometheus.Counter }
+	type counters struct{ batches, items, busy, stale, unreached prometheus.Counter }
 	var all []counters
 	for i := range p.doc.Models {
 		name, label := p.doc.Models[i].Name, p.doc.DeviceType
 		all = append(all, counters{m.batches.WithLabelValues(label, name), m.items.WithLabelValues(label, name),
-			m.busy.WithLabelValues(label, name), m.stale.WithLabelValues(label, name)})
+			m.busy.WithLabelValues(label, name), m.stale.WithLabelValues(label, name), m.unreached.WithLabelValues(label, name)})
 	}
 	fetch := m.fetch.WithLabelValues(p.doc.DeviceType)
 	return executor.Observer{
@@ -75,7 +77,8 @@ func (m *metrics) observer(pool int) executor.Observer {
 			c.busy.Add(executed.Seconds())
 			fetch.Observe(fetched.Seconds())
 		},
-		Stale: func(model int) { all[model].stale.Inc() },
+		Stale:     func(model int) { all[model].stale.Inc() },
+		Unreached: func(model int) { all[model].unreached.Inc() },
 	}
 }
 

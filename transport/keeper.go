@@ -45,10 +45,11 @@ const (
 
 // Keeper holds one outgoing link up until it is closed.
 type Keeper struct {
-	c    KeepConfig
-	stop context.CancelFunc
-	done chan struct{}
-	link atomic.Pointer[Link]
+	c     KeepConfig
+	stop  context.CancelFunc
+	done  chan struct{}
+	link  atomic.Pointer[Link]
+	first waiters
 
 	// Owned by run.
 	rng  *rand.Rand
@@ -111,6 +112,7 @@ func (k *Keeper) Done() <-chan struct{} { return k.done }
 
 func (k *Keeper) run(ctx context.Context) {
 	defer close(k.done)
+	defer k.first.tell(nil)
 	defer k.stop()
 	wait := backoffMin
 	for ctx.Err() == nil {
@@ -145,6 +147,7 @@ func (k *Keeper) attempt(ctx context.Context) (lived mono.Dur, err error) {
 	k.c.OnUp(l)
 	k.link.Store(&l)
 	close(s.ready)
+	k.first.tell(l)
 	select {
 	case err = <-s.gone:
 	case <-ctx.Done():

@@ -134,10 +134,17 @@ func (e *Executor) refuse(o *Order, reason wire.Reason) {
 func (e *Executor) answer(it *wire.BatchItem, o *Order, reason wire.Reason) {
 	l := e.links.Link(it.Frontend)
 	if l == nil {
+		e.unreached(o)
 		return
 	}
 	m := wire.Output{Request: it.Request, Reason: reason, BatchSize: uint16(len(o.Items)), Device: o.GPU, Start: mono.Now()}
 	_ = l.Send(m.Append(nil, 0)) // the frontend answers "expired" by itself if this is lost
+}
+
+func (e *Executor) unreached(o *Order) {
+	if e.obs.Unreached != nil && o.ModelIndex >= 0 && o.ModelIndex < len(e.models) {
+		e.obs.Unreached(o.ModelIndex)
+	}
 }
 
 // start launches the first order whose inputs are there, if the device is

@@ -100,6 +100,23 @@ func (w *world) Link(id wire.FrontendID) transport.Link {
 	return w.frontends[id].link
 }
 
+// AwaitFirst asks again until there is a link, on goroutines of its own.
+func (w *world) AwaitFirst(id wire.FrontendID, d mono.Dur, then func(transport.Link)) {
+	if int(id) >= len(w.frontends) {
+		then(nil)
+		return
+	}
+	go func() {
+		for end := mono.Now().Add(d); mono.Now() < end; time.Sleep(time.Millisecond) {
+			if l := w.Link(id); l != nil {
+				then(l)
+				return
+			}
+		}
+		then(nil)
+	}()
+}
+
 func (w *world) Report(d *wire.Done) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -230,6 +247,32 @@ func TestEachKindOfItem(t *testing.T) {
 	}
 	if d := w.report(1); d.Ran != 2 || d.Failed != 4 || d.Reason != wire.ReasonNone {
 		t.Errorf("report %+v", d)
+	}
+}
+
+// A frontend may send its first request, and get a device at once, before the
+// data link to it is up.
+func TestWaitsForALinkThatComes(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	w := newWorld(t, 2, &copier{t: t})
+	defer w.close()
+	w.mu.Lock()
+	late := w.frontends[1].link
+	w.frontends[1].link = nil
+	w.mu.Unlock()
+	w.exec.Submit(newOrder(1, item(1, 0, mono.Second), item(2, 1, mono.Second), item(3, 9, mono.Second)))
+	time.Sleep(10 * time.Millisecond)
+	w.mu.Lock()
+	w.frontends[1].link = late
+	w.mu.Unlock()
+	w.wait(1)
+	for i, f := range w.frontends {
+		if got := f.got(wire.RequestID(i + 1)); len(got) != 1 || got[0] != wire.ReasonNone {
+			t.Errorf("request %d: outputs %v, want one", i+1, got)
+		}
+	}
+	if d := w.report(1); d.Ran != 2 || d.Failed != 1 {
+		t.Errorf("report %+v: the frontend that never comes fails alone", d)
 	}
 }
 

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -54,13 +55,34 @@ func (o *order) issue() {
 		}
 		l := o.exec.links.Link(o.Items[i].Frontend)
 		if l == nil {
-			for k := range o.ops {
-				o.readDone(o.ops[k].Token, transport.ErrClosed)
-			}
+			o.readWhenUp(o.Items[i].Frontend, slices.Clone(o.ops))
 			continue
 		}
 		_ = l.Read(o.ops) // every op's Done is called in either case
 	}
+}
+
+// linkPatience is how long a READ waits for a data link that is not up: a
+// frontend that has just come may send its first request, and get a device for it,
+// while the backend still dials. A link that was up is not waited for: its frontend
+// is most likely dead, and the others of the batch have deadlines.
+const linkPatience = 100 * mono.Millisecond
+
+// readWhenUp sends the Read as soon as the frontend's link is up, or fails it.
+func (o *order) readWhenUp(id wire.FrontendID, ops []transport.ReadOp) {
+	left := mono.Dur(0)
+	for i := range ops {
+		left = max(left, o.Items[ops[i].Token].Deadline.Sub(mono.Now()))
+	}
+	o.exec.links.AwaitFirst(id, min(left, linkPatience), func(l transport.Link) {
+		if l != nil {
+			_ = l.Read(ops)
+			return
+		}
+		for i := range ops {
+			o.readDone(ops[i].Token, transport.ErrClosed)
+		}
+	})
 }
 
 // asked reports whether an earlier item had the same frontend: its inputs
@@ -77,7 +99,7 @@ func (o *order) asked(i int) bool {
 // readDone is every op's Done.
 func (o *order) readDone(token uint64, err error) {
 	if err != nil {
-		reason := wire.ReasonUnavailable // the frontend is gone: nobody to answer
+		reason := wire.ReasonUnavailable // no link to the frontend
 		if errors.Is(err, transport.ErrStale) {
 			reason = wire.ReasonInput
 		}

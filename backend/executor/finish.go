@@ -42,6 +42,7 @@ func (o *order) sendOutputs(start, end mono.Time) {
 		it := &o.Items[i]
 		l := o.exec.links.Link(it.Frontend)
 		if l == nil {
+			o.exec.unreached(&o.Order)
 			o.release()
 			continue
 		}

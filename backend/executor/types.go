@@ -39,9 +39,13 @@ type Model struct {
 	MaxBatch   int
 }
 
-// Links finds the data link to a frontend; nil when there is none.
+// Links finds the data link to a frontend.
 type Links interface {
+	// Link is nil when there is none now.
 	Link(id wire.FrontendID) transport.Link
+	// AwaitFirst calls then once, from any goroutine: with the link when it comes
+	// up within d, or with nil. It waits only for a frontend's first link.
+	AwaitFirst(id wire.FrontendID, d mono.Dur, then func(transport.Link))
 }
 
 // Order is a batch order as it came from the scheduler.
@@ -60,4 +64,7 @@ type Reporter interface {
 type Observer struct {
 	Ran   func(gpu wire.GPUID, model, size int, fetch, execute mono.Dur)
 	Stale func(model int)
+	// Unreached: an answer that no data link could take; its frontend answers
+	// "expired" by itself, or is gone.
+	Unreached func(model int)
 }

@@ -1,0 +1,64 @@
+package loopback_test
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/loopback"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/transporttest"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Who asks for a Keeper's first link is told once, whatever becomes of it.
+func TestAwaitFirst(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	n := loopback.New()
+	o := transport.Options{Hello: wire.Hello{Role: wire.RoleScheduler}}
+	k := transport.Keep(n, "inproc:x", o, transporttest.NewRecorder(), nil, nil)
+	told := make(chan transport.Link, 8)
+	then := func(l transport.Link) { told <- l }
+	ask := func(what string, d mono.Dur, want bool) {
+		t.Helper()
+		k.AwaitFirst(d, then)
+		select {
+		case l := <-told:
+			if (l != nil) != want {
+				t.Errorf("%s: link %v", what, l)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: not told", what)
+		}
+	}
+	ask("nobody listens", 20*mono.Millisecond, false)
+	ask("no patience", 0, false)
+
+	k.AwaitFirst(60*mono.Second, then)
+	s, err := n.Listen("inproc:x", o, func(wire.Hello) (transport.Handler, error) { return transporttest.NewRecorder(), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := <-told; l == nil {
+		t.Error("the first link: told of none")
+	}
+	ask("it is up", 60*mono.Second, true)
+
+	s.Close()
+	transporttest.Until(t, "the link to end", func() bool { return k.Link() == nil })
+	ask("it was up", 60*mono.Second, false)
+	k.Close()
+	ask("ended", 60*mono.Second, false)
+
+	k = transport.Keep(n, "inproc:nobody", o, transporttest.NewRecorder(), nil, nil)
+	k.AwaitFirst(60*mono.Second, then)
+	k.Close()
+	if l := <-told; l != nil {
+		t.Error("closed while it was awaited: told of a link")
+	}
+	if len(told) > 0 {
+		t.Errorf("%d more calls", len(told))
+	}
+}
