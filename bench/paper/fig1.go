@@ -75,6 +75,8 @@ func claimMedians(s *Session, k *single, runs []distribution) {
 			c.Why = "at the goodput of a calm start; the paper's is that of the collapsed state"
 		case d.name == Symphony && off > 0:
 			c.Why = "larger than the paper's"
+		case c.Holds && off != 0:
+			c.Why = "within one of the paper's"
 		case !c.Holds:
 			c.Why = fmt.Sprintf("measured at %s r/s, its goodput here", Rate(d.rate))
 		}

@@ -97,7 +97,7 @@ func writeSummary(b *strings.Builder, parts []*section) {
 		}
 		fmt.Fprintf(b, "| [%s](#%s) | %d of %d | %d | %d | %s |\n", c.ID, c.ID, count[yes], len(c.Claims), count[Weaker], count[Draw], how)
 	}
-	b.WriteString("\nA claim holds by the paper's own number; \"weaker\" goes in its direction and not as far; a draw is two 95 % intervals (Student's t, over the seeds) that overlap.\n")
+	b.WriteString("\nA claim holds by the paper's own number, or by what its reason says; \"weaker\" goes in its direction and not as far; a draw is two 95 % intervals (Student's t, over the seeds) that overlap.\n")
 }
 
 func (c *section) write(b *strings.Builder) {

@@ -84,20 +84,22 @@ type Summary struct {
 
 // Report is a whole run.
 type Report struct {
-	Config     map[string]any     `json:"config"`
-	Seconds    float64            `json:"seconds"`
-	Offered    float64            `json:"offered_rps"` // as the schedule had it
-	Sent       int64              `json:"sent"`        // with the warm-up
-	Lost       int64              `json:"lost"`        // requests without any answer
-	Duplicates int64              `json:"duplicates"`  // answers beyond the first
-	LagMean    float64            `json:"generator_lag_mean_ms"`
-	LagMax     float64            `json:"generator_lag_max_ms"`
-	All        Summary            `json:"all"`
-	Models     []Summary          `json:"models"`
-	BatchMean  float64            `json:"batch_mean"` // of the batches that requests ran in, weighed by requests
-	Batches    map[int]int64      `json:"batch_sizes"`
-	GPUBusy    map[string]float64 `json:"gpu_busy,omitempty"` // share, by pool/gpu
-	Verdict    string             `json:"verdict"`
+	Config      map[string]any     `json:"config"`
+	Seconds     float64            `json:"seconds"`
+	Offered     float64            `json:"offered_rps"` // as the schedule had it
+	Sent        int64              `json:"sent"`        // with the warm-up
+	Lost        int64              `json:"lost"`        // requests without any answer
+	Duplicates  int64              `json:"duplicates"`  // answers beyond the first
+	LagMean     float64            `json:"generator_lag_mean_ms"`
+	LagMax      float64            `json:"generator_lag_max_ms"`
+	All         Summary            `json:"all"`
+	Models      []Summary          `json:"models"`
+	BatchMean   float64            `json:"batch_mean"` // of the batches that requests ran in, weighed by requests
+	Batches     map[int]int64      `json:"batch_sizes"`
+	GPUBusy     map[string]float64 `json:"gpu_busy,omitempty"`    // share, by pool/gpu
+	Interrupted bool               `json:"interrupted,omitempty"` // before its end; Seconds is what was counted
+	Valid       bool               `json:"valid"`                 // the verdict is about the SLO
+	Verdict     string             `json:"verdict"`
 }
 
 // Summarise makes the summaries; seconds is the counted span.
@@ -146,9 +148,12 @@ func (s *Summary) fill(h *hdrhistogram.Histogram, seconds float64) {
 const lagMax = 2.0 // ms
 
 // Judge writes the verdict: INVALID when the run says nothing about the
-// server, else whether every model kept its p99 within its SLO.
+// server, BROKEN when requests had no answer or two, else whether every model kept
+// its p99 within its SLO.
 func (p *Report) Judge() {
 	switch {
+	case p.Interrupted:
+		p.Verdict = fmt.Sprintf("INVALID: interrupted after %.1f s", p.Seconds)
 	case p.All.Answered == 0:
 		p.Verdict = "INVALID: nothing was answered"
 	case p.All.Bad["generator_full"] > 0:
@@ -158,15 +163,15 @@ func (p *Report) Judge() {
 	case p.Lost > 0 || p.Duplicates > 0:
 		p.Verdict = fmt.Sprintf("BROKEN: %d requests without an answer, %d answers too many", p.Lost, p.Duplicates)
 	default:
-		p.Verdict = p.judgeModels()
+		p.Valid, p.Verdict = true, p.judgeModels()
 	}
 }
 
 func (p *Report) judgeModels() string {
 	for _, m := range p.Models {
 		if m.BadRate > 0.01 {
-			return fmt.Sprintf("VALID: over the SLO: %.2f %% of %s's requests are bad, 1 %% is allowed", 100*m.BadRate, m.Model)
+			return fmt.Sprintf("OVER the SLO: %.2f %% of %s's requests are bad, 1 %% is allowed", 100*m.BadRate, m.Model)
 		}
 	}
-	return "VALID: within the SLO: every model has at most 1 % bad requests, every request one answer"
+	return "WITHIN the SLO: every model has at most 1 % bad requests, every request one answer"
 }

@@ -30,20 +30,21 @@ func TestSummary(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	good := Report{All: Summary{Answered: 10, Served: 10}, Models: []Summary{{Model: "a", Answered: 10, Served: 10}}}
 	for want, change := range map[string]func(*Report){
-		"within":           func(*Report) {},
-		"over the SLO":     func(p *Report) { p.Models[0].BadRate = 0.02 },
+		"WITHIN the SLO":   func(*Report) {},
+		"OVER the SLO":     func(p *Report) { p.Models[0].BadRate = 0.02 },
 		"nothing":          func(p *Report) { p.All.Answered = 0 },
 		"lagged":           func(p *Report) { p.LagMean = 5 },
 		"without an answ":  func(p *Report) { p.Lost = 1 },
 		"answers too many": func(p *Report) { p.Duplicates = 1 },
+		"interrupted":      func(p *Report) { p.Interrupted = true },
 		"--outstanding":    func(p *Report) { p.All.Bad = map[string]int64{"generator_full": 1} },
 	} {
 		p := good
 		p.Models = []Summary{good.Models[0]}
 		change(&p)
 		p.Judge()
-		if !strings.Contains(p.Verdict, want) {
-			t.Errorf("verdict %q, want one with %q", p.Verdict, want)
+		if !strings.Contains(p.Verdict, want) || p.Valid != strings.Contains(want, "the SLO") {
+			t.Errorf("verdict %q, valid %v; want one with %q", p.Verdict, p.Valid, want)
 		}
 	}
 }
@@ -53,7 +54,7 @@ func TestPrint(t *testing.T) {
 	p.Judge()
 	var b bytes.Buffer
 	p.Print(&b)
-	for _, want := range []string{"ALL", "shed 1", "p/0 50 %, p/2 25 %, p/10 0 %", "VALID"} {
+	for _, want := range []string{"ALL", "shed 1", "p/0 50 %, p/2 25 %, p/10 0 %", "WITHIN"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, b.String())
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -41,11 +42,19 @@ type loadCmd struct {
 	Quiet       bool          `help:"No progress line."`
 }
 
-// Run offers the load and prints the report. Status 1 when the run is not
-// VALID.
+// Help is shown by --help.
+func (loadCmd) Help() string {
+	return "Exit status 1 when the run says nothing about the server (INVALID) or an answer is missing (BROKEN); 0 also when a model is over its SLO."
+}
+
+// Run offers the load and prints the report; of what was counted, where it is
+// interrupted.
 func (c loadCmd) Run() error {
 	if (c.Scheduler == "") == (c.URL == "") {
 		return errors.New("give --scheduler (through the Go client) or --url (over HTTP), one of them")
+	}
+	if err := checkWritable("json", c.JSON); err != nil {
+		return err
 	}
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
 	ctx, cancel := untilSignal(newLogger(config.Log{Level: "warn"}))
@@ -59,18 +68,36 @@ func (c loadCmd) Run() error {
 	if err != nil {
 		return err
 	}
+	out := &stdout{}
+	if c.JSON != "-" {
+		rep.Print(out)
+	}
 	if c.JSON != "" {
-		if err := writeJSON(c.JSON, rep); err != nil {
-			return err
+		if err := writeJSON(c.JSON, rep, out); err != nil {
+			return fmt.Errorf("--json: %w", err)
 		}
 	}
-	if c.JSON != "-" {
-		rep.Print(os.Stdout)
-	}
-	if !strings.HasPrefix(rep.Verdict, "VALID") {
+	if !rep.Valid {
 		return errors.New(rep.Verdict)
 	}
-	return nil
+	return out.err
+}
+
+// checkWritable opens a flag's file before the work begins whose result it is to
+// hold, and leaves it as it was.
+func checkWritable(flag, path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
+	k := simOutput{flag: flag, path: path}
+	if err := k.open(); err != nil {
+		return err
+	}
+	err := k.file.Close()
+	if k.made {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
 
 // target connects and finds the models.
@@ -143,13 +170,18 @@ func (c loadCmd) offer(ctx context.Context, target load.Target, specs []catalog.
 	counts := &load.Counts{}
 	stop := c.progress(counts)
 	busy := c.gpuBusy()
+	start := time.Now()
 	load.Run(ctx, cfg, target, gen, rec, counts)
+	counted := min(c.Duration, time.Since(start)-c.Warmup)
 	stop()
-	rep := &report.Report{Config: c.describe(names), Seconds: c.Duration.Seconds(), Offered: c.Rate, Sent: counts.Sent.Load(), Lost: counts.Lost(),
+	if ctx.Err() != nil && counted <= 0 {
+		return nil, errors.New("interrupted in the warm-up: nothing was counted")
+	}
+	rep := &report.Report{Config: c.describe(names), Seconds: counted.Seconds(), Interrupted: ctx.Err() != nil, Offered: c.Rate, Sent: counts.Sent.Load(), Lost: counts.Lost(),
 		Duplicates: counts.Duplicates.Load(), LagMean: counts.LagMean().Millis(), LagMax: mono.Dur(counts.LagMax.Load()).Millis(), GPUBusy: busy()}
 	rep.All, rep.Models, rep.Batches, rep.BatchMean = rec.Summarise(rep.Seconds)
 	rep.Judge()
-	return rep, ctx.Err()
+	return rep, nil
 }
 
 func (c loadCmd) describe(models []string) map[string]any {
@@ -184,13 +216,13 @@ func (c loadCmd) progress(n *load.Counts) (stop func()) {
 	return func() { ended.Store(true); fmt.Fprintln(os.Stderr) }
 }
 
-func writeJSON(path string, rep *report.Report) error {
+func writeJSON(path string, rep *report.Report, out io.Writer) error {
 	text, err := json.MarshalIndent(rep, "", "  ")
 	if err != nil {
 		return err
 	}
 	if path == "-" {
-		_, err = os.Stdout.Write(append(text, '\n'))
+		_, err = out.Write(append(text, '\n'))
 		return err
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o644)

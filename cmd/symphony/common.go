@@ -55,6 +55,19 @@ func newLogger(c config.Log) zerolog.Logger {
 	return zerolog.New(out).Level(level).With().Timestamp().Logger()
 }
 
+// stdout is standard output that remembers that it could not be written: a full
+// disk behind a redirection must not look like success.
+type stdout struct{ err error }
+
+func (s *stdout) Write(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := os.Stdout.Write(p)
+	s.err = err
+	return n, err
+}
+
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

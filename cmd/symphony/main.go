@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -36,15 +37,39 @@ flags (--set scheduler.margin=2ms and the named ones), the environment
 func main() {
 	var c cli
 	parser, err := kong.New(&c, kong.Name("symphony"), kong.Description(description),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		panic(err) // the command line's own struct tags are wrong: a bug
 	}
-	ctx, err := parser.Parse(os.Args[1:])
-	parser.FatalIfErrorf(err)
+	args := os.Args[1:]
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	ctx, err := parser.Parse(args)
+	parser.FatalIfErrorf(withHint(err))
 	if err := ctx.Run(); err != nil {
 		name, _, _ := strings.Cut(ctx.Command(), " <") // without its arguments
 		fmt.Fprintf(os.Stderr, "symphony %s: %v\n", name, err)
 		os.Exit(1)
 	}
+}
+
+// withHint says where the flags of the command are listed. (Not the list itself:
+// the error would be its last line, and standard output not the place.)
+func withHint(err error) error {
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	return fmt.Errorf("%w; see `%s --help`", err, strings.Join(append([]string{"symphony"}, words(wrong.Context)...), " "))
+}
+
+// words are the subcommands that were given, without their arguments.
+func words(ctx *kong.Context) (out []string) {
+	for _, p := range ctx.Path {
+		if p.Command != nil {
+			out = append(out, p.Command.Name)
+		}
+	}
+	return out
 }

@@ -70,7 +70,7 @@ func (p *parts) client(ctx context.Context) (*frontend.Client, error) {
 func (p *parts) backend(ctx context.Context) (*backend.Backend, error) {
 	c := p.cfg.Backend
 	if len(c.Pools) == 0 {
-		return nil, errors.New("backend.pools: no pool is configured; give at least one, for example {device_type: cpu, kind: cpu, devices: 1}")
+		return nil, errors.New("backend.pools: no pool is configured; give at least one, for example {device_type: cpu, kind: cpu, devices: 1}, or begin with --config examples/quickstart.yaml")
 	}
 	return backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
 		Repository: c.Repository, ONNXRuntime: onnxLibrary(c.ONNXRuntime), Pools: pools(c.Pools), Logger: p.log, Metrics: p.registry})

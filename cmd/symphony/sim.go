@@ -22,10 +22,10 @@ type simCmd struct {
 	Popularity string   `help:"equal or zipf:S; equal if not given." placeholder:"SHARES"`
 	Profile    string   `name:"rate-profile" help:"How the rate changes, as in step:10s=2 or burst:period=60s,length=5s,height=4." placeholder:"PROFILE"`
 
-	Trace       string  `help:"Arrivals from a file: lines of timestamp[,model], or counts for each minute (Azure Functions)." placeholder:"FILE"`
-	TraceModels string  `help:"drawn (each arrival's model, by --popularity) or column (the file's second); drawn if not given." placeholder:"HOW"`
-	TraceSpeed  float64 `help:"Replay that many times as fast." placeholder:"FACTOR"`
-	TraceLoop   bool    `help:"Begin again after the trace's end."`
+	Trace       string   `help:"Arrivals from a file: lines of timestamp[,model], or counts for each minute (Azure Functions)." placeholder:"FILE"`
+	TraceModels string   `help:"drawn (each arrival's model, by --popularity) or column (the file's second); drawn if not given." placeholder:"HOW"`
+	TraceSpeed  *float64 `help:"Replay that many times as fast." placeholder:"FACTOR"`
+	TraceLoop   bool     `help:"Begin again after the trace's end."`
 
 	Network   string        `help:"Delays: none, constant:CTRL:DATA, rdma or tcp." default:"none"`
 	Bound     string        `name:"network-bound" help:"What the scheduler plans with; the network's 99.99th percentile if not given." placeholder:"CTRL:DATA"`
@@ -64,7 +64,11 @@ func (c simCmd) Run() error {
 	case isTerminal(os.Stderr):
 		form = progressTerminal
 	}
-	return c.run(os.Stdout, os.Stderr, form, stop)
+	out := &stdout{}
+	if err := c.run(out, os.Stderr, form, stop); err != nil {
+		return err
+	}
+	return out.err
 }
 
 // run is Run with its surroundings handed in.
@@ -79,6 +83,9 @@ func (c simCmd) run(out, notes io.Writer, form progressForm, stop func() bool) (
 	plan, err := s.Plan()
 	if err != nil {
 		return err
+	}
+	if most := guessMost * plan.Fluid(); c.Goodput && c.Rate > most {
+		return fmt.Errorf("--rate: the search would begin at %g requests/s, more than %d times the most that the GPUs could carry (%.0f); leave it out", c.Rate, guessMost, most/guessMost)
 	}
 	files, err := openSimOutputs(c)
 	if err != nil {
@@ -110,8 +117,12 @@ func (c simCmd) check() error {
 		return fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
 	case c.Frontends != nil && *c.Frontends < 1:
 		return fmt.Errorf("--frontends: %d, must be 1 or more", *c.Frontends)
-	case c.Trace == "" && (c.TraceModels != "" || c.TraceSpeed != 0 || c.TraceLoop):
+	case c.Trace == "" && (c.TraceModels != "" || c.TraceSpeed != nil || c.TraceLoop):
 		return errors.New("--trace-models, --trace-speed and --trace-loop are about a trace: give --trace FILE")
+	case c.Trace == "" && c.Rate == 0 && !c.Goodput:
+		return errors.New("--rate: 0 requests/s; give a rate to simulate, or --goodput to search the highest that the GPUs carry")
+	case c.TraceSpeed != nil && *c.TraceSpeed == 0:
+		return errors.New("--trace-speed: 0, must be above 0; 1 is as it was recorded")
 	case !c.Goodput && c.Tolerance != nil:
 		return errors.New("--tolerance is about the search of a goodput: give --goodput")
 	case c.Timeline == "" && (c.From != nil || c.Span != nil):
@@ -127,7 +138,12 @@ func (c simCmd) check() error {
 	return checkTimeline(c)
 }
 
-const seedsMax = 1000
+const (
+	seedsMax = 1000
+	// guessMost bounds where a search begins, in times the fluid bound: each step
+	// down would simulate all that comes at such a rate.
+	guessMost = 10
+)
 
 // tolerance is --tolerance or its default.
 func (c simCmd) tolerance() float64 {
@@ -150,7 +166,10 @@ func (c simCmd) scenario() (scenario.Scenario, error) {
 		s.Frontends = *c.Frontends
 	}
 	if c.Trace != "" {
-		s.Trace = &scenario.Trace{File: c.Trace, Models: c.TraceModels, Speed: c.TraceSpeed, Loop: c.TraceLoop}
+		s.Trace = &scenario.Trace{File: c.Trace, Models: c.TraceModels, Loop: c.TraceLoop}
+		if c.TraceSpeed != nil {
+			s.Trace.Speed = *c.TraceSpeed
+		}
 	}
 	return s, nil
 }

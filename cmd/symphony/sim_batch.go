@@ -155,8 +155,11 @@ func (b *simBatch) finished() ([]*scenario.Outcome, error) {
 	if len(out) > 0 {
 		part = fmt.Errorf("%w; what is written holds these only", part)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return out, fmt.Errorf("stopped: %w", part)
+	case len(b.done) == 1:
+		return out, err // nothing to add
 	}
 	return out, errors.Join(err, part)
 }

@@ -273,6 +273,8 @@ func TestSimRefuses(t *testing.T) {
 		{"--rate=900 --frontends=5000", "--frontends: 5000, must be 1 to 4096"},
 		{"--rate=900 --seed=18446744073709551615 --seeds=2", "--seed:"},
 		{"--goodput --tolerance=0", "--tolerance: 0"},
+		{"--goodput --rate=1e8", "--rate: the search would begin at 1e+08"},
+		{"--trace=x.csv --trace-speed=0", "--trace-speed: 0, must be above 0"},
 		{"--rate=900 --trace-loop", "give --trace FILE"},
 		{"--trace=nowhere.csv", "--trace: open nowhere.csv"},
 		{"--goodput --timeline=x.svg", "leave out --goodput"},

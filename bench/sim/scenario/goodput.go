@@ -70,8 +70,12 @@ func (p *Plan) Guess() float64 {
 	if p.Scenario.Rate > 0 {
 		return p.Scenario.Rate
 	}
-	return max(1, math.Round(0.85*report.Fluid(p.loads(), max(1, p.Scenario.GPUs))))
+	return max(1, math.Round(0.85*p.Fluid()))
 }
+
+// Fluid is the fluid bound, in requests/s; of one GPU where there are none at the
+// begin.
+func (p *Plan) Fluid() float64 { return report.Fluid(p.loads(), max(1, p.Scenario.GPUs)) }
 
 // RunsExpected is about how many simulations a search of that tolerance takes:
 // three to bracket the goodput within a quarter, and the halvings of that.

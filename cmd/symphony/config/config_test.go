@@ -77,6 +77,19 @@ func TestDecodingErrorsHideNothing(t *testing.T) {
 	}
 }
 
+// A wrong key outside of the file is named with where it was set.
+func TestErrorsNameTheirOrigin(t *testing.T) {
+	_, err := Load("", []Set{{Key: "scheduler.marginn", Value: "1ms"}, {Key: "log.level", Value: "info"}}, []string{"SYMPHONY_FRONTEND__AREN=1GiB", "HOME=/"})
+	for _, want := range []string{"--set scheduler.marginn", "the environment: SYMPHONY_FRONTEND__AREN"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "log.level was set") {
+		t.Errorf("names a key that is right:\n%v", err)
+	}
+}
+
 func TestWrongInputIsNamed(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"scheduler: {qeue_max: 3}", "qeue_max"},

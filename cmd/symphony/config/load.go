@@ -43,12 +43,36 @@ func Load(path string, flags []Set, environ []string) (Config, error) {
 		}
 	}
 	c, err := decode(k)
+	if err != nil {
+		err = errors.Join(err, origins(err.Error(), flags, environ))
+	}
 	return c, errors.Join(err, c.Validate()) // what could not be decoded keeps its default
 }
 
 // reserved are variables with the prefix that are not keys: the path of the
 // file, of a library, and what tests read.
 func reserved() []string { return []string{"CONFIG", "ONNXRUNTIME", "E2E_FULL", "PRINT", "PYTHON"} }
+
+// origins says where the keys were set that an error of decode may be about, where
+// that was not in the file.
+func origins(text string, flags []Set, environ []string) error {
+	var all []error
+	told := func(key, where string) {
+		if last := key[strings.LastIndexByte(key, '.')+1:]; strings.Contains(text, last) {
+			all = append(all, fmt.Errorf("%s was set by %s", key, where))
+		}
+	}
+	for _, f := range flags {
+		told(f.Key, "a flag: --set "+f.Key+" or its own")
+	}
+	for _, kv := range environ {
+		for key := range envLayer([]string{kv}) {
+			name, _, _ := strings.Cut(kv, "=")
+			told(key, "the environment: "+name)
+		}
+	}
+	return errors.Join(all...)
+}
 
 func flagLayer(flags []Set) map[string]any {
 	layer := map[string]any{}
