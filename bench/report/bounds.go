@@ -89,7 +89,7 @@ func (m *Load) gathered(lambda float64) float64 {
 	low, high := 1.0, float64(m.Profile.MaxBatch())
 	for range 60 {
 		mid := (low + high) / 2
-		if mid <= 1+lambda*(m.SLO.Seconds()-latency(m.Profile, mid)) {
+		if mid <= 1+float64(lambda*(m.SLO.Seconds()-latency(m.Profile, mid))) {
 			low = mid
 		} else {
 			high = mid
@@ -105,5 +105,5 @@ func latency(p *profile.Profile, b float64) float64 {
 	if whole >= float64(p.MaxBatch()) {
 		return l
 	}
-	return l + (b-whole)*(p.Latency(int(whole)+1).Seconds()-l)
+	return l + float64((b-whole)*(p.Latency(int(whole)+1).Seconds()-l))
 }

@@ -46,7 +46,7 @@ func newHopes(cfg *Config, groups []int) *hopes {
 	h := &hopes{groups: groups, bad: make([]int64, slices.Max(groups)+1)}
 	h.most = make([]float64, len(h.bad))
 	for i := range cfg.Models {
-		h.most[groups[i]] += cfg.Models[i].Stream.Rate * cfg.Duration.Seconds()
+		h.most[groups[i]] += float64(cfg.Models[i].Stream.Rate * cfg.Duration.Seconds())
 	}
 	return h
 }

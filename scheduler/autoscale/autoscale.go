@@ -147,8 +147,8 @@ func (e Epoch) idleGPUs() float64 {
 // tooMany is whether more requests were bad than a bad rate at its bound would
 // make by chance.
 func (s *Scaler) tooMany(e Epoch) bool {
-	expected := s.cfg.BadRate * float64(e.Answered)
-	return float64(e.Bad) > expected+2*math.Sqrt(expected)+1
+	expected := float64(s.cfg.BadRate * float64(e.Answered))
+	return float64(e.Bad) > expected+float64(2*math.Sqrt(expected))+1
 }
 
 // remember notes the epoch's demand, and when it was bad after a release.

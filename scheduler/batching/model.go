@@ -22,6 +22,7 @@ type Model struct {
 	gpus      int       // by the last Offer
 	share     Share     // likewise, or Config's
 	rivals    bool      // likewise
+	idle      bool      // likewise
 	lost      int       // requests since the last batch
 	forgone   mono.Dur  // see Forgone
 	since     mono.Time // the queue has not been empty from then on
@@ -94,7 +95,7 @@ func (m *Model) PopAny() (slot uint32, ok bool) {
 func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 	expired := m.NextWake() <= now // the candidate that stood: else the head was hopeless when it came
 	if expired && m.queue.Len() > 0 && m.fit(m.deadline(0), now, mono.Past) == 0 {
-		m.missed(now)
+		m.missed()
 	}
 	for m.queue.Len() > 0 {
 		if b := m.fit(m.deadline(0), now, mono.Past); b > 0 {
@@ -194,18 +195,18 @@ func (m *Model) offered(gpu Offer) {
 	if m.share = gpu.Share; m.share == 0 {
 		m.share = m.cfg.Share
 	}
-	m.rivals = gpu.Rivals
+	m.rivals, m.idle = gpu.Rivals, gpu.Idle
 	m.retarget()
 }
 
 // missed takes a candidate that found no GPU in time into the estimates. How
 // late a GPU would have come is not known: later than the last start that would
 // have served one request, by as much as a batch takes.
-func (m *Model) missed(now mono.Time) {
+func (m *Model) missed() {
 	if m.cfg.Window == WindowDeferred {
 		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
-		s := m.start(now, 1, n, m.cfg.Profile.Latency(n+1))
-		s.missed = true
+		s := m.start(1, n, m.cfg.Profile.Latency(n+1))
+		s.missed, s.idle = true, false
 		m.opening.learn(s, m.cfg.SLO)
 	}
 }
@@ -217,14 +218,14 @@ func (m *Model) learn(b int, at mono.Time) {
 	if m.cfg.Window == WindowDeferred {
 		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
 		frontrun := m.deadline(0).Add(-m.cfg.Profile.Latency(n + 1))
-		m.opening.learn(m.start(at, b, n, at.Sub(frontrun)), m.cfg.SLO)
+		m.opening.learn(m.start(b, n, at.Sub(frontrun)), m.cfg.SLO)
 	}
 }
 
-// start describes the start of a batch of b at an instant while n wait.
-func (m *Model) start(at mono.Time, b, n int, late mono.Dur) start {
+// start describes the start of a batch of b while n wait.
+func (m *Model) start(b, n int, late mono.Dur) start {
 	per, alpha := m.cfg.Profile.Latency(b)/mono.Dur(b), m.slope(n)
-	return start{at: at, size: b, per: per, fix: max(0, per-alpha), alpha: alpha, gap: m.arrivals.gap(), late: late, rivals: m.rivals}
+	return start{size: b, per: per, fix: max(0, per-alpha), alpha: alpha, gap: m.arrivals.gap(), late: late, rivals: m.rivals, idle: m.idle}
 }
 
 func (m *Model) batchFor(now, gpuFree mono.Time) int {

@@ -11,4 +11,6 @@ type Offer struct {
 	Share Share
 	// Rivals: other models were granted GPUs since this model's last grant.
 	Rivals bool
+	// Idle: the GPU was free when the candidate's window opened.
+	Idle bool
 }

@@ -40,8 +40,8 @@ import "github.com/symphony-serving/symphony/transport/mono"
 //
 // Where an early start costs next to nothing (a small alpha, rare requests) the
 // steps down are tiny, and an opening learnt in a surge would outlast it for
-// ever: batches of one, on GPUs that could rest. So a lead that no late start has
-// confirmed for openingMemory halves at each start.
+// ever: batches of one, on GPUs that could rest. So after calmStarts in a row that
+// found a GPU idle when the window opened, the lead halves at each start.
 //
 // Without rivals late starts teach nothing: no opening gets a model the GPUs
 // that its own batches keep.
@@ -52,15 +52,15 @@ import "github.com/symphony-serving/symphony/transport/mono"
 // without P(not late), where all models open early because all open early, and
 // stay so: batches are small, hence GPUs scarce.
 type opening struct {
-	lead    mono.Dur  // before frontrun
-	scatter mono.Dur  // mean distance of the starts from frontrun
-	late    mono.Time // when the last late start was
-	starts  int       // so far, up to scatterMemory: the first ones count for more
-	lates   int       // of them late, up to openingStep: likewise
-	busy    float64   // decayed share of the starts that were late: no GPU was idle
-	fresh   int       // requests lost since the last batch
-	lost    int       // decayed requests lost, in 1/countUnit
-	left    int       // decayed requests left out, in 1/countUnit
+	lead    mono.Dur // before frontrun
+	scatter mono.Dur // mean distance of the starts from frontrun
+	calm    int      // starts in a row that found a GPU idle, up to calmStarts
+	starts  int      // so far, up to scatterMemory: the first ones count for more
+	lates   int      // of them late, up to openingStep: likewise
+	busy    float64  // decayed share of the starts that were late: no GPU was idle
+	fresh   int      // requests lost since the last batch
+	lost    int      // decayed requests lost, in 1/countUnit
+	left    int      // decayed requests left out, in 1/countUnit
 }
 
 const (
@@ -69,10 +69,9 @@ const (
 	busyMemory    = 128
 	// openingStep is how many steps make up the scatter.
 	openingStep = 10
-	// openingMemory: shorter, and a model with few requests forgets between two
-	// late starts what it must know (12 GPUs for 35 models of the 1080Ti: 10 s
-	// cost a fifth of the goodput, 20 s and more nothing).
-	openingMemory = 30 * mono.Second
+	// calmStarts is so many that starts which find a GPU idle nineteen times of
+	// twenty, and need a lead for the twentieth, do not pass for calm.
+	calmStarts = 128
 	// missedPart: where a candidate found no GPU in time, steps are at least for
 	// this part of what it missed. Starts that are all in time have no scatter to
 	// learn from when GPUs become scarce. A larger part makes models eager where
@@ -87,12 +86,12 @@ const (
 
 // start is a batch that starts.
 type start struct {
-	at         mono.Time
 	size       int
 	per, fix   mono.Dur // l(b)/b, and its part that batching shares out
 	alpha, gap mono.Dur
 	late       mono.Dur // after frontrun; negative: before it
 	rivals     bool
+	idle       bool // a GPU was free when the window opened
 	missed     bool // no GPU came in time for even one request
 }
 
@@ -104,6 +103,9 @@ func (o *opening) learn(s start, most mono.Dur) {
 	o.fresh = 0
 	o.starts = min(o.starts+1, scatterMemory)
 	o.scatter += (max(s.late, -s.late) - o.scatter) / mono.Dur(o.starts)
+	if o.calm = min(o.calm+1, calmStarts); !s.idle {
+		o.calm = 0
+	}
 	if s.late > 0 && !s.rivals {
 		return
 	}
@@ -113,17 +115,16 @@ func (o *opening) learn(s start, most mono.Dur) {
 	}
 	// Both costs times alpha. Conversions keep a product from being fused with
 	// a sum: every machine rounds alike.
-	early := 2 * float64(s.fix) * float64(s.alpha) / float64(max(1, s.gap))
+	early := 2 * float64(s.fix) * float64(s.alpha) / float64(max(1, s.gap)) // a quotient is never fused
 	weight := min(weightMax, lossWeight*float64(o.lost)/float64(max(1, o.left)))
-	late := float64(float64(s.fix)+float64(float64(s.per)*weight)) * (1 - o.busy)
+	late := float64(float64(float64(s.fix)+float64(float64(s.per)*weight)) * (1 - o.busy))
 	width := float64(o.scatter) / max(1, early+late)
 	if s.late <= 0 {
-		if s.at.Sub(o.late) > openingMemory {
+		if o.calm == calmStarts {
 			o.lead /= 2
 		}
 		o.lead -= mono.Dur(width * early / float64(min(openingStep, o.starts)))
 	} else {
-		o.late = s.at
 		if s.missed {
 			width = max(width, float64(s.late)/missedPart/max(1, early+late))
 		}

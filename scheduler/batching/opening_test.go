@@ -248,31 +248,54 @@ func TestFirstRequestWaitsForCompany(t *testing.T) {
 	}
 }
 
-// What was learnt in a surge is forgotten when no start was late for a while,
-// also where an early start costs next to nothing.
+// What was learnt in a surge is forgotten when GPUs are idle for long, also where an
+// early start costs next to nothing.
 func TestOpeningForgets(t *testing.T) {
-	s := start{size: 8, per: mono.Millisecond, fix: mono.Millisecond, alpha: mono.Millisecond / 10, gap: mono.Millisecond, rivals: true}
+	s := start{size: 8, per: mono.Millisecond, fix: mono.Millisecond, alpha: mono.Microsecond, gap: mono.Second, rivals: true}
 	var o opening
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 { // the surge: a GPU comes 15 to 25 ms after the window has opened
-		s.at = s.at.Add(10 * mono.Millisecond)
 		s.late = 15*mono.Millisecond + mono.Dur(r.Int64N(int64(10*mono.Millisecond))) - o.lead
 		o.learn(s, mono.Second)
 	}
 	surge := o.lead
-	s.gap = mono.Second
-	calm := func(d mono.Dur) mono.Dur { // requests once a second, a GPU at once
-		for end := s.at.Add(d); s.at < end; {
-			s.at = s.at.Add(mono.Second)
+	s.idle = true
+	calm := func(starts int) mono.Dur {
+		for range starts {
 			s.late = -o.lead
 			o.learn(s, mono.Second)
 		}
 		return o.lead
 	}
-	if kept := calm(openingMemory - 2*mono.Second); kept < surge/2 || surge < 15*mono.Millisecond {
-		t.Errorf("lead %v after the surge, %v before its memory ends", surge, kept)
+	if kept := calm(calmStarts - 1); kept < surge/2 || surge < 15*mono.Millisecond {
+		t.Errorf("lead %v after the surge, %v before it may be forgotten", surge, kept)
 	}
-	if lead := calm(20 * mono.Second); lead > mono.Millisecond/10 {
+	if lead := calm(20); lead > mono.Millisecond/10 {
 		t.Errorf("lead %v of %v is left", lead, surge)
+	}
+}
+
+// Rare requests where GPUs are scarce for ever: a late start comes once in
+// minutes, and the lead that keeps it so must not be forgotten meanwhile.
+func TestScarcityIsNotForgotten(t *testing.T) {
+	s := start{size: 2, per: 5 * mono.Millisecond, fix: 4 * mono.Millisecond, alpha: mono.Millisecond, gap: mono.Second, rivals: true}
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, idle := range []float64{0, 0.9} { // how often a GPU is
+		var o opening
+		late := 0
+		const settle, rounds = 4000, 20000
+		for i := range rounds {
+			wait := mono.Dur(r.Int64N(int64(30 * mono.Millisecond)))
+			if s.idle = r.Float64() < idle; s.idle {
+				wait = 0
+			}
+			if s.late = wait - o.lead; i >= settle && s.late > 0 {
+				late++
+			}
+			o.learn(s, mono.Second)
+		}
+		if share := float64(late) / (rounds - settle); share > 0.01 {
+			t.Errorf("a GPU is idle %.0f %% of the time: %.2f %% of the starts are late", 100*idle, 100*share)
+		}
 	}
 }

@@ -65,7 +65,7 @@ const overloadPercent = 110
 // nearest size; the staggered batch when none does, or when the arrivals are not
 // known yet. In floating point: the products do not fit 64 bits.
 func (m *Model) sustaining() (b int, overloaded bool) {
-	rate, share := m.arrivals.rate(), float64(m.share)/float64(OneGPU)
+	rate, share := m.arrivals.rate(), float64(float64(m.share)/float64(OneGPU))
 	if rate == 0 {
 		return m.staggered, false
 	}

@@ -23,14 +23,14 @@ func Fit(samples []Sample) (Line, error) {
 	var n, sx, sy, sxx, sxy float64
 	for _, s := range samples {
 		x, y := float64(s.Batch), float64(s.Latency)
-		n, sx, sy, sxx, sxy = n+1, sx+x, sy+y, sxx+x*x, sxy+x*y
+		n, sx, sy, sxx, sxy = n+1, sx+x, sy+y, sxx+float64(x*x), sxy+float64(x*y)
 	}
-	det := n*sxx - sx*sx
+	det := float64(n*sxx) - float64(sx*sx)
 	if n < 2 || det <= 0 {
 		return Line{}, fmt.Errorf("%w: a fit needs samples of two batch sizes", ErrInvalid)
 	}
-	alpha := (n*sxy - sx*sy) / det
-	beta := (sy - alpha*sx) / n
+	alpha := (float64(n*sxy) - float64(sx*sy)) / det
+	beta := (sy - float64(alpha*sx)) / n
 	switch {
 	case beta < 0:
 		alpha, beta = sxy/sxx, 0
@@ -46,8 +46,8 @@ func (l *Line) measure(samples []Sample, mean float64) {
 	var residual, total float64
 	for _, s := range samples {
 		off := float64(s.Latency) - float64(l.Alpha*mono.Dur(s.Batch)+l.Beta)
-		residual += off * off
-		total += (float64(s.Latency) - mean) * (float64(s.Latency) - mean)
+		residual += float64(off * off)
+		total += float64((float64(s.Latency) - mean) * (float64(s.Latency) - mean))
 		l.MaxError = max(l.MaxError, mono.Dur(math.Abs(off)))
 		l.RelError = max(l.RelError, math.Abs(off)/float64(s.Latency))
 	}

@@ -23,7 +23,8 @@ const (
 // strongly batching models of the A100 zoo one loses 1 % of its requests and all
 // together 0.3 %, and the worst one decides what the mix may carry. So a model
 // that lately lost more than all together goes a little before others, and one
-// that lost less lets them pass: the losses even out.
+// that lost less lets them pass: the losses even out. Of a model that ran nothing
+// lately no loss is known: it goes by its latest.
 //
 // In an overload, where losses are not to be avoided, evening them out would be
 // dear: the models with the dearest requests, which lose the most, would get GPU
@@ -34,12 +35,12 @@ const (
 // milliseconds for all mixes: what counts is how many others are passed.
 func (r *Rank) headStart(m *model, now mono.Time) mono.Dur {
 	n := spanOf(now)
-	all := r.demand.recent(n)
-	if all.lost == 0 || r.cfg.ByLatest {
+	all, own := r.demand.recent(n), m.demand.recent(n)
+	if all.lost == 0 || own.all() == 0 || r.cfg.ByLatest {
 		return 0
 	}
 	rate := all.lossRate()
-	ahead := min(1, max(-1, (m.demand.recent(n).lossRate()-rate)/headStartFull))
+	ahead := min(1, max(-1, (own.lossRate()-rate)/headStartFull))
 	fade := max(0, 1-rate/headStartNone)
 	interval := float64(all.taken) / float64(max(1, all.batches)) / float64(max(1, r.count))
 	return mono.Dur(headStartMost * interval * ahead * fade)

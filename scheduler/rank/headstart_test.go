@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"math"
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
@@ -41,8 +42,7 @@ func next(r *Rank, now mono.Time, behind mono.Dur) wire.ModelID {
 }
 
 // A model that lost more goes before one that is due a little earlier: losses
-// even out. GPU time comes free each millisecond here, so a head start has at
-// most headStartMost of them.
+// even out.
 func TestHeadStart(t *testing.T) {
 	const us = mono.Microsecond
 	for _, c := range []struct {
@@ -54,7 +54,8 @@ func TestHeadStart(t *testing.T) {
 	}{
 		{"none lost, the one due first", Config{}, 0, 0, us, 0},
 		{"one loses a little", Config{}, 0, 6 * us, us, 1},
-		{"one loses a little, far behind", Config{}, 0, 6 * us, headStartMost * mono.Millisecond, 0},
+		{"one goes ahead and one lets it pass", Config{}, 0, 6 * us, 2 * mono.Millisecond, 1},
+		{"far behind", Config{}, 0, 6 * us, 3 * mono.Millisecond, 0},
 		{"one loses less than the other", Config{}, 6 * us, 0, -us, 0},
 		{"both lose alike", Config{}, 6 * us, 6 * us, us, 0},
 		{"overload: no head starts", Config{}, 0, 30 * us, us, 0},
@@ -67,17 +68,55 @@ func TestHeadStart(t *testing.T) {
 	}
 }
 
-// A head start may not serve a candidate that can no longer be served, nor lose
-// one that can: what the GPU cannot serve in time leaves.
+// The head start in numbers: intervals of 1 ms on one GPU, of 0.5 ms on two.
+func TestHeadStartGrowsAndFades(t *testing.T) {
+	const us = mono.Microsecond
+	for _, c := range []struct {
+		what string
+		lost mono.Dur // of model 1, with each batch of 1 ms
+		gpus int
+		want float64 // in ms
+	}{
+		{"0.2 % against 0.1 %", 2 * us, 1, 6 * 0.1 * 0.9},
+		{"0.6 % against 0.3 %", 6 * us, 1, 6 * 0.3 * 0.7},
+		{"the same on two GPUs", 6 * us, 2, 6 * 0.3 * 0.7 / 2},
+		{"1.6 % against 0.8 %", 16 * us, 1, 6 * 0.8 * 0.2},
+		{"2.2 % against 1.1 %", 22 * us, 1, 0},
+	} {
+		r, now := losing(Config{}, 0, c.lost)
+		if c.gpus == 2 {
+			r.AddGPU(1, 0)
+		}
+		for id, want := range []float64{-c.want, c.want} {
+			if got := r.headStart(&r.models[id], now).Millis(); math.Abs(got-want) > 0.05 {
+				t.Errorf("%s: head start of model %d %.3f ms, want %.3f", c.what, id, got, want)
+			}
+		}
+	}
+	r, now := losing(Config{}, 0, 6*us)
+	r.SetCandidate(2, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(mono.Second)})
+	if got := r.headStart(&r.models[2], now); got != 0 {
+		t.Errorf("a model that ran nothing lately: head start %v, want none", got)
+	}
+}
+
+// A head start changes who goes first, not who can be served in time.
 func TestHeadStartKeepsLatest(t *testing.T) {
-	r, now := losing(Config{}, 0, 6*mono.Microsecond)
-	r.AddGPU(0, now.Add(mono.Millisecond))
-	var out Out
-	r.SetCandidate(1, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(mono.Millisecond - 1)}) // too early by 1 ns
-	r.SetCandidate(0, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(mono.Millisecond)})
-	r.Step(now, &out)
-	r.Step(now.Add(mono.Millisecond), &out)
-	if len(out.Grants) != 1 || out.Grants[0].Model != 0 {
-		t.Errorf("grants %+v, want one to model 0", out.Grants)
+	for _, c := range []struct{ zero, one mono.Dur }{{-1, 0}, {0, -1}} { // latest, after the GPU is free
+		r, now := losing(Config{}, 0, 6*mono.Microsecond)
+		free := now.Add(mono.Millisecond)
+		r.AddGPU(0, free)
+		var out Out
+		r.SetCandidate(0, batching.Candidate{Size: 1, Exec: now, Latest: free.Add(c.zero)})
+		r.SetCandidate(1, batching.Candidate{Size: 1, Exec: now, Latest: free.Add(c.one)})
+		r.Step(now, &out)
+		r.Step(free, &out)
+		want := wire.ModelID(0)
+		if c.zero < 0 {
+			want = 1
+		}
+		if len(out.Grants) != 1 || out.Grants[0].Model != want {
+			t.Errorf("latest %v and %v after the GPU is free: grants %+v, want one to model %d", c.zero, c.one, out.Grants, want)
+		}
 	}
 }

@@ -42,7 +42,8 @@ type Config struct {
 	// one that runs and one whose inputs are fetched meanwhile.
 	Outstanding int
 	// ByLatest gives no head starts: a GPU goes to the ready candidate with the
-	// least latest, as Algorithm 1 has it.
+	// least latest, as Algorithm 1 has it. So it is in the schedulers that are
+	// compared with ours.
 	ByLatest bool
 }
 

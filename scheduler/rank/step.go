@@ -25,15 +25,15 @@ func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 	r.timers.Remove(id)
 	c := r.models[id].candidate
 	if gpu, ok := r.tree.firstBy(c.Exec); ok {
-		r.grant(id, gpu, now, out)
+		r.grant(id, gpu, true, now, out)
 		return
 	}
 	r.ready.Set(id, int64(c.Latest.Add(-r.headStart(&r.models[id], now))))
 }
 
 // onGPUTimer: while the GPU that is free first is within reach of an order
-// sent now, the ready candidate that is due first takes it. Candidates that this
-// GPU cannot serve in time leave: their model forms a smaller one at
+// sent now, the ready candidate that is due first takes it. Those before it that
+// this GPU cannot serve in time leave: their models form smaller ones at
 // that very instant (batching.Model.NextWake).
 func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
 	for r.ready.Len() > 0 {
@@ -45,16 +45,16 @@ func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
 		r.ready.Remove(id)
 		if r.models[id].candidate.Latest >= free {
 			gpu, _ := r.tree.earliest()
-			r.grant(id, gpu, now, out)
+			r.grant(id, gpu, false, now, out)
 		}
 	}
 }
 
-func (r *Rank) grant(id, gpu uint32, now mono.Time, out *Out) {
+func (r *Rank) grant(id, gpu uint32, idle bool, now mono.Time, out *Out) {
 	m, g := &r.models[id], &r.gpus[gpu]
 	invariants.Check(!m.granting && !g.granted && g.present, "rank: a grant to a model or of a GPU that has one under way")
 	m.granting, g.granted = true, true
-	offer := batching.Offer{FreeAt: g.free, GPUs: r.count, Share: r.share(m, now), Rivals: r.last != wire.ModelID(id)}
+	offer := batching.Offer{FreeAt: g.free, GPUs: r.count, Share: r.share(m, now), Rivals: r.last != wire.ModelID(id), Idle: idle}
 	r.last = wire.ModelID(id)
 	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, Offer: offer})
 	r.place(wire.GPUID(gpu))

@@ -14,7 +14,7 @@ func Mean(values []float64) (mean, half float64) {
 	}
 	squares := 0.0
 	for _, v := range values {
-		squares += (v - mean) * (v - mean)
+		squares += float64((v - mean) * (v - mean))
 	}
 	deviation := math.Sqrt(squares / (n - 1))
 	return mean, studentT(len(values)-1) * deviation / math.Sqrt(n)

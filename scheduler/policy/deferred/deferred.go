@@ -39,7 +39,8 @@ type Scheduler struct {
 
 var _ policy.Scheduler = (*Scheduler)(nil)
 
-// New makes a Scheduler without models or GPUs.
+// New makes a Scheduler without models or GPUs. Only our own window goes with head
+// starts: the others are the paper's, and those it compares with.
 func New(cfg policy.Config, opts Options) *Scheduler {
 	s := &Scheduler{opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}),
 		rank: rank.New(rank.Config{ByLatest: opts.Window != batching.WindowDeferred})}
