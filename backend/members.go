@@ -79,6 +79,12 @@ func (m *members) set(news wire.Member) {
 		m.publish()
 		return
 	}
+	if at >= 0 && m.all[at].id != news.Frontend && m.all[at].keeper.Link() == nil {
+		// Another process at the address of one that is gone: dialled anew, at once.
+		m.end(m.all[at])
+		m.all = slices.Delete(m.all, at, at+1)
+		at = -1
+	}
 	if at < 0 {
 		k := &member{address: news.Address}
 		k.keeper = transport.Keep(m.backend.cfg.Network, news.Address, transport.Options{Hello: m.backend.hello()}, dataHandler{}, nil, func(err error) {

@@ -31,7 +31,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 		items:     counter("items_total", "Requests executed."),
 		busy:      counter("busy_seconds_total", "Time that devices executed."),
 		stale:     counter("stale_reads_total", "Inputs that could not be read: the slab was freed."),
-		unreached: counter("unreached_total", "Answers that no data link to the frontend could take."),
+		unreached: counter("unreached_total", "Answers for which there was no data link to the frontend."),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
 	}

@@ -46,6 +46,7 @@ const (
 // Keeper holds one outgoing link up until it is closed.
 type Keeper struct {
 	c     KeepConfig
+	born  mono.Time
 	stop  context.CancelFunc
 	done  chan struct{}
 	link  atomic.Pointer[Link]
@@ -79,7 +80,7 @@ func KeepWith(ctx context.Context, c KeepConfig) *Keeper {
 		c.OnFail = func(error) {}
 	}
 	ctx, stop := context.WithCancel(ctx)
-	k := &Keeper{c: c, stop: stop, done: make(chan struct{}), rng: rand.New(rand.NewPCG(c.Seed, 0x6b656570))}
+	k := &Keeper{c: c, born: mono.Now(), stop: stop, done: make(chan struct{}), rng: rand.New(rand.NewPCG(c.Seed, 0x6b656570))}
 	go k.run(ctx)
 	return k
 }

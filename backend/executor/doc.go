@@ -11,8 +11,8 @@
 //
 //  1. Each order gets exactly one Done; each of its items at most one Output.
 //  2. An input that cannot be read (stale slab, frontend gone) fails its item
-//     alone; the others run. A frontend's first data link is waited for, for a
-//     moment (linkPatience).
+//     alone; the others run. A frontend's first data link is awaited for a
+//     moment, as far as the batch has time.
 //  3. An item whose deadline has passed when the device is free is answered
 //     with deadline and not run.
 //  4. Nothing here blocks: orders, completed READs and finished executions

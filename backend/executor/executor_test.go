@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,6 +90,7 @@ type world struct {
 	frontends []*frontend
 	reports   map[wire.BatchID][]wire.Done
 	exec      *Executor
+	unreached atomic.Int64
 }
 
 func (w *world) Link(id wire.FrontendID) transport.Link {
@@ -151,7 +153,7 @@ func newWorld(t *testing.T, frontends int, d Device) *world {
 		}
 		w.frontends = append(w.frontends, f)
 	}
-	w.exec = New(d, []Model{{InputSize: itemSize, InputMax: itemSize, OutputSize: itemSize, MaxBatch: 16}}, w, w, Observer{})
+	w.exec = New(d, []Model{{InputSize: itemSize, InputMax: itemSize, OutputSize: itemSize, MaxBatch: 16}}, w, w, Observer{Unreached: func(int) { w.unreached.Add(1) }})
 	return w
 }
 
@@ -274,6 +276,31 @@ func TestWaitsForALinkThatComes(t *testing.T) {
 	if d := w.report(1); d.Ran != 2 || d.Failed != 1 {
 		t.Errorf("report %+v: the frontend that never comes fails alone", d)
 	}
+	if n := w.unreached.Load(); n != 1 {
+		t.Errorf("%d answers unreached, want that of the frontend that never comes", n)
+	}
+}
+
+// A link that does not come must not cost the others of the batch their
+// deadlines: it is awaited as long as the batch can still be run.
+func TestDoesNotWaitForALinkTooLong(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	w := newWorld(t, 2, &copier{t: t})
+	defer w.close()
+	w.mu.Lock()
+	never := w.frontends[1].link
+	w.frontends[1].link = nil
+	w.mu.Unlock()
+	o := newOrder(1, item(1, 0, 2*mono.Second), item(2, 1, 60*mono.Second))
+	o.Exec, o.Until = o.Arrived, o.Arrived.Add(1900*mono.Millisecond)
+	w.exec.Submit(o)
+	w.wait(1)
+	if got := w.frontends[0].got(1); len(got) != 1 || got[0] != wire.ReasonNone {
+		t.Errorf("outputs %v of the one that could be served, want one", got)
+	}
+	w.mu.Lock()
+	w.frontends[1].link = never // for close
+	w.mu.Unlock()
 }
 
 func TestExecutionFails(t *testing.T) {

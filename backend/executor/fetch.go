@@ -62,19 +62,17 @@ func (o *order) issue() {
 	}
 }
 
-// linkPatience is how long a READ waits for a data link that is not up: a
-// frontend that has just come may send its first request, and get a device for it,
-// while the backend still dials. A link that was up is not waited for: its frontend
-// is most likely dead, and the others of the batch have deadlines.
-const linkPatience = 100 * mono.Millisecond
-
-// readWhenUp sends the Read as soon as the frontend's link is up, or fails it.
+// readWhenUp sends the Read as soon as the frontend's first link is up, or fails it:
+// a frontend that has just come may send its first request, and get a device for it,
+// while the backend still dials. It waits only as long as the batch can still be run
+// in time for all: the others of it have deadlines, too.
 func (o *order) readWhenUp(id wire.FrontendID, ops []transport.ReadOp) {
-	left := mono.Dur(0)
-	for i := range ops {
-		left = max(left, o.Items[ops[i].Token].Deadline.Sub(mono.Now()))
+	due := mono.Never
+	for i := range o.Items {
+		due = min(due, o.Items[i].Deadline)
 	}
-	o.exec.links.AwaitFirst(id, min(left, linkPatience), func(l transport.Link) {
+	left := due.Sub(mono.Now()) - o.Until.Sub(o.Exec)
+	o.exec.links.AwaitFirst(id, left, func(l transport.Link) {
 		if l != nil {
 			_ = l.Read(ops)
 			return

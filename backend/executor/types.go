@@ -44,7 +44,8 @@ type Links interface {
 	// Link is nil when there is none now.
 	Link(id wire.FrontendID) transport.Link
 	// AwaitFirst calls then once, from any goroutine: with the link when it comes
-	// up within d, or with nil. It waits only for a frontend's first link.
+	// up within d, or with nil. It waits only for a frontend's first link, and only
+	// while the frontend is new.
 	AwaitFirst(id wire.FrontendID, d mono.Dur, then func(transport.Link))
 }
 
@@ -64,7 +65,7 @@ type Reporter interface {
 type Observer struct {
 	Ran   func(gpu wire.GPUID, model, size int, fetch, execute mono.Dur)
 	Stale func(model int)
-	// Unreached: an answer that no data link could take; its frontend answers
+	// Unreached: an answer for which there was no data link; its frontend answers
 	// "expired" by itself, or is gone.
 	Unreached func(model int)
 }
