@@ -152,6 +152,8 @@ const lagMax = 2.0 // ms
 // its p99 within its SLO.
 func (p *Report) Judge() {
 	switch {
+	case p.Duplicates > 0:
+		p.Verdict = fmt.Sprintf("BROKEN: %d answers too many", p.Duplicates)
 	case p.Interrupted:
 		p.Verdict = fmt.Sprintf("INVALID: interrupted after %.1f s", p.Seconds)
 	case p.All.Answered == 0:
@@ -160,8 +162,8 @@ func (p *Report) Judge() {
 		p.Verdict = fmt.Sprintf("INVALID: %d requests were not sent because too many were open; raise --outstanding", p.All.Bad["generator_full"])
 	case p.LagMean > lagMax:
 		p.Verdict = fmt.Sprintf("INVALID: the generator lagged %.1f ms behind its schedule on average; give it a core of its own or offer less", p.LagMean)
-	case p.Lost > 0 || p.Duplicates > 0:
-		p.Verdict = fmt.Sprintf("BROKEN: %d requests without an answer, %d answers too many", p.Lost, p.Duplicates)
+	case p.Lost > 0:
+		p.Verdict = fmt.Sprintf("BROKEN: %d requests without an answer", p.Lost)
 	default:
 		p.Valid, p.Verdict = true, p.judgeModels()
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"slices"
@@ -68,7 +69,7 @@ func (c loadCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	out := &stdout{}
+	out := &checked{to: os.Stdout}
 	if c.JSON != "-" {
 		rep.Print(out)
 	}
@@ -88,6 +89,9 @@ func (c loadCmd) Run() error {
 func checkWritable(flag, path string) error {
 	if path == "" || path == "-" {
 		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeDevice) != 0 {
+		return nil // to open it and close it would be news to its reader
 	}
 	k := simOutput{flag: flag, path: path}
 	if err := k.open(); err != nil {
@@ -170,18 +174,32 @@ func (c loadCmd) offer(ctx context.Context, target load.Target, specs []catalog.
 	counts := &load.Counts{}
 	stop := c.progress(counts)
 	busy := c.gpuBusy()
-	start := time.Now()
+	counted := c.countedUntil(ctx)
 	load.Run(ctx, cfg, target, gen, rec, counts)
-	counted := min(c.Duration, time.Since(start)-c.Warmup)
+	span := counted()
 	stop()
-	if ctx.Err() != nil && counted <= 0 {
+	if span <= 0 {
 		return nil, errors.New("interrupted in the warm-up: nothing was counted")
 	}
-	rep := &report.Report{Config: c.describe(names), Seconds: counted.Seconds(), Interrupted: ctx.Err() != nil, Offered: c.Rate, Sent: counts.Sent.Load(), Lost: counts.Lost(),
+	rep := &report.Report{Config: c.describe(names), Seconds: span.Seconds(), Interrupted: span < c.Duration, Offered: c.Rate, Sent: counts.Sent.Load(), Lost: counts.Lost(),
 		Duplicates: counts.Duplicates.Load(), LagMean: counts.LagMean().Millis(), LagMax: mono.Dur(counts.LagMax.Load()).Millis(), GPUBusy: busy()}
 	rep.All, rep.Models, rep.Batches, rep.BatchMean = rec.Summarise(rep.Seconds)
 	rep.Judge()
 	return rep, nil
+}
+
+// countedUntil starts a clock; the func returned says how much of the counted span
+// had passed when the run was interrupted: all of it, if it was not or only later.
+func (c loadCmd) countedUntil(ctx context.Context) func() time.Duration {
+	start := time.Now()
+	var at atomic.Int64
+	unhook := context.AfterFunc(ctx, func() { at.Store(int64(time.Since(start))) })
+	return func() time.Duration {
+		if unhook() || ctx.Err() == nil {
+			return c.Duration
+		}
+		return min(c.Duration, time.Duration(at.Load())-c.Warmup)
+	}
 }
 
 func (c loadCmd) describe(models []string) map[string]any {

@@ -55,16 +55,19 @@ func newLogger(c config.Log) zerolog.Logger {
 	return zerolog.New(out).Level(level).With().Timestamp().Logger()
 }
 
-// stdout is standard output that remembers that it could not be written: a full
-// disk behind a redirection must not look like success.
-type stdout struct{ err error }
+// checked remembers that a writer failed, for those who print and do not look: a
+// full disk behind standard output must not look like success.
+type checked struct {
+	to  io.Writer
+	err error
+}
 
-func (s *stdout) Write(p []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
+func (c *checked) Write(p []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
 	}
-	n, err := os.Stdout.Write(p)
-	s.err = err
+	n, err := c.to.Write(p)
+	c.err = err
 	return n, err
 }
 

@@ -41,11 +41,7 @@ func main() {
 	if err != nil {
 		panic(err) // the command line's own struct tags are wrong: a bug
 	}
-	args := os.Args[1:]
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	ctx, err := parser.Parse(args)
+	ctx, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(withHint(err))
 	if err := ctx.Run(); err != nil {
 		name, _, _ := strings.Cut(ctx.Command(), " <") // without its arguments

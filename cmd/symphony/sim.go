@@ -64,7 +64,7 @@ func (c simCmd) Run() error {
 	case isTerminal(os.Stderr):
 		form = progressTerminal
 	}
-	out := &stdout{}
+	out := &checked{to: os.Stdout}
 	if err := c.run(out, os.Stderr, form, stop); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (c simCmd) run(out, notes io.Writer, form progressForm, stop func() bool) (
 	if err != nil {
 		return err
 	}
-	if most := guessMost * plan.Fluid(); c.Goodput && c.Rate > most {
+	if most := guessMost * plan.Fluid(); c.Goodput && c.Rate > most && len(c.Events) == 0 {
 		return fmt.Errorf("--rate: the search would begin at %g requests/s, more than %d times the most that the GPUs could carry (%.0f); leave it out", c.Rate, guessMost, most/guessMost)
 	}
 	files, err := openSimOutputs(c)
@@ -141,7 +141,8 @@ func (c simCmd) check() error {
 const (
 	seedsMax = 1000
 	// guessMost bounds where a search begins, in times the fluid bound: each step
-	// down would simulate all that comes at such a rate.
+	// down would simulate all that comes at such a rate. With GPUs that join the
+	// bound is not known.
 	guessMost = 10
 )
 

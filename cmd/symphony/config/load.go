@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -58,7 +59,15 @@ func reserved() []string { return []string{"CONFIG", "ONNXRUNTIME", "E2E_FULL", 
 func origins(text string, flags []Set, environ []string) error {
 	var all []error
 	told := func(key, where string) {
-		if last := key[strings.LastIndexByte(key, '.')+1:]; strings.Contains(text, last) {
+		parent, last, ok := strings.Cut(key, ".")
+		if i := strings.LastIndexByte(last, '.'); i >= 0 {
+			last = last[i+1:]
+		}
+		word := func(s string) bool {
+			found, err := regexp.MatchString(`\b`+regexp.QuoteMeta(s)+`\b`, text)
+			return err == nil && found
+		}
+		if !ok && word(key) || ok && last != "" && word(parent) && word(last) {
 			all = append(all, fmt.Errorf("%s was set by %s", key, where))
 		}
 	}
