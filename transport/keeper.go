@@ -33,6 +33,10 @@ type KeepConfig struct {
 
 	Seed    uint64   // of the jitter, so that many peers do not come back at once
 	Attempt mono.Dur // limit of one attempt (default 2 s)
+	// Patience is how old the Keeper may be while AwaitFirst still waits (default 100
+	// ms). Most links are up within a few; a peer that cannot be dialled must not hold
+	// up whoever asks, again and again.
+	Patience mono.Dur
 }
 
 // Back-off between attempts: doubling from backoffMin to backoffMax;
@@ -69,6 +73,9 @@ func Keep(n Network, address string, o Options, h Handler, up func(Link), failed
 func KeepWith(ctx context.Context, c KeepConfig) *Keeper {
 	if c.Attempt <= 0 {
 		c.Attempt = 2 * mono.Second
+	}
+	if c.Patience <= 0 {
+		c.Patience = 100 * mono.Millisecond
 	}
 	if c.OnUp == nil {
 		c.OnUp = func(Link) {}

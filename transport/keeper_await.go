@@ -7,17 +7,12 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// firstPatience is how long a Keeper's first link is awaited, from the Keeper's
-// beginning on. Most are up within a few milliseconds; a peer that cannot be dialled
-// must not hold up whoever asks, again and again.
-const firstPatience = 100 * mono.Millisecond
-
 // AwaitFirst calls then once: with the link, at once or when the Keeper's first one
-// comes up, or with nil when it does not within d and while the Keeper is young,
+// comes up, or with nil when it does not within d and KeepConfig.Patience,
 // or a link was up before and is not now. It does not wait itself, and then must
 // not either, nor close the Keeper, on whose goroutine it may run.
 func (k *Keeper) AwaitFirst(d mono.Dur, then func(Link)) {
-	d = min(d, k.born.Add(firstPatience).Sub(mono.Now()))
+	d = min(d, k.born.Add(k.c.Patience).Sub(mono.Now()))
 	if !k.first.add(&waiter{then: then}, d) {
 		then(k.Link())
 	}

@@ -141,6 +141,8 @@ func (e *Executor) answer(it *wire.BatchItem, o *Order, reason wire.Reason) {
 	_ = l.Send(m.Append(nil, 0)) // the frontend answers "expired" by itself if this is lost
 }
 
+// unreached counts an answer that has no link to go by; the order's model may be
+// one that does not exist.
 func (e *Executor) unreached(o *Order) {
 	if e.obs.Unreached != nil && o.ModelIndex >= 0 && o.ModelIndex < len(e.models) {
 		e.obs.Unreached(o.ModelIndex)

@@ -102,6 +102,14 @@ func (w *world) Link(id wire.FrontendID) transport.Link {
 	return w.frontends[id].link
 }
 
+// setLink replaces the link to a frontend and returns what it was.
+func (w *world) setLink(i int, l transport.Link) (was transport.Link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was, w.frontends[i].link = w.frontends[i].link, l
+	return was
+}
+
 // AwaitFirst asks again until there is a link, on goroutines of its own.
 func (w *world) AwaitFirst(id wire.FrontendID, d mono.Dur, then func(transport.Link)) {
 	if int(id) >= len(w.frontends) {
@@ -258,15 +266,10 @@ func TestWaitsForALinkThatComes(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	w := newWorld(t, 2, &copier{t: t})
 	defer w.close()
-	w.mu.Lock()
-	late := w.frontends[1].link
-	w.frontends[1].link = nil
-	w.mu.Unlock()
+	late := w.setLink(1, nil)
 	w.exec.Submit(newOrder(1, item(1, 0, mono.Second), item(2, 1, mono.Second), item(3, 9, mono.Second)))
 	time.Sleep(10 * time.Millisecond)
-	w.mu.Lock()
-	w.frontends[1].link = late
-	w.mu.Unlock()
+	w.setLink(1, late)
 	w.wait(1)
 	for i, f := range w.frontends {
 		if got := f.got(wire.RequestID(i + 1)); len(got) != 1 || got[0] != wire.ReasonNone {
@@ -287,10 +290,7 @@ func TestDoesNotWaitForALinkTooLong(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	w := newWorld(t, 2, &copier{t: t})
 	defer w.close()
-	w.mu.Lock()
-	never := w.frontends[1].link
-	w.frontends[1].link = nil
-	w.mu.Unlock()
+	never := w.setLink(1, nil)
 	o := newOrder(1, item(1, 0, 2*mono.Second), item(2, 1, 60*mono.Second))
 	o.Exec, o.Until = o.Arrived, o.Arrived.Add(1900*mono.Millisecond)
 	w.exec.Submit(o)
@@ -298,9 +298,7 @@ func TestDoesNotWaitForALinkTooLong(t *testing.T) {
 	if got := w.frontends[0].got(1); len(got) != 1 || got[0] != wire.ReasonNone {
 		t.Errorf("outputs %v of the one that could be served, want one", got)
 	}
-	w.mu.Lock()
-	w.frontends[1].link = never // for close
-	w.mu.Unlock()
+	w.setLink(1, never) // for close
 }
 
 func TestExecutionFails(t *testing.T) {

@@ -29,8 +29,8 @@ package paper
 //     as what it pushes below. Claims are judged by the corrected results and
 //     show the first beside them (fig7_again.go).
 //
-// In full this is about an hour on two processors: a configuration takes one of
-// them 0.6 s, and one that is measured again 5 s.
+// In full this is about 50 minutes on two processors: a configuration takes one of
+// them 0.7 s, and one that is measured again 4 s.
 func fig7(s *Session) error {
 	k := Pick(s, settings7{30_000, 1, 3, 0.01}, settings7{40_000, 1, 6, 0.005})
 	usual := newSet7("5,880", points7(), Pick(s, 150, all7), Pick(s, 150, 1000))

@@ -4,5 +4,5 @@
 //
 // The rules run in `go test ./cmd/archlint`; `go run ./cmd/archlint` prints
 // the same findings for an editor. Both read the source by go/ast and need no
-// build. A rule that must be broken is changed here, on purpose, with a reason.
+// build; one test more compiles the cores for arm64 and looks for fused operations. A rule that must be broken is changed here, on purpose, with a reason.
 package main

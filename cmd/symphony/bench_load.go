@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"runtime"
 	"slices"
@@ -82,26 +81,6 @@ func (c loadCmd) Run() error {
 		return errors.New(rep.Verdict)
 	}
 	return out.err
-}
-
-// checkWritable opens a flag's file before the work begins whose result it is to
-// hold, and leaves it as it was.
-func checkWritable(flag, path string) error {
-	if path == "" || path == "-" {
-		return nil
-	}
-	if info, err := os.Stat(path); err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeDevice) != 0 {
-		return nil // to open it and close it would be news to its reader
-	}
-	k := simOutput{flag: flag, path: path}
-	if err := k.open(); err != nil {
-		return err
-	}
-	err := k.file.Close()
-	if k.made {
-		err = errors.Join(err, os.Remove(path))
-	}
-	return err
 }
 
 // target connects and finds the models.
@@ -191,14 +170,13 @@ func (c loadCmd) offer(ctx context.Context, target load.Target, specs []catalog.
 // countedUntil starts a clock; the func returned says how much of the counted span
 // had passed when the run was interrupted: all of it, if it was not or only later.
 func (c loadCmd) countedUntil(ctx context.Context) func() time.Duration {
-	start := time.Now()
-	var at atomic.Int64
-	unhook := context.AfterFunc(ctx, func() { at.Store(int64(time.Since(start))) })
+	start, interrupted := time.Now(), make(chan time.Duration, 1)
+	unhook := context.AfterFunc(ctx, func() { interrupted <- time.Since(start) })
 	return func() time.Duration {
-		if unhook() || ctx.Err() == nil {
+		if unhook() {
 			return c.Duration
 		}
-		return min(c.Duration, time.Duration(at.Load())-c.Warmup)
+		return min(c.Duration, <-interrupted-c.Warmup)
 	}
 }
 

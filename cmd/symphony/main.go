@@ -44,8 +44,7 @@ func main() {
 	ctx, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(withHint(err))
 	if err := ctx.Run(); err != nil {
-		name, _, _ := strings.Cut(ctx.Command(), " <") // without its arguments
-		fmt.Fprintf(os.Stderr, "symphony %s: %v\n", name, err)
+		fmt.Fprintf(os.Stderr, "%s: %v\n", nameOf(ctx), err)
 		os.Exit(1)
 	}
 }
@@ -57,15 +56,11 @@ func withHint(err error) error {
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	return fmt.Errorf("%w; see `%s --help`", err, strings.Join(append([]string{"symphony"}, words(wrong.Context)...), " "))
+	return fmt.Errorf("%w; see `%s --help`", err, nameOf(wrong.Context))
 }
 
-// words are the subcommands that were given, without their arguments.
-func words(ctx *kong.Context) (out []string) {
-	for _, p := range ctx.Path {
-		if p.Command != nil {
-			out = append(out, p.Command.Name)
-		}
-	}
-	return out
+// nameOf is the command that was given, without its arguments.
+func nameOf(ctx *kong.Context) string {
+	name, _, _ := strings.Cut(ctx.Command(), " <")
+	return strings.TrimSpace("symphony " + name)
 }

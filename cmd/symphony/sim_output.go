@@ -62,6 +62,26 @@ func (k *simOutput) open() (err error) {
 	return nil
 }
 
+// checkWritable opens a flag's file before the work begins whose result it is to
+// hold, and leaves it as it was.
+func checkWritable(flag, path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeDevice) != 0 {
+		return nil // to open it and close it would be news to its reader
+	}
+	k := simOutput{flag: flag, path: path}
+	if err := k.open(); err != nil {
+		return err
+	}
+	err := k.file.Close()
+	if k.made {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
+
 // fileError is of a flag's file that cannot be opened for writing, and says what
 // to do.
 func fileError(flag, path string, err error) error {

@@ -63,7 +63,8 @@ const overloadPercent = 110
 // sustaining is the batch that just carries the arrivals on the model's share,
 // by the line through the profile at the staggered batch, rounded to the
 // nearest size; the staggered batch when none does, or when the arrivals are not
-// known yet. In floating point: the products do not fit 64 bits.
+// known yet. In floating point: the products do not fit 64 bits. The share's
+// quotient is a product to some compilers (of 1/1024), so it has a conversion, too.
 func (m *Model) sustaining() (b int, overloaded bool) {
 	rate, share := m.arrivals.rate(), float64(float64(m.share)/float64(OneGPU))
 	if rate == 0 {

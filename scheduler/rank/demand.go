@@ -74,7 +74,8 @@ func (r *Rank) share(m *model, now mono.Time) batching.Share {
 	if own <= 0 || all <= 0 {
 		return 0
 	}
-	// In microseconds, so that 8,192 GPUs for two spans stay below 2^63.
+	// In microseconds, so that 8,192 GPUs for two spans, and sixty times that in an
+	// overload, stay below 2^63.
 	own, all = own/mono.Microsecond+1, all/mono.Microsecond+1
 	return batching.Share(max(1, mono.Dur(batching.OneGPU)*mono.Dur(r.count)*own/all))
 }

@@ -89,3 +89,20 @@ func TestRivals(t *testing.T) {
 		}
 	}
 }
+
+// A grant tells whether the GPU was idle when the window opened, or was awaited.
+func TestIdle(t *testing.T) {
+	r := New(Config{})
+	r.AddGPU(0, 0)
+	if g := grantOne(t, r, 1, 0, 1); !g.Idle {
+		t.Error("a GPU that was free: not idle")
+	}
+	r.AddGPU(0, mono.Time(mono.Millisecond))
+	var out Out
+	r.SetCandidate(0, batching.Candidate{Size: 1, Exec: 2, Latest: mono.Time(mono.Second)})
+	r.Step(2, &out)
+	r.Step(mono.Time(mono.Millisecond), &out)
+	if len(out.Grants) != 1 || out.Grants[0].Idle {
+		t.Errorf("a GPU that was awaited: grants %+v", out.Grants)
+	}
+}

@@ -18,7 +18,10 @@ func TestAwaitFirst(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	n := loopback.New()
 	o := transport.Options{Hello: wire.Hello{Role: wire.RoleScheduler}}
-	k := transport.Keep(n, "inproc:x", o, transporttest.NewRecorder(), nil, nil)
+	keep := func(address string, patience mono.Dur) *transport.Keeper {
+		return transport.KeepWith(t.Context(), transport.KeepConfig{Network: n, Address: address, Options: o, Handler: transporttest.NewRecorder(), Patience: patience})
+	}
+	k := keep("inproc:x", 60*mono.Second)
 	told := make(chan transport.Link, 8)
 	then := func(l transport.Link) { told <- l }
 	heard := func(what string, want bool) {
@@ -54,13 +57,13 @@ func TestAwaitFirst(t *testing.T) {
 	k.Close()
 	ask("ended", 60*mono.Second, false)
 
-	k = transport.Keep(n, "inproc:nobody", o, transporttest.NewRecorder(), nil, nil)
+	k = keep("inproc:nobody", 60*mono.Second)
 	k.AwaitFirst(60*mono.Second, then)
 	k.Close()
 	heard("closed while it was awaited", false)
 
 	// A peer that cannot be dialled holds nobody up once the Keeper is no longer young.
-	k = transport.Keep(n, "inproc:nobody", o, transporttest.NewRecorder(), nil, nil)
+	k = keep("inproc:nobody", 20*mono.Millisecond)
 	ask("never up", 60*mono.Second, false)
 	k.AwaitFirst(60*mono.Second, then)
 	if len(told) != 1 {
