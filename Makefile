@@ -5,10 +5,13 @@ GO      ?= go
 ORT     := build/onnxruntime/libonnxruntime.so
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
+# What is linked: RDMA where libibverbs' headers are (libibverbs-dev). The library
+# itself is looked for when the binary runs.
+TAGS    := $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma)
 # Tested under the race detector: the shells, and the cores with their assertions on.
 RACE    := ./transport/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony
 
-.PHONY: help run demo test build models test-unit test-race test-e2e lint fuzz bench paper fmt clean
+.PHONY: help run demo test build models test-unit test-race test-e2e test-rdma lint fuzz bench paper bpf fmt clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +25,8 @@ demo: build models ## the same, and end: exit status 0 means that it worked
 test: build models ## everything that needs no hardware: unit, race detector, end to end
 	@scripts/test.sh
 
-build: ## bin/symphony
-	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/symphony ./cmd/symphony
+build: ## bin/symphony; with RDMA where libibverbs-dev is installed
+	@$(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/symphony ./cmd/symphony
 
 models: $(ORT) ## ONNX Runtime and the models that are not in the repository
 	@$(GO) run ./examples/digits/wide
@@ -40,6 +43,9 @@ test-race: ## everything but the end-to-end tests under the race detector
 test-e2e: build models ## the end-to-end tests, whole
 	SYMPHONY_REQUIRE_ONNXRUNTIME=1 $(GO) test -count=1 -timeout 20m ./cmd/symphony/e2e/...
 
+test-rdma: ## on real RDMA: soft-RoCE in a VM, or with HOST=1 this host's device
+	@scripts/test-rdma.sh
+
 lint: ## gofmt, vet and the rules of the house
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) vet ./...
@@ -53,6 +59,9 @@ bench: ## every benchmark once, short
 
 paper: build ## the paper's figures and tables, with a report; QUICK=1: a smoke test, into build/paper
 	@./bin/symphony bench paper all $(if $(QUICK),--quick)
+
+bpf: ## compile transport/netprobe's program anew (needs clang, llvm-strip and libbpf's headers)
+	cd transport/netprobe/bpf && clang -O2 -g -Wall -Werror -target bpf -mcpu=v3 -c probe.c -o probe_bpfel.o && llvm-strip -g probe_bpfel.o
 
 fmt: ## gofmt everything
 	gofmt -w .

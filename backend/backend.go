@@ -71,9 +71,10 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		b.closeDevices()
 		return nil, fmt.Errorf("backend: %w", err)
 	}
+	memory := transport.BuffersOf(cfg.Network)
 	for i, p := range b.pools {
 		for _, d := range p.devices {
-			p.executors = append(p.executors, executor.New(d, p.models, b.members, b, b.metrics.observer(i)))
+			p.executors = append(p.executors, executor.New(d, p.models, b.members, memory, b, b.metrics.observer(i)))
 		}
 	}
 	b.orders.backend = b

@@ -29,6 +29,7 @@ type Client struct {
 	log      zerolog.Logger
 	arena    *arena.Arena
 	data     transport.Listener
+	slabKey  uint32 // with which backends READ the arena; 0: over TCP
 	keeper   *transport.Keeper
 	metrics  *metrics
 	images   chan imageJob
@@ -84,7 +85,11 @@ func newClient(o Options) (*Client, error) {
 	if o.MaxInFlight < 1 || o.MaxInFlight > inflight.SlotsMax {
 		return nil, fmt.Errorf("frontend: MaxInFlight %d, must be 1 to %d", o.MaxInFlight, inflight.SlotsMax)
 	}
-	a, err := arena.New(o.ArenaBytes)
+	var near transport.Mapper
+	if d := transport.DirectOf(o.Network); d != nil {
+		near = d
+	}
+	a, err := arena.New(o.ArenaBytes, near)
 	if err != nil {
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
@@ -103,6 +108,7 @@ func newClient(o Options) (*Client, error) {
 		c.metrics.unregister()
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
+	c.slabKey = transport.SlabKey(c.data)
 	c.loops.Add(1 + o.PreprocessConcurrency)
 	go c.expireLoop()
 	for range o.PreprocessConcurrency {

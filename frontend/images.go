@@ -87,7 +87,7 @@ func (c *Client) preprocess(j *imageJob) {
 		return
 	}
 	if k, open := c.attach(j.id, slab, from); open {
-		c.submit(j.id, &k, uint32(len(tensor)))
+		c.submit(j.id, &k, tensor)
 	}
 }
 

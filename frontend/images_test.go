@@ -157,14 +157,14 @@ func TestOldEpochIsNotSubmitted(t *testing.T) {
 	next := *client.admitted.Load()
 	next.epoch++
 	client.admitted.Store(&next)
-	slab, _, err := client.alloc(old, 16)
+	slab, data, err := client.alloc(old, 16)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var answer error
 	k := call{model: old, slab: slab, deadline: mono.Never, done: func(_ *Response, err error) { answer = err }}
 	id, _ := client.register(context.Background(), &k)
-	client.submit(id, &k, 16)
+	client.submit(id, &k, data)
 	if !errors.Is(answer, ErrUnavailable) || submits.Load() != 0 {
 		t.Errorf("%v; %d submitted", answer, submits.Load())
 	}

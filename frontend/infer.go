@@ -76,7 +76,7 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 	m.write(bytes, tensors)
 	k.slab, k.submitted = slab, mono.Now()
 	if id, ok := c.register(ctx, &k); ok {
-		c.submit(id, &k, uint32(len(bytes)))
+		c.submit(id, &k, bytes)
 	}
 }
 
@@ -173,7 +173,7 @@ func (c *Client) register(ctx context.Context, k *call) (wire.RequestID, bool) {
 
 // submit sends an open call's record. The model's id holds for one epoch: with
 // a scheduler that came since, it would name another model.
-func (c *Client) submit(id wire.RequestID, k *call, length uint32) {
+func (c *Client) submit(id wire.RequestID, k *call, data []byte) {
 	c.arena.SetRequest(k.slab, id)
 	a := c.admitted.Load()
 	if a == nil || a.epoch != k.model.epoch {
@@ -181,7 +181,7 @@ func (c *Client) submit(id wire.RequestID, k *call, length uint32) {
 		return
 	}
 	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.o.ReplyMargin),
-		Input: wire.SlabRef{Handle: k.slab, Length: length}}
+		Input: transport.SlabRef(k.slab, data, c.slabKey)}
 	var frame [128]byte
 	switch err := a.link.Send(m.Append(frame[:0])); {
 	case errors.Is(err, transport.ErrFull):

@@ -112,6 +112,13 @@ type LinkStats struct {
 	BytesIn    uint64
 	BytesOut   uint64
 	SendsFull  uint64 // Sends refused with ErrFull
+
+	// What the kernel measured of a TCP connection that transport/netprobe
+	// watches; all 0 without. DelayBound is at least KernelBound.
+	KernelSamples  int      // acknowledgements in the window that tell of the network alone
+	KernelRTT      mono.Dur // their median round trip
+	KernelBound    mono.Dur // their 99th percentile less half of the least: one way
+	KernelSmoothed mono.Dur // 99th percentile of the kernel's smoothed round trip; holds the peer's waiting too, so it bounds nothing
 }
 
 // Network makes links. Addresses are "tcp:host:port" or "inproc:name".

@@ -10,11 +10,12 @@ import (
 
 // Executor is one device and its orders.
 type Executor struct {
-	device Device   // Immutable.
-	models []Model  // Immutable.
-	links  Links    // Immutable.
-	report Reporter // Immutable.
-	obs    Observer // Immutable.
+	device Device              // Immutable.
+	models []Model             // Immutable.
+	links  Links               // Immutable.
+	report Reporter            // Immutable.
+	obs    Observer            // Immutable.
+	memory transport.Allocator // Immutable.
 
 	mu      sync.Mutex // Guards what follows.
 	orders  []*order   // in order of arrival; not the running one
@@ -43,9 +44,10 @@ type order struct {
 	holding int // outputs that links still refer to, and one for the order itself
 }
 
-// New makes an executor for a device.
-func New(device Device, models []Model, links Links, report Reporter, obs Observer) *Executor {
-	return &Executor{device: device, models: models, links: links, report: report, obs: obs}
+// New makes an executor for a device. Inputs are READ into buffers of memory, and
+// outputs sent from there: the network's own (transport.BuffersOf).
+func New(device Device, models []Model, links Links, memory transport.Allocator, report Reporter, obs Observer) *Executor {
+	return &Executor{device: device, models: models, links: links, memory: memory, report: report, obs: obs}
 }
 
 // Close ends the device. Orders that wait are reported as not run.
@@ -54,9 +56,14 @@ func (e *Executor) Close() {
 	e.closed = true
 	waiting := e.orders
 	e.orders = nil
+	spare := e.spare
+	e.spare = nil
 	e.mu.Unlock()
 	for _, o := range waiting {
 		e.refuse(&o.Order, wire.ReasonDraining)
+	}
+	for _, o := range spare {
+		o.free()
 	}
 	e.device.Close()
 }

@@ -161,7 +161,7 @@ func newWorld(t *testing.T, frontends int, d Device) *world {
 		}
 		w.frontends = append(w.frontends, f)
 	}
-	w.exec = New(d, []Model{{InputSize: itemSize, InputMax: itemSize, OutputSize: itemSize, MaxBatch: 16}}, w, w, Observer{Unreached: func(int) { w.unreached.Add(1) }})
+	w.exec = New(d, []Model{{InputSize: itemSize, InputMax: itemSize, OutputSize: itemSize, MaxBatch: 16}}, w, transport.Heap{}, w, Observer{Unreached: func(int) { w.unreached.Add(1) }})
 	return w
 }
 
@@ -403,7 +403,7 @@ func (neverDone) Close()        {}
 // A device is planned to be free when the last of its orders ends; a plan
 // that has passed says nothing.
 func TestFreeIn(t *testing.T) {
-	e := New(neverDone{}, []Model{{MaxBatch: 1}}, &world{}, &world{reports: map[wire.BatchID][]wire.Done{}}, Observer{})
+	e := New(neverDone{}, []Model{{MaxBatch: 1}}, &world{}, transport.Heap{}, &world{reports: map[wire.BatchID][]wire.Done{}}, Observer{})
 	now := mono.Now()
 	if got := e.FreeIn(now); got != 0 {
 		t.Errorf("idle: %v", got)

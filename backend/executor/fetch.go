@@ -23,7 +23,7 @@ func (o *order) fetch(m *Model) {
 		}
 		total += int(o.Items[i].Input.Length)
 	}
-	o.in = grow(o.in, total)
+	o.in = o.exec.buffer(o.in, total)
 	at := 0
 	for i := range o.Items {
 		end := at + int(o.Items[i].Input.Length)
@@ -150,13 +150,29 @@ func (o *order) prepare(m *Model) bool {
 	n := len(o.index)
 	o.batch.Model, o.batch.Size = o.ModelIndex, n
 	o.batch.Input, o.batch.Inputs = o.in[:at], o.batch.Inputs[:n]
-	o.out = grow(o.out, n*m.OutputSize)
+	o.out = o.exec.buffer(o.out, n*m.OutputSize)
 	o.batch.Output = o.out
 	o.batch.Outputs = grow(o.batch.Outputs, n)
 	for k := range n {
 		o.batch.Outputs[k] = o.out[k*m.OutputSize : (k+1)*m.OutputSize : (k+1)*m.OutputSize]
 	}
 	return n > 0
+}
+
+// buffer returns n bytes of the network's memory, b itself when it is large enough.
+func (e *Executor) buffer(b []byte, n int) []byte {
+	if cap(b) < n {
+		e.memory.Free(b)
+		return e.memory.Alloc(n)
+	}
+	return b[:n]
+}
+
+// free gives the buffers of an order that is over back.
+func (o *order) free() {
+	o.exec.memory.Free(o.in)
+	o.exec.memory.Free(o.out)
+	o.in, o.out = nil, nil
 }
 
 // grow returns a slice of length n, reusing s when it is large enough.

@@ -79,8 +79,12 @@ func (o *order) release() {
 	}
 	e := o.exec
 	e.mu.Lock()
-	if len(e.spare) < 2*ordersMax {
+	keep := len(e.spare) < 2*ordersMax && !e.closed
+	if keep {
 		e.spare = append(e.spare, o)
 	}
 	e.mu.Unlock()
+	if !keep {
+		o.free()
+	}
 }

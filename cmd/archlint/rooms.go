@@ -13,6 +13,14 @@ func rooms() map[string]room {
 		"transport/loopback":      {shell, []string{"transport", "transport/mono", "transport/wire"}},
 		"transport/tcp":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/ring"}},
 		"transport/transporttest": {leaf, []string{"transport", "transport/mono", "transport/wire"}},
+		"transport/rdmalink":      {shell, []string{"transport", "transport/mono", "transport/wire", "transport/tcp", "rdma"}},
+		"transport/netprobe":      {shell, []string{"transport", "transport/mono"}},
+
+		"rdma":           {shell, []string{"transport/mono"}},
+		"rdma/discover":  {shell, []string{"rdma"}},
+		"rdma/fakeverbs": {leaf, []string{"rdma", "transport/mono"}},
+		"rdma/verbstest": {leaf, []string{"rdma", "transport/mono"}},
+		"cgo/verbs":      {shell, []string{"rdma", "transport/mono"}},
 
 		"scheduler/pq":         {leaf, nil},
 		"scheduler/invariants": {leaf, nil},
@@ -54,6 +62,7 @@ func rooms() map[string]room {
 		"bench/load":         {shell, []string{"bench/report", "bench/workload", "frontend", "transport/mono", "transport/catalog", "transport/wire"}},
 		"bench/zoo":          {leaf, []string{"transport/mono"}},
 		"bench/plot":         {leaf, []string{"transport/mono"}},
+		"bench/net":          {shell, []string{"transport", "transport/mono", "transport/wire", "frontend/arena", "bench/plot"}},
 		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/workload"}},
 		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus", "scheduler/policy/eager", "scheduler/policy/timeout"}},
 		"bench/paper":        {shell, []string{"bench/sim", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "transport/mono", "transport/wire"}},

@@ -128,7 +128,11 @@ func agreeServe(t *testing.T, cfg config.Config) (*served, []load.ModelInput) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	s, err := newParts(cfg).serve(ctx)
+	p, err := newParts(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.serve(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,10 @@ func (c backendCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	p := newParts(cfg)
+	p, err := newParts(cfg)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := untilSignal(p.log)
 	defer cancel()
 	if err := p.serveMetrics(); err != nil {

@@ -24,7 +24,10 @@ func (c frontendCmd) Run() error {
 	if cfg.Frontend.HTTP == "" {
 		return errors.New("frontend.http is empty: a frontend process without HTTP has nothing to do; applications embed the Go package frontend")
 	}
-	p := newParts(cfg)
+	p, err := newParts(cfg)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := untilSignal(p.log)
 	defer cancel()
 	client, err := p.client(ctx)

@@ -23,6 +23,7 @@ type cli struct {
 	Profile   profileCmd   `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
 	Bench     benchCmd     `cmd:"" help:"Measure a running server."`
 	Sim       simCmd       `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`
+	RDMA      rdmaCmd      `cmd:"" name:"rdma" help:"RDMA devices: what is there, and whether links can use it."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 

@@ -19,8 +19,6 @@ import (
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/scheduler/control"
 	"github.com/symphony-serving/symphony/transport"
-	"github.com/symphony-serving/symphony/transport/loopback"
-	"github.com/symphony-serving/symphony/transport/tcp"
 )
 
 // parts makes the parts of one process from its configuration.
@@ -32,12 +30,16 @@ type parts struct {
 }
 
 // lateThreads are the threads of a pool that must be on time: model loop, rank
-// loop, emulated clock.
+// loop, emulated clock. The one that polls the RDMA device takes no P of theirs:
+// it sleeps in the kernel, and while it spins it is a thread like any other.
 const lateThreads = 3
 
-func newParts(cfg config.Config) *parts {
-	p := &parts{cfg: cfg, log: newLogger(cfg.Log), registry: prometheus.NewRegistry(),
-		network: transport.Mux{"tcp": tcp.New(), "inproc": loopback.New()}}
+func newParts(cfg config.Config) (*parts, error) {
+	p := &parts{cfg: cfg, log: newLogger(cfg.Log), registry: prometheus.NewRegistry()}
+	var err error
+	if p.network, err = newNetwork(cfg, p.log, p.registry); err != nil {
+		return nil, err
+	}
 	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)} // a leak shows here first
 	p.registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// A loop that wakes from its futex needs a P at once. With as many Ps as
@@ -49,7 +51,7 @@ func newParts(cfg config.Config) *parts {
 	}
 	runtime.GOMAXPROCS(procs)
 	debug.SetGCPercent(cfg.GCPercent)
-	return p
+	return p, nil
 }
 
 func (p *parts) scheduler() (*control.Server, error) {

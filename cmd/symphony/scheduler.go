@@ -19,7 +19,10 @@ func (c schedulerCmd) Run() error {
 		return err
 	}
 	cfg.Backend.Pools = nil // GOMAXPROCS: only the scheduler's threads
-	p := newParts(cfg)
+	p, err := newParts(cfg)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := untilSignal(p.log)
 	defer cancel()
 	if err := p.serveMetrics(); err != nil {

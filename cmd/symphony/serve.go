@@ -30,7 +30,10 @@ func (c serveCmd) Run() error {
 	if c.Once && c.Samples == "" {
 		return errors.New("--once needs --samples: there is nothing to do once")
 	}
-	p := newParts(cfg)
+	p, err := newParts(cfg)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := untilSignal(p.log)
 	defer cancel()
 	s, err := p.serve(ctx)

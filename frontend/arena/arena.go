@@ -10,7 +10,10 @@
 //  2. The bytes of a pinned slab stay as they are: a slab freed while pinned is
 //     used again only after its last Unpin.
 //  3. Memory is bounded by the arena's size. Full is an answer (ErrFull).
-//  4. Close takes nobody's bytes away: memory is unmapped when the last slab is
+//  4. Beside each slab lies a header (wire.SlabHeader) that says whose input it holds;
+//     it is written when the request is known and cleared, by Free, before the bytes
+//     may change. Who READs the slab one-sided, past Pin, READs the header after.
+//  5. Close takes nobody's bytes away: memory is unmapped when the last slab is
 //     freed and unpinned, whoever is still writing or reading then.
 //
 // Handle 0 is no slab's: generations begin at 1.
@@ -23,8 +26,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -62,9 +63,12 @@ type slab struct {
 
 // Arena is a bounded set of slabs; safe for concurrent use.
 type Arena struct {
-	memory []byte
+	mapper  transport.Mapper
+	mapped  []byte // headers, then slabs; nil once unmapped
+	headers int    // how many there is room for
+	memory  []byte // the slabs' part
 
-	mu    sync.Mutex
+	mu    sync.Mutex // Guards what follows, and the end of the above.
 	slabs []slab
 	free  [classes][]uint32 // slabs by size
 	taken int               // bytes of memory that belong to a size
@@ -73,15 +77,27 @@ type Arena struct {
 	shut  bool
 }
 
-// New maps an arena of size bytes (rounded up to a whole chunk).
-func New(size int64) (*Arena, error) {
+// New maps an arena of size bytes (rounded up to a whole chunk), and the headers
+// of as many slabs as that can be. m: where the memory comes from; nil: mmap.
+func New(size int64, m transport.Mapper) (*Arena, error) {
 	size = (size + chunk - 1) / chunk * chunk
-	m, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if m == nil {
+		m = pages{}
+	}
+	headers := int(size / smallest)
+	front := (headers*wire.SlabHeaderSize + frontUnit - 1) / frontUnit * frontUnit
+	mapped, err := m.Map(front + int(size))
 	if err != nil {
 		return nil, fmt.Errorf("arena of %d bytes: %w", size, err)
 	}
-	return &Arena{memory: m}, nil
+	return &Arena{mapper: m, mapped: mapped, headers: headers, memory: mapped[front:]}, nil
 }
+
+// frontUnit keeps slabs aligned to pages.
+const frontUnit = 4 << 10
+
+// Memory implements transport.RemoteSlabs.
+func (a *Arena) Memory() ([]byte, int) { return a.mapped, a.headers }
 
 // Close ends the giving of slabs, and unmaps the memory once none is held: now,
 // or with the last Free or Unpin.
@@ -95,12 +111,12 @@ func (a *Arena) Close() error {
 // unmap ends the memory if the arena is closed and nobody holds a slab. Caller
 // holds mu.
 func (a *Arena) unmap() error {
-	if !a.shut || a.held > 0 || a.memory == nil {
+	if !a.shut || a.held > 0 || a.mapped == nil {
 		return nil
 	}
-	m := a.memory
-	a.memory, a.slabs, a.free = nil, nil, [classes][]uint32{}
-	return unix.Munmap(m)
+	m := a.mapped
+	a.mapped, a.memory, a.slabs, a.free = nil, nil, nil, [classes][]uint32{}
+	return a.mapper.Unmap(m)
 }
 
 // Used is the number of slabs in use.
@@ -171,6 +187,7 @@ func (a *Arena) SetRequest(h wire.SlabHandle, r wire.RequestID) {
 	defer a.mu.Unlock()
 	if s := a.find(h); s != nil {
 		s.request = r
+		a.writeHeader(h.Index(), s)
 	}
 }
 
@@ -183,6 +200,7 @@ func (a *Arena) Free(h wire.SlabHandle) {
 		return
 	}
 	s.used = false
+	a.clearHeader(h.Index())
 	if s.generation++; s.generation == 0 {
 		s.generation = 1
 	}

@@ -12,7 +12,7 @@ import (
 
 func open(t *testing.T, size int64) *Arena {
 	t.Helper()
-	a, err := New(size)
+	a, err := New(size, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestConcurrent(t *testing.T) {
 }
 
 func BenchmarkAllocFree(b *testing.B) {
-	a, err := New(1 << 20)
+	a, err := New(1<<20, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,6 +12,7 @@
 //	      ^                                               |
 //	      +------- pongs, replies to READs ---------------+
 //	heartbeat: a timer's func; pings, and ends links that fell silent
+//	Prober (NewProbed; none by default): what the kernel measured, for Stats
 //
 // # Invariants
 //

@@ -79,7 +79,7 @@ func TestReadFlood(t *testing.T) {
 	slabs := transporttest.NewSlabs(1, 64<<10)
 	s, rec := served(t, transport.Options{Slabs: slabs})
 	c := rawLink(t, s)
-	read := (&wire.Read{Sequence: 1, Input: wire.SlabRef{Handle: wire.MakeSlabHandle(0, 1), Length: 64 << 10}}).Append(nil)
+	read := (&wire.Read{Sequence: 1, Request: 1, Input: wire.SlabRef{Handle: wire.MakeSlabHandle(0, 1), Length: 64 << 10}}).Append(nil)
 	go c.Write(bytes.Repeat(read, 4*transport.ReadsLimit))
 	if err := rec.AwaitClosed(t); !errors.Is(err, transport.ErrProtocol) {
 		t.Errorf("ended with %v", err)

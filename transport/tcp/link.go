@@ -25,6 +25,7 @@ type link struct {
 	heart   *transport.Heart
 	out     *transport.Outbox
 	ended   func(*link) // tells the listener; may be nil
+	probe   probe
 
 	// Owned by the receiving goroutine (but in's counters are shared).
 	in      *inbound
@@ -76,11 +77,12 @@ func (l *link) Read(ops []transport.ReadOp) error { return l.reads.send(ops, l.o
 // Shift is the span to add to the peer's instants.
 func (l *link) Shift() mono.Dur { return l.heart.Shift() }
 
-// Stats collects the counters and the heartbeats' measurements.
+// Stats collects the counters and the heartbeats' and the kernel's measurements.
 func (l *link) Stats() transport.LinkStats {
 	st := transport.LinkStats{FramesIn: l.framesIn.Load(), BytesIn: l.in.bytes.Load(), BytesOut: l.bytesOut.Load()}
 	st.FramesOut, st.SendsFull = l.out.Counts()
 	l.heart.Stats(&st)
+	l.probe.join(&st)
 	return st
 }
 

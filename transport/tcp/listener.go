@@ -23,6 +23,7 @@ type listener struct {
 	o      transport.Options
 	ln     *net.TCPListener
 	accept func(peer wire.Hello) (transport.Handler, error)
+	prober Prober // may be nil
 
 	running sync.WaitGroup // run and the handshakes
 
@@ -136,6 +137,7 @@ func (s *listener) admit(conn *net.TCPConn, in *inbound, peer wire.Hello) error 
 	}
 	conn.SetDeadline(time.Time{})
 	in.live(s.o.PayloadMax, l.heart)
+	l.follow(s.prober)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.links[l] = struct{}{}

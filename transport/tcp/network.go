@@ -11,7 +11,9 @@ import (
 )
 
 // Network makes links over kernel sockets.
-type Network struct{}
+type Network struct {
+	prober Prober // Immutable; nil: none.
+}
 
 // New returns the network. It holds no state.
 func New() *Network { return &Network{} }
@@ -43,6 +45,7 @@ func (n *Network) Dial(ctx context.Context, address string, o transport.Options,
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
 	l.in.live(o.PayloadMax, l.heart)
+	l.follow(n.prober)
 	l.start()
 	return l, nil
 }
@@ -59,7 +62,7 @@ func (n *Network) Listen(address string, o transport.Options, accept func(peer w
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
-	s := &listener{o: transport.Defaults(o), ln: ln.(*net.TCPListener), accept: accept,
+	s := &listener{o: transport.Defaults(o), ln: ln.(*net.TCPListener), accept: accept, prober: n.prober,
 		links: map[*link]struct{}{}, shaking: map[*net.TCPConn]struct{}{}}
 	s.running.Add(1)
 	go s.run()

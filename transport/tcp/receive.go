@@ -71,6 +71,7 @@ func (l *link) finish() {
 	if l.state.Load() == stateParting {
 		l.part()
 	}
+	l.probe.end()
 	l.conn.Close()
 	l.mu.Lock()
 	cause := l.cause

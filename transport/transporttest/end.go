@@ -17,7 +17,7 @@ import (
 func testCloseFlushes(t *testing.T, f Fixture) {
 	p := connect(t, f, nil, nil)
 	back := p.back(t)
-	payload := pattern(1<<20, 1)
+	payload := p.payload(1<<20, 1)
 	var released atomic.Int64
 	for n := range uint64(1000) {
 		sendAll(t, p.link, answer(n))
@@ -136,7 +136,7 @@ func testHalfOpen(t *testing.T, f Fixture) {
 func testCut(t *testing.T, f Fixture) {
 	var c Cable
 	p := connect(t, f, nil, func(t *testing.T, a string) string { c = f.Cable(t, a); return c.Address() })
-	payload := pattern(3<<20, 9)
+	payload := p.payload(3<<20, 9)
 	for i := range 4 {
 		p.link.SendPayload((&wire.Output{Request: wire.RequestID(i)}).Append(nil, len(payload)), payload, nil)
 	}

@@ -70,6 +70,14 @@ type pair struct {
 	link              transport.Link // the dialler's end
 	listener          transport.Listener
 	address           string
+	buffers           transport.Allocator // for payloads
+}
+
+// payload is n bytes that tell where they belong, in memory of the network's.
+func (p *pair) payload(n int, salt byte) []byte {
+	b := p.buffers.Alloc(n)
+	copy(b, pattern(n, salt))
+	return b
 }
 
 // options are quick to notice a silent peer and slow enough for a loaded
@@ -92,6 +100,10 @@ func connect(t *testing.T, f Fixture, tune func(dial, listen *transport.Options)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.listener.Close() })
+	if s, ok := listen.Slabs.(*Slabs); ok {
+		s.Serve(p.listener, f.Network)
+	}
+	p.buffers = transport.BuffersOf(f.Network)
 	p.address = p.listener.Address()
 	if through != nil {
 		p.address = through(t, p.address)

@@ -76,7 +76,7 @@ func testBackPressure(t *testing.T, f Fixture) {
 	t.Cleanup(open)
 	p.accepted.OnReceive(func(transport.Link, transport.Frame) { <-gate })
 	var released atomic.Int64
-	payload := bytes.Repeat([]byte{0xa5}, size)
+	payload := p.payload(size, 0xa5)
 	// Full for good, not only until the link's goroutine gets its turn.
 	taken, refusals, inARow := uint64(0), 0, 0
 	for inARow < 20 {
@@ -212,7 +212,7 @@ func passPayloads(t *testing.T, p *pair) {
 	t.Helper()
 	var want [][]byte
 	for i, n := range sizes() {
-		payload := pattern(n, byte(i))
+		payload := p.payload(n, byte(i))
 		want = append(want, payload)
 		sendAll(t, p.link, answer(uint64(i)))
 		frame := (&wire.Output{Request: wire.RequestID(i)}).Append(nil, n)

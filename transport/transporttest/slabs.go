@@ -4,12 +4,18 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// Slabs is a SlabSource that counts its pins.
+// Slabs is a SlabSource that counts its pins, and a RemoteSlabs.
 type Slabs struct {
+	memory  []byte // headers, then slabs
+	key     uint32 // of the listener that serves them
+	buffers transport.Allocator
+
 	mu     sync.Mutex // Guards what follows.
 	data   map[wire.SlabHandle][]byte
 	owner  map[wire.SlabHandle]wire.RequestID
@@ -20,13 +26,49 @@ type Slabs struct {
 // NewSlabs makes n slabs: handle (i, 1) is request i's, with pattern bytes
 // of the given sizes in turn.
 func NewSlabs(n int, sizes ...int) *Slabs {
-	s := &Slabs{data: map[wire.SlabHandle][]byte{}, owner: map[wire.SlabHandle]wire.RequestID{}}
+	s := &Slabs{data: map[wire.SlabHandle][]byte{}, owner: map[wire.SlabHandle]wire.RequestID{}, buffers: transport.Heap{}}
+	at := n * wire.SlabHeaderSize
+	total := at
+	for i := range n {
+		total += sizes[i%len(sizes)]
+	}
+	var err error
+	if s.memory, err = unix.Mmap(-1, 0, total, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
+		panic(err) // a test's own memory
+	}
 	for i := range n {
 		h := wire.MakeSlabHandle(uint32(i), 1)
-		s.data[h] = pattern(sizes[i%len(sizes)], byte(i))
-		s.owner[h] = wire.RequestID(i)
+		size := sizes[i%len(sizes)]
+		s.data[h] = s.memory[at:][:copy(s.memory[at:at+size], pattern(size, byte(i)))]
+		s.owner[h] = requestOf(i)
+		wire.SlabHeader{Request: requestOf(i), Generation: 1, Length: uint32(size)}.Put(s.memory[i*wire.SlabHeaderSize:])
+		at += size
 	}
 	return s
+}
+
+// requestOf is the request that slab i belongs to.
+func requestOf(i int) wire.RequestID { return wire.RequestID(i + 1) }
+
+// Memory implements transport.RemoteSlabs.
+func (s *Slabs) Memory() ([]byte, int) { return s.memory, len(s.data) }
+
+// Count is how many slabs there are.
+func (s *Slabs) Count() int { return len(s.data) }
+
+// Bytes are those of slab i.
+func (s *Slabs) Bytes(i int) []byte { return s.data[wire.MakeSlabHandle(uint32(i), 1)] }
+
+// Op is the READ of slab i, without a Done, into memory of the reader's network.
+func (s *Slabs) Op(i int) transport.ReadOp {
+	data := s.Bytes(i)
+	return transport.ReadOp{Request: requestOf(i), Input: transport.SlabRef(wire.MakeSlabHandle(uint32(i), 1), data, s.key),
+		Dst: s.buffers.Alloc(len(data)), Token: uint64(i)}
+}
+
+// Serve tells who serves the slabs, and whose memory READs shall go to.
+func (s *Slabs) Serve(l transport.Listener, n transport.Network) {
+	s.key, s.buffers = transport.SlabKey(l), transport.BuffersOf(n)
 }
 
 // Pin checks handle, request and length.
@@ -94,8 +136,7 @@ func (r *results) check(t *testing.T, n int, ok func(error) bool) {
 
 // op is the READ of slab i.
 func (r *results) op(s *Slabs, i int) transport.ReadOp {
-	h := wire.MakeSlabHandle(uint32(i), 1)
-	n := len(s.data[h])
-	return transport.ReadOp{Request: wire.RequestID(i), Input: wire.SlabRef{Handle: h, Length: uint32(n)},
-		Dst: make([]byte, n), Done: r.done, Token: uint64(i)}
+	op := s.Op(i)
+	op.Done = r.done
+	return op
 }

@@ -18,7 +18,11 @@ func (m *Hello) append(dst []byte, kind Kind) []byte {
 	start := len(dst)
 	dst = append(begin(dst), byte(m.Role))
 	dst = append(putU64(dst, m.Incarnation), m.Token[:]...)
-	return end(putStr(dst, m.Name, nameMax), start, kind, 0)
+	dst = putStr(dst, m.Name, nameMax)
+	if m.Features != 0 {
+		dst = putU32(dst, uint32(m.Features))
+	}
+	return end(dst, start, kind, 0)
 }
 
 // Decode reads a Hello's or a Welcome's body.
@@ -26,7 +30,10 @@ func (m *Hello) Decode(body []byte) error {
 	c := cursor{b: body}
 	m.Role, m.Incarnation = Role(c.u8()), c.u64()
 	copy(m.Token[:], c.take(len(m.Token)))
-	m.Name = c.str(nameMax)
+	m.Name, m.Features = c.str(nameMax), 0
+	if c.err == nil && len(c.b) >= 4 { // a side without features does not write them
+		m.Features = Features(c.u32())
+	}
 	if m.Role < RoleFrontend || m.Role > RoleBackend {
 		c.fail("role %d", m.Role)
 	}

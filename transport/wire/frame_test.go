@@ -147,6 +147,10 @@ func checkAgain(t *testing.T, m message, v any) {
 		frame = v.Append(nil)
 	case Pong:
 		frame = v.Append(nil)
+	case LaneOffer:
+		frame = v.Append(nil)
+	case LaneDown:
+		frame = v.Append(nil)
 	default:
 		return
 	}

@@ -23,6 +23,12 @@ const (
 	KindReject
 	KindPing
 	KindPong
+	// A lane is a queue pair beside the TCP connection (package rdmalink).
+	KindLaneOffer  // dialler -> listener
+	KindLaneAccept // listener -> dialler, the same fields about the other side
+	KindLaneUp     // dialler -> listener: the probe succeeded
+	KindLaneDown   // either: the lane is gone, or refused
+	KindLaneData   // either, payload: a message of the stream that takes no lane
 )
 
 const (
@@ -50,7 +56,14 @@ type Hello struct {
 	Incarnation uint64   // differs between two lives of one process
 	Token       [32]byte // SHA-256 of the cluster token; zero where none is set
 	Name        string   // at most 64 bytes; for logs
+	Features    Features // what the side can do beyond this version's core
 }
+
+// Features is a set of abilities. A link uses what both sides have.
+type Features uint32
+
+// FeatureLane: frames may travel as messages of a stream, over a lane where there is one.
+const FeatureLane Features = 1
 
 // Reject is the reply to a Hello that is not welcome; the link closes after.
 type Reject struct {
@@ -71,6 +84,55 @@ type Pong struct {
 	Sent     mono.Time // the ping's
 	Received mono.Time // on the answering side's clock
 	Replied  mono.Time // on the answering side's clock
+}
+
+// LaneOffer is what one side tells the other of its end of a lane.
+type LaneOffer struct {
+	Generation uint32 // numbers the lanes of a link
+	QPN        uint32
+	PSN        uint32 // 24 bits
+	GID        [16]byte
+	LID        uint16
+	MTU        uint8 // 1..5: 256 << (MTU-1) bytes
+	MaxReads   uint8 // READs that this side serves at a time, at least 1
+	Buffers    uint16
+	BufferSize uint32 // of each posted receive: LaneBufferMin..LaneBufferMax
+	Landing    RemoteMemory
+	Slabs      RemoteMemory // where inputs lie; Size 0: none can be READ
+	Headers    uint32       // count of slab headers, from the start of Slabs on
+	Nonce      uint64       // lies at the start of Landing: what the probe READ must bring
+}
+
+// Bounds of a lane's receives.
+const (
+	LaneBuffersMin = 4
+	LaneBufferMin  = 1 << 10
+	LaneBufferMax  = 1 << 20
+)
+
+// RemoteMemory is memory that the peer may reach one-sided.
+type RemoteMemory struct {
+	Address uint64
+	Size    uint64
+	RKey    uint32
+}
+
+// LaneUp says that the dialler sends over the lane from now on.
+type LaneUp struct {
+	Generation uint32
+}
+
+// LaneDown says that a lane is gone at its sender's end, and which message of the
+// stream it has not got yet: the peer sends that and all later ones again.
+type LaneDown struct {
+	Generation uint32
+	Next       uint64
+	Text       string // why, for people; at most 200 bytes
+}
+
+// LaneData is a message of the stream, its bytes the payload. The first is 1.
+type LaneData struct {
+	Sequence uint64
 }
 
 // Doc announces a JSON document in the payload.

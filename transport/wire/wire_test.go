@@ -41,7 +41,20 @@ func specimens() []message {
 	read := Read{Sequence: 8, Request: 1, Input: slab}
 	reply := ReadReply{Sequence: 8, Reason: ReasonInput}
 	output := Output{Request: 1, Reason: ReasonExecution, BatchSize: 16, Device: 5, Fetch: 42, Execute: 400, Start: 500}
+	able := Hello{Role: RoleFrontend, Name: "f", Features: FeatureLane}
+	offer := LaneOffer{Generation: 2, QPN: 0x11, PSN: 0xabcdef, GID: [16]byte{10: 0xff, 11: 0xff, 12: 10, 15: 1}, LID: 3, MTU: 5, MaxReads: 16,
+		Buffers: 32, BufferSize: 8 << 10, Landing: RemoteMemory{Address: 0x1000, Size: 256 << 10, RKey: 7},
+		Slabs: RemoteMemory{Address: 0x7f0000000000, Size: 256 << 20, RKey: 8}, Headers: 1000, Nonce: 0x1122334455667788}
+	up := LaneUp{Generation: 2}
+	down := LaneDown{Generation: 2, Next: 77, Text: "retries exceeded"}
+	data := LaneData{Sequence: 78}
 	return []message{
+		{"Hello with features", KindHello, able, able.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Hello; return get(&m, m.Decode(b)) }},
+		{"LaneOffer", KindLaneOffer, offer, offer.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m LaneOffer; return get(&m, m.Decode(b)) }},
+		{"LaneAccept", KindLaneAccept, offer, offer.AppendAccept(nil), func(b []byte, _ mono.Dur) (any, error) { var m LaneOffer; return get(&m, m.Decode(b)) }},
+		{"LaneUp", KindLaneUp, up, up.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m LaneUp; return get(&m, m.Decode(b)) }},
+		{"LaneDown", KindLaneDown, down, down.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m LaneDown; return get(&m, m.Decode(b)) }},
+		{"LaneData", KindLaneData, data, data.Append(nil, 100), func(b []byte, _ mono.Dur) (any, error) { var m LaneData; return get(&m, m.Decode(b)) }},
 		{"Hello", KindHello, hello, hello.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Hello; return get(&m, m.Decode(b)) }},
 		{"Welcome", KindWelcome, hello, hello.AppendWelcome(nil), func(b []byte, _ mono.Dur) (any, error) { var m Hello; return get(&m, m.Decode(b)) }},
 		{"Reject", KindReject, reject, reject.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Reject; return get(&m, m.Decode(b)) }},
@@ -83,7 +96,11 @@ func TestRoundTrip(t *testing.T) {
 
 func TestEveryShorterBodyIsShort(t *testing.T) {
 	for _, m := range specimens() {
-		for n := range len(m.frame) - HeaderSize {
+		end := len(m.frame) - HeaderSize
+		if h, ok := m.value.(Hello); ok && h.Features != 0 {
+			end -= 4 // a side without features does not write them
+		}
+		for n := range end {
 			if _, err := m.decode(m.frame[HeaderSize:HeaderSize+n], 0); !errors.Is(err, ErrShort) && !errors.Is(err, ErrValue) {
 				t.Errorf("%s cut to %d bytes: %v", m.name, n, err)
 			}

@@ -19,6 +19,8 @@ type Config struct {
 	GCPercent int       `yaml:"gc_percent"` // GOGC
 	Drain     mono.Dur  `yaml:"drain"`      // how long Ctrl-C waits for open requests
 	Metrics   string    `yaml:"metrics"`    // host:port of /metrics for processes without HTTP ingress; empty: none
+	RDMA      RDMA      `yaml:"rdma"`
+	TCP       TCP       `yaml:"tcp"`
 	Scheduler Scheduler `yaml:"scheduler"`
 	Frontend  Frontend  `yaml:"frontend"`
 	Backend   Backend   `yaml:"backend"`
@@ -28,6 +30,23 @@ type Config struct {
 type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn, error
 	Format string `yaml:"format"` // auto (readable on a terminal, JSON otherwise), console, json
+}
+
+// RDMA says which links go over RDMA, and with what.
+type RDMA struct {
+	Mode    string   `yaml:"mode"`    // auto: where both ends have a device, else TCP; never; always: refuse to do without
+	Device  string   `yaml:"device"`  // name; empty: the first that can be used (symphony rdma list)
+	Port    int      `yaml:"port"`    // of the device; 0: its first active one
+	GID     int      `yaml:"gid"`     // index in the port's table; negative: RoCE v2 over IPv4 first
+	Poll    string   `yaml:"poll"`    // adaptive: spins while that pays, then sleeps; busy: takes a core; event: always sleeps
+	Spin    mono.Dur `yaml:"spin"`    // longest spin of adaptive
+	Reads   Size     `yaml:"reads"`   // bytes of inputs on their way to this host at a time
+	Buffers Size     `yaml:"buffers"` // registered memory for batches, taken as needed
+}
+
+// TCP configures what links over kernel sockets are measured with.
+type TCP struct {
+	KernelRTT string `yaml:"kernel_rtt"` // auto: the kernel's round-trip times by eBPF where privileges allow; never: heartbeats alone
 }
 
 // Scheduler configures the decision maker.
@@ -96,6 +115,8 @@ func Default() Config {
 		Log:       Log{Level: "info", Format: "auto"},
 		GCPercent: 200,
 		Drain:     5 * mono.Second,
+		RDMA:      RDMA{Mode: "auto", GID: -1, Poll: "adaptive", Spin: 50 * mono.Microsecond, Reads: 2 << 20, Buffers: 1 << 30},
+		TCP:       TCP{KernelRTT: "auto"},
 		Scheduler: Scheduler{
 			Listen: []string{"tcp:127.0.0.1:9000"}, ModelLoops: 1, Margin: mono.Millisecond,
 			QueueMax: 1 << 15, RequestsMax: 1 << 17,

@@ -27,6 +27,10 @@ func (r *report) span(key string, v, low, high mono.Dur) {
 	r.need(v >= low && v <= high, key, "is %v, must be %v to %v", v, low, high)
 }
 
+func (r *report) oneOf(key, v string, all ...string) {
+	r.need(slices.Contains(all, v), key, "%q is none of %s", v, strings.Join(all, ", "))
+}
+
 // address checks "tcp:host:port" or "inproc:name".
 func (r *report) address(key, a string) {
 	scheme, rest, _ := strings.Cut(a, ":")
@@ -53,16 +57,16 @@ func (r *report) hostPort(key, a string) {
 // Validate returns every error at once, joined; nil if there is none.
 func (c *Config) Validate() error {
 	r := &report{}
-	r.need(slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level), "log.level",
-		"%q is none of debug, info, warn, error", c.Log.Level)
-	r.need(slices.Contains([]string{"auto", "console", "json"}, c.Log.Format), "log.format",
-		"%q is none of auto, console, json", c.Log.Format)
+	r.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	r.oneOf("log.format", c.Log.Format, "auto", "console", "json")
 	r.between("procs", int64(c.Procs), 0, 4096)
 	r.between("gc_percent", int64(c.GCPercent), 10, 10000)
 	r.span("drain", c.Drain, 0, 10*60*mono.Second)
 	if c.Metrics != "" {
 		r.hostPort("metrics", c.Metrics)
 	}
+	c.RDMA.validate(r)
+	r.oneOf("tcp.kernel_rtt", c.TCP.KernelRTT, "auto", "never")
 	c.Scheduler.validate(r)
 	c.Frontend.validate(r)
 	c.Backend.validate(r)
@@ -70,6 +74,16 @@ func (c *Config) Validate() error {
 		return nil
 	}
 	return fmt.Errorf("configuration has %d errors:\n%w", len(r.errs), errors.Join(r.errs...))
+}
+
+func (c *RDMA) validate(r *report) {
+	r.oneOf("rdma.mode", c.Mode, "auto", "never", "always")
+	r.oneOf("rdma.poll", c.Poll, "adaptive", "busy", "event")
+	r.between("rdma.port", int64(c.Port), 0, 255)
+	r.between("rdma.gid", int64(c.GID), -1, 65535)
+	r.span("rdma.spin", c.Spin, 0, mono.Second)
+	r.between("rdma.reads", int64(c.Reads), 4<<10, 1<<40)
+	r.between("rdma.buffers", int64(c.Buffers), 4<<20, 1<<42)
 }
 
 func (s *Scheduler) validate(r *report) {

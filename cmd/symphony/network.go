@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/cgo/verbs"
+	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/rdma"
+	"github.com/symphony-serving/symphony/rdma/discover"
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/loopback"
+	"github.com/symphony-serving/symphony/transport/netprobe"
+	"github.com/symphony-serving/symphony/transport/rdmalink"
+	"github.com/symphony-serving/symphony/transport/tcp"
+)
+
+// newNetwork finds out what links can go over, says each in one line, and joins it.
+// An error means that the configuration demands what is not there.
+func newNetwork(cfg config.Config, log zerolog.Logger, r prometheus.Registerer) (transport.Network, error) {
+	nic, err := openNIC(cfg.RDMA, log)
+	switch {
+	case err == nil && nic != nil:
+		_, gid := nic.GID()
+		log.Info().Str("device", nic.Name()).Int("gid", gid).Int("mtu", nic.MTU().Bytes()).Int("reads_at_once", nic.ReadsAtOnce()).
+			Msg("RDMA: links to peers that have it, too, go over it")
+	case cfg.RDMA.Mode == "always":
+		return nil, fmt.Errorf("rdma.mode is always, but: %w", err)
+	case cfg.RDMA.Mode == "never":
+		log.Info().Msg("RDMA: not used, as configured; links go over TCP")
+	default:
+		log.Info().AnErr("why", err).Msg("RDMA: none, links go over TCP")
+	}
+	n := rdmalink.New(rdmalink.Config{TCP: newTCP(cfg.TCP, log), NIC: nic, Require: cfg.RDMA.Mode == "always", Logger: log, PoolMax: int64(cfg.RDMA.Buffers)})
+	if err := r.Register(networkMetrics{n}); err != nil {
+		return nil, err
+	}
+	return transport.Mux{"tcp": n, "inproc": loopback.New()}, nil
+}
+
+// openNIC opens the configured device; nil without an error: RDMA is not wanted.
+func openNIC(c config.RDMA, log zerolog.Logger) (*rdma.NIC, error) {
+	if c.Mode == "never" {
+		return nil, nil
+	}
+	v := verbs.New()
+	if _, err := v.Devices(); err != nil {
+		return nil, err
+	}
+	found, err := discover.List("/")
+	if err != nil {
+		return nil, err
+	}
+	rc := rdma.Config{Device: c.Device, Port: c.Port, GIDIndex: c.GID, Spin: c.Spin, ReadsMax: int64(c.Reads), NUMANode: -1,
+		Poll: map[string]rdma.PollMode{"adaptive": rdma.PollAdaptive, "busy": rdma.PollBusy, "event": rdma.PollEvent}[c.Poll],
+		Event: func(e rdma.Event) {
+			log.Warn().Stringer("event", e.Kind).Int("port", e.Port).Uint32("qp", e.QP).Msg("RDMA: the device reports")
+		}}
+	var errs []error
+	for _, d := range found {
+		if c.Device != "" && d.Name != c.Device {
+			continue
+		}
+		nic, err := openDevice(v, d, rc)
+		if err == nil {
+			return nic, nil
+		}
+		errs = append(errs, err)
+	}
+	switch {
+	case len(errs) > 0:
+		return nil, errors.Join(errs...)
+	case c.Device != "":
+		return nil, fmt.Errorf("rdma.device: there is no device %s: `symphony rdma list` shows what there is", c.Device)
+	}
+	return nil, errors.New("no RDMA device here")
+}
+
+// openDevice fills in what the configuration leaves to be found.
+func openDevice(v rdma.Verbs, d discover.Device, c rdma.Config) (*rdma.NIC, error) {
+	c.Device, c.NUMANode = d.Name, d.NUMANode
+	if c.Port == 0 {
+		if c.Port, _ = d.ActivePort(); c.Port == 0 {
+			return nil, fmt.Errorf("RDMA device %s: no port is active: is its network interface up?", d.Name)
+		}
+	}
+	if c.GIDIndex < 0 {
+		gid, ok := d.BestGID(c.Port)
+		if !ok {
+			return nil, fmt.Errorf("RDMA device %s: port %d has no GID: give its network interface an address", d.Name, c.Port)
+		}
+		c.GIDIndex = gid
+	}
+	return rdma.Open(v, c)
+}
+
+// newTCP is the TCP network, with the kernel's round-trip times where they can be had.
+func newTCP(c config.TCP, log zerolog.Logger) transport.Network {
+	if c.KernelRTT == "never" {
+		return tcp.New()
+	}
+	p, err := netprobe.Open(netprobe.Options{})
+	if err != nil {
+		log.Info().AnErr("why", err).Msg("TCP: delays are measured by heartbeats alone")
+		return tcp.New()
+	}
+	log.Info().Msg("TCP: delays are measured by heartbeats and by the kernel's round-trip times (eBPF)")
+	return tcp.NewProbed(p) // closed with the process
+}
+
+// networkMetrics collects what the links' network counts.
+type networkMetrics struct{ n *rdmalink.Network }
+
+func netDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("symphony_"+name, help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (m networkMetrics) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, to) }
+
+// Collect implements prometheus.Collector.
+func (m networkMetrics) Collect(to chan<- prometheus.Metric) {
+	s := m.n.Stats()
+	put := func(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, t, v, labels...)
+	}
+	links := netDesc("links", "Open links by the way that they take now.", "transport")
+	put(links, prometheus.GaugeValue, float64(s.LinksRDMA), "rdma")
+	put(links, prometheus.GaugeValue, float64(s.LinksTCP), "tcp")
+	reads := netDesc("input_reads_total", "Inputs pulled from frontends.", "transport")
+	put(reads, prometheus.CounterValue, float64(s.ReadsRDMA), "rdma")
+	put(reads, prometheus.CounterValue, float64(s.ReadsTCP), "tcp")
+	bytes := netDesc("input_read_bytes_total", "Bytes of inputs pulled from frontends.", "transport")
+	put(bytes, prometheus.CounterValue, float64(s.ReadBytesRDMA), "rdma")
+	put(bytes, prometheus.CounterValue, float64(s.ReadBytesTCP), "tcp")
+	lanes := netDesc("rdma_lanes_total", "RDMA lanes of links, brought up and lost.", "what")
+	put(lanes, prometheus.CounterValue, float64(s.LanesUp), "up")
+	put(lanes, prometheus.CounterValue, float64(s.LanesLost), "lost")
+	put(netDesc("rdma_reads_moved_total", "READs that a lost lane left to TCP."), prometheus.CounterValue, float64(s.ReadsMoved))
+	put(netDesc("rdma_reads_stale_total", "READs whose slab held another input by then."), prometheus.CounterValue, float64(s.ReadsStale))
+	messages := netDesc("rdma_messages_total", "Messages over RDMA.", "operation")
+	put(messages, prometheus.CounterValue, float64(s.Sends), "send")
+	put(messages, prometheus.CounterValue, float64(s.Writes), "write")
+	put(netDesc("rdma_heap_buffers_total", "Batch buffers that the device does not reach: rdma.buffers is used up."), prometheus.CounterValue, float64(s.HeapBuffers))
+}
