@@ -9,7 +9,7 @@ LDFLAGS := -X main.version=$(VERSION)
 # itself is looked for when the binary runs.
 TAGS    := $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma)
 # Tested under the race detector: the shells, and the cores with their assertions on.
-RACE    := ./transport/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony
+RACE    := ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony
 
 .PHONY: help run demo test build models test-unit test-race test-e2e test-rdma lint fuzz bench paper bpf fmt clean
 

@@ -211,7 +211,7 @@ func TestConfigErrors(t *testing.T) {
 		"no model \"x\"":      func(c *Config) { c.Pools[0].Models = []string{"x"} },
 		"no such file":        func(c *Config) { c.Pools[0].Zoo = []repository.Zoo{{CSV: "nowhere.csv"}} },
 		"model repository":    func(c *Config) { c.Repository = "nowhere" },
-		"make models":         func(c *Config) { c.Pools[0].Kind, c.ONNXRuntime = KindCPU, "nowhere.so" },
+		"ONNX Runtime":        func(c *Config) { c.Pools[0].Kind, c.ONNXRuntime = KindCPU, "nowhere.so" },
 	} {
 		c := Config{Name: "b", Scheduler: "inproc:s", Network: network, Pools: []PoolConfig{pool}}
 		change(&c)

@@ -39,10 +39,6 @@ func (e *StatusError) Error() string {
 	return "RDMA: " + e.Status.String()
 }
 
-func fmtEvent(e Event) error {
-	return fmt.Errorf("RDMA: the device reports event %d of QP %d", e.Kind, e.QP)
-}
-
 // Handler takes what a Conn brings. See doc.go for who calls when.
 type Handler interface {
 	// Sent: the send with this ID is done. Its memory is free again.

@@ -2,6 +2,7 @@ package rdma_test
 
 import (
 	"sync"
+	"syscall"
 
 	"github.com/symphony-serving/symphony/rdma"
 )
@@ -15,6 +16,8 @@ type meddler struct {
 	posted []uint64   // IDs, of sends and receives
 	queues []*meddledCQ
 	forged []rdma.Completion // come with the next Poll
+	armed  func()            // runs behind each Arm, once set
+	refuse int               // the next PostSend takes so many; negative: all
 }
 
 func (m *meddler) Open(name string) (rdma.Device, error) {
@@ -97,6 +100,17 @@ func (q *meddledCQ) Poll(dst []rdma.Completion, turns int) (int, error) {
 	return q.CQ.Poll(dst, turns)
 }
 
+func (q *meddledCQ) Arm() error {
+	err := q.CQ.Arm()
+	q.m.mu.Lock()
+	armed := q.m.armed
+	q.m.mu.Unlock()
+	if armed != nil {
+		armed()
+	}
+	return err
+}
+
 type meddledQP struct {
 	rdma.QP
 	m *meddler
@@ -107,8 +121,13 @@ func (q *meddledQP) PostSend(wrs []rdma.SendWR) (int, error) {
 	for i := range wrs {
 		q.m.posted = append(q.m.posted, wrs[i].ID)
 	}
+	most := q.m.refuse
 	q.m.mu.Unlock()
-	return q.QP.PostSend(wrs)
+	if most < 0 || most > len(wrs) {
+		return q.QP.PostSend(wrs)
+	}
+	n, _ := q.QP.PostSend(wrs[:most])
+	return n, syscall.ENOMEM
 }
 
 func (q *meddledQP) PostRecv(wrs []rdma.RecvWR) (int, error) {

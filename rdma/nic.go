@@ -59,7 +59,7 @@ type queue struct {
 	depth, granted int
 }
 
-// queueDepth is a CQ's size, where the device allows: some 40 links of
+// queueDepth is a CQ's size, where the device allows: some 80 links of
 // transport/rdmalink's default share one.
 const queueDepth = 16 << 10
 

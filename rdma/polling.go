@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"fmt"
 	"runtime"
 	"sync/atomic"
 
@@ -215,8 +216,23 @@ func (n *NIC) sweep(now mono.Time) {
 	k, _ := n.device.Async(events[:])
 	for _, e := range events[:k] {
 		n.cfg.Event(e)
-		if c := (*n.conns.Load())[e.QP]; e.Kind == EventQPFatal && c != nil {
-			c.fail(fmtEvent(e))
+		n.act(e)
+	}
+}
+
+// act fails the Conns that an event is about. A port that is down would show by
+// itself, after all retries; who has another way to go should not wait for that.
+func (n *NIC) act(e Event) {
+	conns := *n.conns.Load()
+	switch {
+	case e.Kind == EventQPFatal:
+		if c := conns[e.QP]; c != nil {
+			c.fail(fmt.Errorf("RDMA: the device reports: %v", e.Kind))
+			c.turn()
+		}
+	case e.Kind == EventPortDown && e.Port == n.cfg.Port, e.Kind == EventDeviceFatal:
+		for _, c := range conns {
+			c.fail(fmt.Errorf("RDMA: the device reports: %v", e.Kind))
 			c.turn()
 		}
 	}

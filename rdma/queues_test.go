@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 // open opens host a's device, behind a meddler, and closes it at the test's end.
 func open(t *testing.T, f *fakeverbs.Fabric, c rdma.Config) (*meddler, *side) {
 	t.Helper()
-	m := &meddler{Verbs: f.Host("a")}
+	m := &meddler{Verbs: f.Host("a"), refuse: -1}
 	s, err := newSide(m, c)
 	if err != nil {
 		t.Fatal(err)
@@ -256,5 +257,82 @@ func TestCloseFromTwoSides(t *testing.T) {
 	}
 	if n, _ := r.a.told.seen(); n != 2 {
 		t.Errorf("%d completions of 2 posted", n)
+	}
+}
+
+// A device that takes only a part of a burst: the Conn has failed, and the rest
+// completes as flushed, behind what was posted.
+func TestAPostThatTheDeviceRefuses(t *testing.T) {
+	for taken := range 4 {
+		t.Run(fmt.Sprint(taken, " of 4"), func(t *testing.T) {
+			t.Parallel()
+			f := fakeverbs.New(fakeverbs.Config{})
+			m, s := open(t, f, rdma.Config{})
+			peer, err := newSide(f.Host("b"), rdma.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := peer.close(); err != nil {
+					t.Error(err)
+				}
+			})
+			if err = errors.Join(s.connection(small), peer.connection(small), join(s, peer)); err != nil {
+				t.Fatal(err)
+			}
+			m.refuse = taken
+			var wrs []rdma.SendWR
+			for id := range uint32(4) {
+				wrs = append(wrs, s.wr(peer, id, rdma.OpWrite, true))
+			}
+			if err := s.conn.Post(wrs); err != nil {
+				t.Fatalf("%v, though each is owed its end", err)
+			}
+			until(t, "Failed", func() bool { return len(s.told.failures()) == 1 })
+			if err := s.told.failures()[0]; !errors.Is(err, syscall.ENOMEM) {
+				t.Errorf("failed with %v", err)
+			}
+			if err := s.conn.Close(); err != nil {
+				t.Error(err)
+			}
+			for id, e := range s.told.sent {
+				if e.id != uint32(id) || (e.err == nil) != (id < taken) {
+					t.Errorf("%d of 4 taken, number %d: %d, %v", taken, id, e.id, e.err)
+				}
+			}
+			if n := len(s.told.sent); n != 4 {
+				t.Errorf("%d completions of 4", n)
+			}
+		})
+	}
+}
+
+// A device that has stopped answers nothing, not even with a flush: Close waits
+// for it half a second, ends the queue pair, and says flushed for all that is left.
+func TestCloseWithoutAFlush(t *testing.T) {
+	r := newRig(t, fakeverbs.Config{Delay: mono.Second}, rdma.Config{StuckAfter: mono.Second * 3600}, small)
+	var wrs []rdma.SendWR
+	for id := range uint32(8) {
+		wrs = append(wrs, r.a.wr(r.b, id, rdma.OpWrite, id%2 == 1))
+	}
+	if err := r.a.conn.Post(wrs); err != nil {
+		t.Fatal(err)
+	}
+	r.nic("a").Kill()
+	begin := time.Now()
+	if err := r.a.conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begin); took < 400*time.Millisecond || took > 3*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	for id, e := range r.a.told.sent {
+		var status *rdma.StatusError
+		if e.id != uint32(id) || !errors.As(e.err, &status) || status.Status != rdma.StatusFlushed {
+			t.Errorf("number %d: %d, %v", id, e.id, e.err)
+		}
+	}
+	if n := len(r.a.told.sent); n != 8 {
+		t.Errorf("%d completions of 8", n)
 	}
 }

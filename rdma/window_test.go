@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,27 @@ func TestWindowPassesAGiantAlone(t *testing.T) {
 	w.Give(1)
 	if !w.Take(1000, never) {
 		t.Error("it is alone again")
+	}
+}
+
+// Who is woken may ask again at once, and must wait again: nobody is forgotten
+// over that, nor woken for what he asked only now.
+func TestWindowAskedAgainWhileWaking(t *testing.T) {
+	w := newWindow(100)
+	var woken []string
+	again := func() { woken = append(woken, "again") }
+	w.Take(100, nil)
+	w.Take(90, func() {
+		woken = append(woken, "first")
+		w.Take(90, again)
+		w.Take(90, again)
+	})
+	w.Take(90, func() { woken = append(woken, "second") })
+	if w.Give(10); fmt.Sprint(woken) != "[first second]" {
+		t.Errorf("woken: %v", woken)
+	}
+	if w.Give(90); fmt.Sprint(woken) != "[first second again again]" {
+		t.Errorf("woken: %v", woken)
 	}
 }
 

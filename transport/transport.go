@@ -113,12 +113,25 @@ type LinkStats struct {
 	BytesOut   uint64
 	SendsFull  uint64 // Sends refused with ErrFull
 
+	// Reads are the completion times of our READs, from Read until Done, by size.
+	Reads [ReadSizes]ReadTimes
+
 	// What the kernel measured of a TCP connection that transport/netprobe
 	// watches; all 0 without. DelayBound is at least KernelBound.
 	KernelSamples  int      // acknowledgements in the window that tell of the network alone
 	KernelRTT      mono.Dur // their median round trip
 	KernelBound    mono.Dur // their 99th percentile less half of the least: one way
 	KernelSmoothed mono.Dur // 99th percentile of the kernel's smoothed round trip; holds the peer's waiting too, so it bounds nothing
+}
+
+// ReadSizes are the classes of inputs' sizes: up to 1 KiB, 4 KiB, ... 16 MiB, like
+// an arena's slabs.
+const ReadSizes = 8
+
+// ReadTimes are the last READs of one class of sizes, 256 at most.
+type ReadTimes struct {
+	Samples  int
+	P50, P99 mono.Dur
 }
 
 // Network makes links. Addresses are "tcp:host:port" or "inproc:name".

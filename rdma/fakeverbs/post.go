@@ -2,6 +2,7 @@ package fakeverbs
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 
 	"github.com/symphony-serving/symphony/rdma"
@@ -13,7 +14,7 @@ import (
 func (q *queuePair) PostSend(wrs []rdma.SendWR) (int, error) {
 	q.d.f.mu.Lock()
 	defer q.d.f.mu.Unlock()
-	what := fmt.Sprintf("post send to QP %#x", q.number)
+	what := q.postsSends
 	if err := q.usable(what); err != nil {
 		return 0, err
 	}
@@ -58,7 +59,7 @@ func (q *queuePair) checkSend(wr *rdma.SendWR) error {
 func (q *queuePair) PostRecv(wrs []rdma.RecvWR) (int, error) {
 	q.d.f.mu.Lock()
 	defer q.d.f.mu.Unlock()
-	what := fmt.Sprintf("post receive to QP %#x", q.number)
+	what := q.postsReceives
 	if err := q.usable(what); err != nil {
 		return 0, err
 	}
@@ -81,7 +82,7 @@ func (q *queuePair) PostRecv(wrs []rdma.RecvWR) (int, error) {
 // endSend completes the first send. The lock is held.
 func (q *queuePair) endSend(s rdma.Status) {
 	w := q.sends[0]
-	q.sends = q.sends[1:]
+	q.sends = slices.Delete(q.sends, 0, 1) // in place: posting must not allocate
 	q.pauses, q.lost = 0, false
 	q.quiet++
 	if s == rdma.StatusOK && !w.Signaled {
@@ -105,7 +106,7 @@ func (q *queuePair) endSend(s rdma.Status) {
 // endRecv completes the first receive. The lock is held.
 func (q *queuePair) endRecv(s rdma.Status, kind rdma.CompletionKind, n, imm uint32) {
 	r := q.recvs[0]
-	q.recvs = q.recvs[1:]
+	q.recvs = slices.Delete(q.recvs, 0, 1)
 	e := entry{q: q, taken: &q.recvsTaken, slots: 1,
 		Completion: rdma.Completion{ID: r.ID, QP: q.number, Status: s, Kind: kind, Bytes: n, Imm: imm}}
 	if s != rdma.StatusOK {

@@ -28,6 +28,8 @@ type queuePair struct {
 	c              rdma.QPConfig
 	sendCQ, recvCQ *cq
 
+	postsSends, postsReceives string // Immutable: how errors begin
+
 	// Guarded by the fabric's lock.
 	state   state
 	access  rdma.Access
@@ -76,6 +78,7 @@ func (d *device) NewQP(c rdma.QPConfig) (rdma.QP, error) {
 		return nil, d.fail(what, fmt.Sprintf("there are %d already", a.QPs), syscall.ENOMEM)
 	}
 	q := &queuePair{d: d, number: d.nic.freeQPN(), c: c, sendCQ: sends, recvCQ: recvs, state: stateReset}
+	q.postsSends, q.postsReceives = fmt.Sprintf("post send to QP %#x", q.number), fmt.Sprintf("post receive to QP %#x", q.number)
 	d.nic.qps[q.number] = q
 	sends.qps++
 	recvs.qps++

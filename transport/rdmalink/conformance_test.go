@@ -4,11 +4,13 @@ import (
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/rdma"
 	"github.com/symphony-serving/symphony/rdma/fakeverbs"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/rdmalink"
 	"github.com/symphony-serving/symphony/transport/tcp"
 	"github.com/symphony-serving/symphony/transport/transporttest"
@@ -89,6 +91,14 @@ func fixture(n *rdmalink.Network, wire func(t *testing.T, address string) transp
 			return "tcp:" + l.Addr().String(), l
 		},
 		Cable: wire,
+		Delay: func(c transporttest.Cable, d time.Duration) {
+			if c, ok := c.(cable); ok {
+				c.fabric.SetDelay(mono.Dur(d))
+				c.Proxy.Throttle(d)
+				return
+			}
+			c.(*transporttest.Proxy).Throttle(d)
+		},
 	}
 }
 
@@ -100,8 +110,10 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sum rdmalink.Stats
+			cases := 0
 			transporttest.Run(t, func(t *testing.T) transporttest.Fixture {
 				f := newFake(t, c)
+				cases++
 				t.Cleanup(func() {
 					f.fabric.Thaw()
 					add(&sum, f.net.Stats())
@@ -111,6 +123,9 @@ func TestConformance(t *testing.T) {
 				})
 			})
 			// The suite went over lanes: all that could, and little else.
+			if cases < 30 {
+				return // -run chose some
+			}
 			if sum.LanesUp < 30 || sum.ReadsRDMA < 1000 || sum.Sends < 1000 || sum.Writes < 50 || sum.LinksRDMA != 0 || sum.LinksTCP != 0 {
 				t.Errorf("over the whole suite: %+v", sum)
 			}

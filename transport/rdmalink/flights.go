@@ -18,8 +18,9 @@ import (
 // in the send queue, in front of the messages behind them), by the queue's depth, and
 // by the NIC's window of bytes.
 type flights struct {
-	ln    *lane // Immutable.
-	depth int   // Immutable: work requests of the send queue that are ours.
+	ln    *lane  // Immutable.
+	depth int    // Immutable: work requests of the send queue that are ours.
+	wake  func() // Immutable: windowOpen, bound once.
 
 	mu     sync.Mutex // Guards what follows.
 	all    []flight
@@ -55,7 +56,7 @@ const flightsMax = 64
 const readBurst = 32
 
 func (f *flights) init(ln *lane, most int) {
-	f.ln = ln
+	f.ln, f.wake = ln, f.windowOpen
 	f.depth = max(2*most, 32)
 	f.all = make([]flight, most)
 	for i := range most {
@@ -88,7 +89,7 @@ func (f *flights) take(at uint32, op transport.ReadOp) bool {
 		return false
 	}
 	nic := f.ln.l.n.cfg.NIC
-	if !nic.Window().Take(int64(len(op.Dst)), f.windowOpen) {
+	if !nic.Window().Take(int64(len(op.Dst)), f.wake) {
 		f.awaits = true
 		return false
 	}
@@ -193,7 +194,7 @@ func (f *flights) turn() {
 		o := &landed[i]
 		t := &f.ln.l.reads
 		t.mu.Lock()
-		op := t.leave(uint32(o.op.Token))
+		op := t.leave(uint32(o.op.Token), o.err)
 		t.mu.Unlock()
 		c.readsRDMA.Add(1)
 		c.readBytesRDMA.Add(uint64(len(op.Dst)))

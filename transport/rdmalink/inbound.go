@@ -16,15 +16,23 @@ import (
 //  1. Message n is consumed after n-1 and once, whatever comes twice.
 //  2. A message that came over a lane too early is held in the receive, or in the
 //     landing zone, that it lies in: so the credits bound what is held.
+//  3. What the control plane says (documents of any size, members) is not handled
+//     on the polling thread, where it would hold up every lane of the process: it is
+//     consumed apart, by a goroutine that is made for it, and so is what comes behind
+//     it, until that has caught up.
 type inbound struct {
 	l *link // Immutable.
 
-	mu     sync.Mutex // Guards what follows; held while the handler is called.
+	mu     sync.Mutex // Guards what follows; held while the handler is called, but not when apart.
 	next   uint64     // the message that is consumed next
 	held   map[uint64]arrival
-	stream stream
+	stream stream // Owned by the goroutine apart, while there is one.
 	over   bool
 	refill *lane // held messages of it were consumed: it can post receives
+
+	apart  bool
+	behind []arrival  // what the goroutine apart has to consume, in order
+	caught *sync.Cond // apart became false
 }
 
 // arrival is a message that came over a lane.
@@ -38,6 +46,7 @@ type arrival struct {
 
 func (r *inbound) init(l *link) {
 	r.l, r.next, r.held = l, 1, map[uint64]arrival{}
+	r.caught = sync.NewCond(&r.mu)
 	r.stream = stream{payloadMax: l.o.PayloadMax, sink: (*frames)(l)}
 }
 
@@ -45,6 +54,7 @@ func (r *inbound) init(l *link) {
 func (r *inbound) tunnelled(sequence uint64, data []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.catchUp()
 	switch {
 	case sequence < r.next || r.over:
 		return nil // sent again, and it had come
@@ -53,13 +63,15 @@ func (r *inbound) tunnelled(sequence uint64, data []byte) error {
 	case sequence > r.next:
 		return fmt.Errorf("%w: message %d over TCP where %d is due", transport.ErrProtocol, sequence, r.next)
 	}
-	if err := r.consume(data); err != nil {
+	r.next++
+	if _, err := r.stream.feed(data, false); err != nil {
 		return err
 	}
 	return r.drain()
 }
 
 // laned takes a message that came over a lane; sequence 0 carries credits alone.
+// On the polling thread.
 func (r *inbound) laned(sequence uint64, a arrival) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,9 +86,7 @@ func (r *inbound) laned(sequence uint64, a arrival) error {
 		r.held[sequence] = a
 		return nil
 	}
-	err := r.consume(a.data)
-	a.giveBack()
-	if err != nil {
+	if err := r.consume(a); err != nil {
 		return err
 	}
 	return r.drain()
@@ -90,21 +100,64 @@ func (r *inbound) drain() error {
 			return nil
 		}
 		delete(r.held, r.next)
-		err := r.consume(a.data)
-		a.giveBack()
 		r.refill = a.lane
-		if err != nil {
+		if err := r.consume(a); err != nil {
 			return err
 		}
 	}
 }
 
-func (r *inbound) consume(data []byte) error {
+// consume takes the message that is due, apart if it must be. Caller holds mu.
+func (r *inbound) consume(a arrival) error {
 	r.next++
-	return r.stream.feed(data)
+	if r.apart {
+		r.behind = append(r.behind, a)
+		return nil
+	}
+	rest, err := r.stream.feed(a.data, true)
+	if err != nil || len(rest) == 0 {
+		a.giveBack()
+		return err
+	}
+	a.data = rest
+	r.apart, r.behind = true, append(r.behind, a)
+	go r.consumeApart()
+	return nil
 }
 
-// settle follows tunnelled: what that freed of a lane is used again.
+// consumeApart consumes what is behind until it has caught up.
+func (r *inbound) consumeApart() {
+	r.mu.Lock()
+	var err error
+	for k := 0; k < len(r.behind); k++ {
+		a := r.behind[k]
+		if err == nil {
+			r.mu.Unlock()
+			_, err = r.stream.feed(a.data, false)
+			r.mu.Lock()
+		}
+		a.giveBack()
+		r.refill = a.lane
+	}
+	clear(r.behind)
+	r.apart, r.behind = false, r.behind[:0]
+	r.caught.Broadcast()
+	r.mu.Unlock()
+	if err != nil {
+		r.l.fail(err)
+	}
+	r.settle()
+}
+
+// catchUp waits until nothing is consumed apart. Caller holds mu.
+func (r *inbound) catchUp() {
+	for r.apart {
+		r.caught.Wait()
+	}
+}
+
+// settle follows what was consumed off the polling thread: what that freed of a lane
+// is used again.
 func (r *inbound) settle() {
 	r.mu.Lock()
 	ln := r.refill
@@ -121,6 +174,7 @@ func (r *inbound) settle() {
 func (r *inbound) keep(ln *lane) (next uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.catchUp()
 	for sequence, a := range r.held {
 		if a.lane == ln {
 			r.held[sequence] = arrival{data: append(make([]byte, 0, len(a.data)+1), a.data...)}
@@ -134,6 +188,7 @@ func (r *inbound) keep(ln *lane) (next uint64) {
 func (r *inbound) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.catchUp()
 	r.over, r.held = true, nil
 }
 

@@ -72,7 +72,7 @@ const messageHeader = 16
 // newLane makes one that is not connected.
 func newLane(l *link, generation uint32) (*lane, error) {
 	nic, c := l.n.cfg.NIC, &l.n.cfg
-	reads := min(nic.ReadsAtOnce(), flightsMax)
+	reads := max(1, min(nic.ReadsAtOnce()/2, flightsMax)) // bytes and header: two READs each
 	ln := &lane{l: l, generation: generation, messages: make([]message, c.Buffers), nonce: rand.Uint64(), probed: make(chan error, 1)}
 	ln.flights.init(ln, reads)
 	var err error

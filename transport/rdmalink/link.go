@@ -125,6 +125,7 @@ func (l *link) Shift() mono.Dur { return l.tcp.Shift() }
 // Stats implements transport.Link: delays are those of the way that frames take now.
 func (l *link) Stats() transport.LinkStats {
 	st := l.tcp.Stats()
+	l.reads.clock.Stats(&st)
 	if !l.streaming {
 		return st
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // reads is the table of a link's READs: those that the lane makes, those that wait
@@ -18,16 +19,19 @@ type reads struct {
 	l    *link                    // Immutable.
 	done func(id uint64, e error) // tcpDone, bound once
 
-	mu     sync.Mutex // Guards what follows.
-	slots  []readSlot
-	free   []uint32
-	queue  []uint32 // for the lane, first come first served
-	lane   *lane    // nil: everything goes over TCP
-	closed error
+	mu      sync.Mutex // Guards what follows.
+	slots   []readSlot
+	free    []uint32
+	queue   []uint32 // for the lane, first come first served
+	lane    *lane    // nil: everything goes over TCP
+	closed  error
+	clock   transport.ReadClock
+	scratch []transport.ReadOp
 }
 
 type readSlot struct {
 	op   transport.ReadOp
+	from mono.Time
 	busy bool
 }
 
@@ -50,9 +54,11 @@ func (t *reads) read(ops []transport.ReadOp) error {
 		t.mu.Unlock()
 		return transport.RefuseReads(ops, err)
 	}
-	var byTCP []transport.ReadOp
+	byTCP := t.scratch[:0]
+	t.scratch = nil // another's Read meanwhile makes its own
+	now := mono.Now()
 	for i := range ops {
-		at := t.enter(ops[i])
+		at := t.enter(ops[i], now)
 		if t.lane != nil && t.lane.reaches(&ops[i]) {
 			t.queue = append(t.queue, at)
 		} else {
@@ -64,31 +70,39 @@ func (t *reads) read(ops []transport.ReadOp) error {
 	if ln != nil {
 		ln.flights.pump()
 	}
-	if len(byTCP) == 0 {
-		return nil
+	if len(byTCP) > 0 {
+		err = t.l.tcp.Read(byTCP) // every Done is called in either case
+		if len(byTCP) < len(ops) {
+			err = nil // some are under way
+		}
 	}
-	if err := t.l.tcp.Read(byTCP); err != nil && len(byTCP) == len(ops) {
-		return err // every Done was called
-	}
-	return nil
+	clear(byTCP)
+	t.mu.Lock()
+	t.scratch = byTCP
+	t.mu.Unlock()
+	return err
 }
 
 // enter takes a place. Caller holds mu.
-func (t *reads) enter(op transport.ReadOp) uint32 {
+func (t *reads) enter(op transport.ReadOp, now mono.Time) uint32 {
 	if len(t.free) == 0 {
 		t.slots = append(t.slots, readSlot{})
 		t.free = append(t.free, uint32(len(t.slots)-1))
 	}
 	at := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
-	t.slots[at] = readSlot{op: op, busy: true}
+	t.slots[at] = readSlot{op: op, from: now, busy: true}
 	return at
 }
 
-// leave gives the place back. Caller holds mu.
-func (t *reads) leave(at uint32) transport.ReadOp {
-	op := t.slots[at].op
-	t.slots[at] = readSlot{}
+// leave gives the place of an op that is over back. Caller holds mu.
+func (t *reads) leave(at uint32, err error) transport.ReadOp {
+	s := &t.slots[at]
+	op := s.op
+	if err == nil {
+		t.clock.Add(len(op.Dst), mono.Now().Sub(s.from))
+	}
+	*s = readSlot{}
 	t.free = append(t.free, at)
 	return op
 }
@@ -103,7 +117,7 @@ func (t *reads) overTCP(at uint32) transport.ReadOp {
 // tcpDone is the Done of what went over TCP.
 func (t *reads) tcpDone(at uint64, err error) {
 	t.mu.Lock()
-	op := t.leave(uint32(at))
+	op := t.leave(uint32(at), err)
 	t.mu.Unlock()
 	if err == nil {
 		t.l.n.counters.readsTCP.Add(1)

@@ -29,10 +29,13 @@ type sink interface {
 // ownKeep is the largest own buffer that stays.
 const ownKeep = 1 << 20
 
-// feed takes one message's bytes.
-func (s *stream) feed(b []byte) error {
+// feed takes one message's bytes. With light it stops before a frame of the
+// control plane, whose handling may take long, and returns what is left.
+func (s *stream) feed(b []byte, light bool) (rest []byte, err error) {
 	for len(b) > 0 {
-		var err error
+		if light && s.heavy(b) {
+			return b, nil
+		}
 		switch {
 		case s.got < len(s.payload):
 			b, err = s.fill(b)
@@ -42,10 +45,25 @@ func (s *stream) feed(b []byte) error {
 			b, err = s.scan(b)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// heavy reports whether b goes on with, or begins, a frame of the control plane.
+func (s *stream) heavy(b []byte) bool {
+	const kindAt = 2 // in a frame's header
+	kind := wire.KindSubmit
+	switch {
+	case s.got < len(s.payload):
+		kind = s.header.Kind
+	case len(s.head) > kindAt:
+		kind = wire.Kind(s.head[kindAt])
+	case len(s.head)+len(b) > kindAt:
+		kind = wire.Kind(b[kindAt-len(s.head)])
+	}
+	return kind >= wire.KindDoc && kind < wire.KindSubmit
 }
 
 // scan handles the frame at the front of b, in place if it is whole.

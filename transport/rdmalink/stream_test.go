@@ -14,6 +14,7 @@ import (
 // scroll is a sink that writes down what it gets. It has a buffer for some
 // payloads: which is decided by the body alone, so it is the same for every cut.
 type scroll struct {
+	light  bool // no frame of the control plane may come now
 	frames []string
 	dst    []byte
 	wrong  error
@@ -36,6 +37,9 @@ func (s *scroll) buffer(kind wire.Kind, body []byte, n int) []byte {
 func (s *scroll) frame(kind wire.Kind, body, payload []byte) error {
 	if len(payload) > 0 && len(s.dst) >= len(payload) && &s.dst[0] != &payload[0] {
 		s.wrong = fmt.Errorf("a payload of %d bytes is not where it was wanted", len(payload))
+	}
+	if s.light && kind >= wire.KindDoc && kind < wire.KindSubmit {
+		s.wrong = fmt.Errorf("a frame of kind %d was handled as if it were quick", kind)
 	}
 	s.frames = append(s.frames, fmt.Sprintf("%d %x %x", kind, body, payload))
 	return nil
@@ -95,7 +99,13 @@ func check(t *testing.T, b []byte, cut func(left int) int) {
 	for left := b; len(left) > 0 && err == nil; {
 		n := max(1, min(cut(len(left)), len(left)))
 		message := bytes.Clone(left[:n]) // what it holds is gone once it is fed
-		err = s.feed(message)
+		// As the polling thread does it, and then whoever takes over.
+		got.light = true
+		var rest []byte
+		if rest, err = s.feed(message, true); err == nil && len(rest) > 0 {
+			got.light = false
+			_, err = s.feed(rest, false)
+		}
 		clear(message)
 		left = left[n:]
 	}
@@ -138,7 +148,7 @@ func TestWholeFramesAreNotCopied(t *testing.T) {
 	b := append((&wire.Output{}).Append(nil, 5), "bytes"...)
 	in := &whereabouts{of: b}
 	s := stream{payloadMax: scrollMax, sink: in}
-	if err := s.feed(b); err != nil || in.inside != 1 {
+	if _, err := s.feed(b, false); err != nil || in.inside != 1 {
 		t.Errorf("%v, %d frames handed on in place", err, in.inside)
 	}
 }
@@ -167,7 +177,8 @@ func TestSinkErrorEndsTheStream(t *testing.T) {
 		var err error
 		for left := bytes.Repeat(frame, 3); len(left) > 0 && err == nil; {
 			n := min(cut, len(left))
-			err, left = s.feed(left[:n]), left[n:]
+			_, err = s.feed(left[:n], false)
+			left = left[n:]
 		}
 		if !errors.Is(err, errRefused) || r.frames != 2 {
 			t.Errorf("cut at %d: %v after %d frames", cut, err, r.frames)

@@ -3,6 +3,7 @@ package tcp_test
 import (
 	"net"
 	"testing"
+	"time"
 
 	"github.com/symphony-serving/symphony/transport/tcp"
 	"github.com/symphony-serving/symphony/transport/transporttest"
@@ -30,6 +31,7 @@ func TestConformance(t *testing.T) {
 				return "tcp:" + l.Addr().String(), l
 			},
 			Cable: func(t *testing.T, address string) transporttest.Cable { return transporttest.NewProxy(t, address) },
+			Delay: func(c transporttest.Cable, d time.Duration) { c.(*transporttest.Proxy).Throttle(d) },
 		}
 	})
 }

@@ -206,3 +206,39 @@ func testStats(t *testing.T, f Fixture) {
 		t.Errorf("accepted: %+v", back)
 	}
 }
+
+// The bound on the delay rises when the way gets slower, and comes down again when
+// that has passed; so do the READs' times.
+func testDelayBound(t *testing.T, f Fixture) {
+	if f.Delay == nil {
+		t.Skip("this transport has no way to be slowed down")
+	}
+	const added = 20 * time.Millisecond
+	slabs := NewSlabs(2, 5000)
+	var c Cable
+	p := connect(t, f, func(d, l *transport.Options) {
+		d.Heartbeat, l.Slabs = 5*mono.Millisecond, slabs
+		d.Silence, l.Silence = 20*mono.Second, 20*mono.Second
+	}, func(t *testing.T, a string) string { c = f.Cable(t, a); return c.Address() })
+	read := func() {
+		r := newResults()
+		if err := p.link.Read([]transport.ReadOp{r.op(slabs, 0)}); err != nil {
+			t.Fatal(err)
+		}
+		r.check(t, 1, none)
+	}
+	read()
+	bound := func() time.Duration { return p.link.Stats().DelayBound.Std() }
+	Until(t, "a low bound", func() bool { return p.link.Stats().Samples >= 20 && bound() < added/2 })
+	before := bound()
+	f.Delay(c, added)
+	Until(t, "a high bound", func() bool { return bound() >= added*9/10 })
+	read()
+	after := p.link.Stats()
+	if reads := after.Reads[transport.ReadClass(5000)]; reads.Samples > 0 && reads.P99.Std() < added*9/10 {
+		t.Errorf("READs on a way of %v took %v", added, reads.P99)
+	}
+	f.Delay(c, 0)
+	Until(t, "a low bound again", func() bool { return bound() < added/2 })
+	t.Logf("bound: %v at first, %v with %v more, %v after", before, after.DelayBound, added, bound())
+}

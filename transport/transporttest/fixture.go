@@ -23,6 +23,8 @@ type Fixture struct {
 	RawListen func(t *testing.T) (address string, l net.Listener)
 	// Cable puts something that can fail between a dialler and address.
 	Cable func(t *testing.T, address string) Cable
+	// Delay makes whatever passes a Cable take longer by d or more; nil: no way to.
+	Delay func(c Cable, d time.Duration)
 }
 
 // Cable is a way to an address that can fail.
@@ -50,7 +52,7 @@ func Run(t *testing.T, make func(t *testing.T) Fixture) {
 		{"listener close", testListenerClose}, {"half-open", testHalfOpen}, {"cut", testCut}, {"slow handler is not silence", testSlowHandler},
 		{"hello", testHello}, {"wrong token", testWrongToken}, {"refused by accept", testAcceptRefuses},
 		{"links max", testLinksMax}, {"unreachable", testUnreachable},
-		{"shift", testShift}, {"stats", testStats},
+		{"shift", testShift}, {"stats", testStats}, {"delay bound follows", testDelayBound},
 		{"garbage", testGarbage}, {"older dialler", testOlderDialler}, {"newer listener", testNewerListener},
 		{"garbage listener", testGarbageListener}, {"garbage after hello", testGarbageAfterHello},
 		{"keeper", testKeeper}, {"keeper refused", testKeeperRefused},

@@ -1,0 +1,5 @@
+//go:build race
+
+package rdmalink_test
+
+const raceEnabled = true
