@@ -56,7 +56,7 @@ func list(f func(dev *C.struct_ibv_device, name string) bool) error {
 		if errno == syscall.ENOSYS || errno == syscall.EPERM || errno == syscall.ENOENT {
 			return &rdma.UnsupportedError{
 				What: fmt.Sprintf("RDMA devices (libibverbs: %v)", errno),
-				Need: "a kernel with RDMA: load ib_uverbs and the device's driver (mlx5_ib, irdma, rdma_rxe, ...), and, in a container, pass /dev/infiniband in",
+				Need: "it needs a kernel with RDMA: load ib_uverbs and the device's driver (mlx5_ib, irdma, rdma_rxe, ...), and, in a container, pass /dev/infiniband in",
 			}
 		}
 		return fmt.Errorf("listing the RDMA devices: %w", errno)
