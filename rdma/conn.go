@@ -86,6 +86,7 @@ type Conn struct {
 
 	mu       sync.Mutex // Guards what follows.
 	sends    ledger
+	refused  int   // at the end of sends: the device did not take them
 	receives int   // posted, not completed
 	failure  error // why nothing can be posted any more
 	told     bool  // Failed was called
@@ -172,8 +173,9 @@ func (c *Conn) Post(wrs []SendWR) error {
 		c.sends.push(sent{id: uint32(wrs[i].ID), at: now})
 		wrs[i].ID = c.id(uint32(wrs[i].ID))
 	}
-	if _, err := c.qp.PostSend(wrs); err != nil {
-		// What was not posted stays in the ledger and is flushed with the rest.
+	if k, err := c.qp.PostSend(wrs); err != nil {
+		// What was not posted stays at the ledger's end until Close completes it.
+		c.refused = len(wrs) - k
 		c.failLocked(fmt.Errorf("RDMA: post: %w", err))
 	}
 	return nil

@@ -101,11 +101,14 @@ func (c *Conn) isClosed() bool {
 	return c.closed
 }
 
+// outstanding reports whether the device owes completions. Caller holds mu.
+func (c *Conn) outstanding() bool { return c.sends.len() > c.refused || c.receives > 0 }
+
 // checkFlushed tells Close that nothing is outstanding.
 func (c *Conn) checkFlushed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.flushed != nil && c.sends.len() == 0 && c.receives == 0 {
+	if c.flushed != nil && !c.outstanding() {
 		close(c.flushed)
 		c.flushed = nil
 	}
@@ -124,7 +127,7 @@ func (c *Conn) close() error {
 	c.mu.Lock()
 	c.failLocked(ErrClosed)
 	flushed := make(chan struct{})
-	if c.sends.len() == 0 && c.receives == 0 {
+	if !c.outstanding() {
 		close(flushed)
 	} else {
 		c.flushed = flushed

@@ -292,8 +292,12 @@ func TestAPostThatTheDeviceRefuses(t *testing.T) {
 			if err := s.told.failures()[0]; !errors.Is(err, syscall.ENOMEM) {
 				t.Errorf("failed with %v", err)
 			}
+			begin := time.Now()
 			if err := s.conn.Close(); err != nil {
 				t.Error(err)
+			}
+			if took := time.Since(begin); took > 300*time.Millisecond {
+				t.Errorf("Close waited %v for what was never posted", took)
 			}
 			for id, e := range s.told.sent {
 				if e.id != uint32(id) || (e.err == nil) != (id < taken) {

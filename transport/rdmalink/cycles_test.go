@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -204,4 +206,35 @@ func BenchmarkCycle(b *testing.B) {
 	if err := w.close(); err != nil {
 		b.Error(err)
 	}
+}
+
+// threadStack is what the C library maps for a thread: they come and go.
+const threadStack = 8 << 20
+
+// mapped is how many bytes of this process's address space can be written and are
+// not the Go runtime's. (What is only reserved, as a thread's share for malloc, does
+// not count.)
+func mapped(t testing.TB) int {
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Skip("no /proc: ", err)
+	}
+	sum := 0
+	for line := range strings.Lines(string(b)) {
+		var from, to int
+		var rights string
+		fmt.Sscanf(line, "%x-%x %s", &from, &to, &rights)
+		if rights == "rw-p" && to-from != threadStack {
+			sum += to - from
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return sum - int(m.Sys)
+}
+
+// raced reports whether the race detector is on, which maps memory of its own.
+func raced() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

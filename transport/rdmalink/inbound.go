@@ -65,6 +65,7 @@ func (r *inbound) tunnelled(sequence uint64, data []byte) error {
 	}
 	r.next++
 	if _, err := r.stream.feed(data, false); err != nil {
+		r.over = true // nothing behind a breach is handed on
 		return err
 	}
 	return r.drain()
@@ -116,6 +117,7 @@ func (r *inbound) consume(a arrival) error {
 	}
 	rest, err := r.stream.feed(a.data, true)
 	if err != nil || len(rest) == 0 {
+		r.over = r.over || err != nil
 		a.giveBack()
 		return err
 	}
@@ -139,6 +141,7 @@ func (r *inbound) consumeApart() {
 		a.giveBack()
 		r.refill = a.lane
 	}
+	r.over = r.over || err != nil // nothing behind a breach is handed on
 	clear(r.behind)
 	r.apart, r.behind = false, r.behind[:0]
 	r.caught.Broadcast()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -244,6 +245,57 @@ func TestInboundAfterTheEnd(t *testing.T) {
 	err = errors.Join(err, in.tunnelled(2, frameOf(2)), in.overLane(4, 1))
 	if err != nil || fmt.Sprint(in.reader.got) != "[1]" {
 		t.Errorf("%v, %d", err, in.reader.got)
+	}
+}
+
+// slowReader takes its time over frames of the control plane.
+type slowReader struct {
+	reader
+	entered, leave chan struct{}
+}
+
+func (r *slowReader) Receive(l transport.Link, f transport.Frame) {
+	if f.Kind == wire.KindLeave {
+		r.entered <- struct{}{}
+		<-r.leave
+		r.got = append(r.got, 0)
+		return
+	}
+	r.reader.Receive(l, f)
+}
+
+// What the control plane says is handled apart from the polling thread, and what
+// comes behind it over the lane waits there; over TCP, the TCP link's goroutine waits.
+func TestTheControlPlaneIsConsumedApart(t *testing.T) {
+	user := &slowReader{entered: make(chan struct{}), leave: make(chan struct{})}
+	l := newLink(New(Config{}), transport.Defaults(transport.Options{}), user, false)
+	in := &l.rx
+	leave := (&wire.Leave{Epoch: 1}).Append(nil)
+	// Cut so that the polling thread meets it in the middle of a message, too.
+	first := append(frameOf(1), leave[:9]...)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(in.laned(1, arrival{data: first})) // returns, though the frame is not whole
+	must(in.laned(2, arrival{data: append(leave[9:], frameOf(2)...)}))
+	<-user.entered
+	must(in.laned(3, arrival{data: frameOf(3)})) // does not wait
+	must(in.laned(5, arrival{data: frameOf(5)}))
+	overTCP := make(chan error)
+	go func() { overTCP <- in.tunnelled(4, frameOf(4)) }()
+	select {
+	case err := <-overTCP:
+		t.Fatalf("message 4 did not wait for 3: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	user.leave <- struct{}{}
+	must(<-overTCP)
+	in.close()
+	if fmt.Sprint(user.got) != "[1 0 2 3 4 5]" {
+		t.Errorf("%d", user.got)
 	}
 }
 

@@ -9,6 +9,10 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
+// owedMax is how long the peer may take to say what it is missing of a lost lane: it
+// closes its queue pair first, which takes half a second at most.
+const owedMax = 5 * time.Second
+
 // life brings a streaming link's lanes up and takes them down: one goroutine, which
 // handles one event after the other, so that nothing of it needs a lock.
 //
@@ -39,6 +43,7 @@ type life struct {
 	waiting    *lane // lost: the peer has not said what it is missing
 	generation uint32
 	retry      *time.Timer
+	owed       *time.Timer // the peer has to say what it is missing until then
 	pause      time.Duration
 	up         time.Time
 	beat       *time.Ticker // nil: no lane is used
@@ -71,8 +76,9 @@ const eventsMax = 64
 func (f *life) init(l *link) {
 	*f = life{l: l, attached: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}),
 		events: make(chan event, eventsMax), first: make(chan error, 1), pause: l.n.cfg.Retry.Std()}
-	f.retry = time.NewTimer(time.Hour)
+	f.retry, f.owed = time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	f.retry.Stop()
+	f.owed.Stop()
 }
 
 // post leaves an event.
@@ -127,6 +133,8 @@ func (f *life) run() {
 			f.handle(e)
 		case <-f.retry.C:
 			_ = f.raise() // it has said so, and tries again
+		case <-f.owed.C:
+			f.l.fail(fmt.Errorf("%w: it does not say what it is missing of lane %d", transport.ErrProtocol, f.waiting.generation))
 		case <-f.ticks():
 			f.l.pulse()
 		}
@@ -158,6 +166,7 @@ func (f *life) handle(e event) {
 		}
 		if w := f.waiting; w != nil && w.generation == e.generation {
 			f.waiting = nil
+			f.owed.Stop()
 			f.l.tx.resend(w, e.next)
 			f.free(w)
 		}
@@ -291,13 +300,16 @@ func (f *life) drop(why error) {
 	ln.flights.shut()
 	ln.flights.turn()
 	l.reads.reroute(ln)
+	text := "no RDMA lane: this link goes over TCP"
 	if used {
 		f.waiting = ln
+		f.owed.Reset(owedMax)
+		l.n.counters.lanesLost.Add(1)
+		text = "lost the RDMA lane: this link goes on over TCP"
 	} else {
 		f.free(ln)
 	}
-	l.n.cfg.Logger.Warn().Str("peer", l.peer.Name).Uint32("lane", ln.generation).AnErr("cause", why).Msg("lost the RDMA lane: this link goes on over TCP")
-	l.n.counters.lanesLost.Add(1)
+	l.n.cfg.Logger.Warn().Str("peer", l.peer.Name).Uint32("lane", ln.generation).AnErr("cause", why).Msg(text)
 	if l.dialled {
 		f.again()
 	}
@@ -333,6 +345,7 @@ func (f *life) free(ln *lane) {
 // end is the link's end.
 func (f *life) end() {
 	f.retry.Stop()
+	f.owed.Stop()
 	f.lower()
 	if ln := f.lane; ln != nil {
 		if err := ln.close(); err != nil {

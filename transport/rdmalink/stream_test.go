@@ -68,7 +68,7 @@ func composed(script []byte) []byte {
 	var b []byte
 	for i := 0; i+2 < len(script) && script[i] != 0xff; i += 3 {
 		n := int(script[i+1])<<8>>2 | int(script[i+2])
-		switch script[i] % 5 {
+		switch script[i] % 6 {
 		case 0:
 			b = (&wire.Leave{Epoch: wire.Epoch(n)}).Append(b)
 		case 1:
@@ -77,7 +77,9 @@ func composed(script []byte) []byte {
 			b = append((&wire.Output{Request: wire.RequestID(n)}).Append(b, n), bytes.Repeat([]byte{script[i+2]}, n)...)
 		case 3:
 			b = append((&wire.LaneData{Sequence: uint64(n)}).Append(b, n), bytes.Repeat([]byte{byte(n)}, n)...)
-		case 4: // damage
+		case 4:
+			b = append((&wire.Doc{Type: 1}).Append(b, n), bytes.Repeat([]byte{byte(n)}, n)...)
+		case 5: // damage
 			if len(b) > 0 {
 				b[len(b)-1-n%len(b)] ^= script[i] | 1
 			}
