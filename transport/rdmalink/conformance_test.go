@@ -1,7 +1,6 @@
 package rdmalink_test
 
 import (
-	"net"
 	"os"
 	"testing"
 	"time"
@@ -72,34 +71,17 @@ func (c cable) Freeze() {
 	c.Proxy.Freeze()
 }
 
+// fixture is OverTCP's, with a cable of its own; nil: without.
 func fixture(n *rdmalink.Network, wire func(t *testing.T, address string) transporttest.Cable) transporttest.Fixture {
-	return transporttest.Fixture{
-		Network: n,
-		Address: local,
-		Raw: func(t *testing.T, address string) net.Conn {
-			c, err := net.Dial("tcp", address[len("tcp:"):])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c
-		},
-		RawListen: func(t *testing.T) (string, net.Listener) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return "tcp:" + l.Addr().String(), l
-		},
-		Cable: wire,
-		Delay: func(c transporttest.Cable, d time.Duration) {
-			if c, ok := c.(cable); ok {
-				c.fabric.SetDelay(mono.Dur(d))
-				c.Proxy.Throttle(d)
-				return
-			}
-			c.(*transporttest.Proxy).Throttle(d)
-		},
+	f := transporttest.OverTCP(n)
+	if wire != nil {
+		f.Cable = wire
+		f.Delay = func(c transporttest.Cable, d time.Duration) {
+			c.(cable).fabric.SetDelay(mono.Dur(d))
+			c.(cable).Throttle(d)
+		}
 	}
+	return f
 }
 
 func TestConformance(t *testing.T) {
@@ -154,8 +136,6 @@ func add(sum *rdmalink.Stats, s rdmalink.Stats) {
 // The suite again where no end has a device, and where one has.
 func TestConformanceWithoutDevice(t *testing.T) {
 	transporttest.Run(t, func(t *testing.T) transporttest.Fixture {
-		return fixture(rdmalink.New(rdmalink.Config{TCP: tcp.New()}), func(t *testing.T, address string) transporttest.Cable {
-			return transporttest.NewProxy(t, address)
-		})
+		return fixture(rdmalink.New(rdmalink.Config{TCP: tcp.New()}), nil)
 	})
 }

@@ -110,7 +110,6 @@ func (n *Network) Dial(ctx context.Context, address string, o transport.Options,
 	}
 	l.attach(tl)
 	if !l.streaming {
-		n.counters.links(0, +1)
 		if n.cfg.Require {
 			err := fmt.Errorf("%s: %w: it has no RDMA, and rdma.mode is always here: give it a device, or set rdma.mode to auto", address, transport.ErrRejected)
 			l.unborn(err)

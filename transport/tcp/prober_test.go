@@ -12,6 +12,7 @@ import (
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/tcp"
+	"github.com/symphony-serving/symphony/transport/transporttest"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -49,7 +50,7 @@ func TestProber(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := c.p
-			n, here, there := tcp.NewProbed(p), newCounter(false), newCounter(false)
+			n, here, there := tcp.NewProbed(p), transporttest.NewRecorder(), transporttest.NewRecorder()
 			o := transport.Options{Hello: wire.Hello{Role: wire.RoleBackend}}
 			s, err := n.Listen(local, o, func(wire.Hello) (transport.Handler, error) { return there, nil })
 			if err != nil {
@@ -64,8 +65,8 @@ func TestProber(t *testing.T) {
 				t.Errorf("%+v", st)
 			}
 			l.Close(nil)
-			<-here.closed
-			<-there.closed
+			here.AwaitClosed(t)
+			there.AwaitClosed(t)
 			s.Close()
 			want := int64(2)
 			if p.err != nil {
