@@ -44,7 +44,8 @@ func (c *Client) Infer(ctx context.Context, r Request) (*Response, error) {
 
 // InferAsync asks for one inference. done is called exactly once: from this
 // goroutine when the request is refused at once, else from one of the
-// client's own, which it must not block. There is no goroutine per request.
+// client's own, which it must not block: over RDMA it is the one that serves all
+// links of the process. There is no goroutine per request.
 func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response, error)) {
 	arrival := mono.Now()
 	m, err := c.admit(&r)

@@ -77,6 +77,7 @@ type Conn struct {
 	handler Handler
 	serial  uint32 // in the upper half of each ID: an old QP's entries are told from a new one's
 	psn     uint32
+	at      place
 
 	touched  bool       // Owned by the poller.
 	handling sync.Mutex // Held while handler is called.
@@ -104,6 +105,14 @@ func (n *NIC) NewConn(c ConnConfig, h Handler) (*Conn, error) {
 	if n.closed {
 		return nil, ErrClosed
 	}
+	if n.broken.Load() {
+		return nil, fmt.Errorf("RDMA device %s has failed: start this process anew when it is back", n.Name())
+	}
+	at, err := n.locate(false)
+	if err != nil {
+		return nil, fmt.Errorf("RDMA device %s: %w", n.Name(), err)
+	}
+	n.at = at
 	if open := len(*n.conns.Load()); open >= n.attr.QPs {
 		return nil, fmt.Errorf("RDMA device %s: all of its %d queue pairs are in use", n.Name(), n.attr.QPs)
 	}
@@ -122,7 +131,7 @@ func (n *NIC) NewConn(c ConnConfig, h Handler) (*Conn, error) {
 		return nil, fmt.Errorf("RDMA device %s: queue pair: %w", n.Name(), err)
 	}
 	n.serial++
-	conn := &Conn{nic: n, cfg: c, qp: qp, queue: q, handler: h, serial: n.serial, psn: rand.Uint32() & 0xffffff, sends: newLedger(c.SendDepth)}
+	conn := &Conn{nic: n, cfg: c, qp: qp, queue: q, handler: h, serial: n.serial, at: at, psn: rand.Uint32() & 0xffffff, sends: newLedger(c.SendDepth)}
 	n.change(func(m map[uint32]*Conn) { m[qp.Number()] = conn })
 	return conn, nil
 }
@@ -137,13 +146,13 @@ func (n *NIC) change(f func(map[uint32]*Conn)) {
 
 // Local is what to tell the peer.
 func (c *Conn) Local() Endpoint {
-	return Endpoint{QPN: c.qp.Number(), PSN: c.psn, GID: c.nic.gid, LID: c.nic.port.LID, MTU: c.nic.port.MTU, MaxReads: uint8(c.nic.ReadsAtOnce())}
+	return Endpoint{QPN: c.qp.Number(), PSN: c.psn, GID: c.at.gid, LID: c.at.port.LID, MTU: c.at.port.MTU, MaxReads: uint8(c.nic.ReadsAtOnce())}
 }
 
 // Connect brings the queue pair to RTS.
 func (c *Conn) Connect(peer Endpoint) error {
-	err := c.qp.ReadyToReceive(Peering{QPN: peer.QPN, PSN: peer.PSN, GID: peer.GID, LID: peer.LID, MTU: min(c.nic.port.MTU, peer.MTU),
-		Port: c.nic.cfg.Port, GIDIndex: c.nic.cfg.GIDIndex, MaxReads: uint8(c.nic.ReadsAtOnce()), MinRNR: minRNR, Class: c.nic.cfg.TrafficClass})
+	err := c.qp.ReadyToReceive(Peering{QPN: peer.QPN, PSN: peer.PSN, GID: peer.GID, LID: peer.LID, MTU: min(c.at.port.MTU, peer.MTU),
+		Port: c.nic.cfg.Port, GIDIndex: c.at.index, MaxReads: uint8(c.nic.ReadsAtOnce()), MinRNR: minRNR, Class: c.nic.cfg.TrafficClass})
 	if err == nil {
 		err = c.qp.ReadyToSend(Sending{PSN: c.psn, Timeout: ackTimeout, Retry: ackRetry, RNRRetry: rnrRetry,
 			MaxReads: min(peer.MaxReads, uint8(c.nic.ReadsAtOnce()))})

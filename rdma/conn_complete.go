@@ -139,16 +139,19 @@ func (c *Conn) close() error {
 	select {
 	case <-flushed:
 	case <-limit.C:
+		c.nic.awaitPass() // what the device has handed out is taken, however slow the thread is
 	}
 	c.handling.Lock() // the polling thread is not in the handler, and will not be
 	defer c.handling.Unlock()
 	c.mu.Lock()
 	c.closed, c.flushed = true, nil
 	c.mu.Unlock()
-	err := c.qp.Close()
 	n := c.nic
-	n.mu.Lock()
+	n.mu.Lock() // before the device may give its number to another
 	n.change(func(m map[uint32]*Conn) { delete(m, c.qp.Number()) })
+	n.mu.Unlock()
+	err := c.qp.Close()
+	n.mu.Lock()
 	c.queue.granted -= c.cfg.SendDepth + c.cfg.RecvDepth
 	n.mu.Unlock()
 	for {

@@ -36,8 +36,6 @@ type NIC struct {
 	cfg     Config
 	device  Device
 	attr    DeviceAttr
-	port    PortAttr
-	gid     GID
 	channel Channel
 	window  *Window
 	done    chan struct{}
@@ -46,17 +44,31 @@ type NIC struct {
 	conns    atomic.Pointer[map[uint32]*Conn]
 	queues   atomic.Pointer[[]*queue]
 	stopping atomic.Bool
+	broken   atomic.Bool   // the device answers with errors
+	passes   atomic.Uint64 // turns of the polling thread
 	counters counters
 
-	mu     sync.Mutex // Guards changes of the tables above, and what follows.
+	registering sync.Mutex // Guards changes of regions: it takes long, and so does making a queue pair.
+
+	mu     sync.Mutex // Guards changes of the other tables above, and what follows.
+	at     place
 	serial uint32
 	closed bool
+}
+
+// place is where a port is to be reached. Addresses come and go while a process
+// lives, so every Conn begins with the present one.
+type place struct {
+	port  PortAttr
+	gid   GID
+	index int
 }
 
 // queue is a CQ and how much of it is promised to Conns.
 type queue struct {
 	cq             CQ
 	depth, granted int
+	retired        bool // it has overrun: no more Conns
 }
 
 // queueDepth is a CQ's size, where the device allows: some 80 links of
@@ -116,7 +128,7 @@ func openDevice(v Verbs, name string, c Config) (*NIC, error) {
 	n.regions.Store(&[]*registered{})
 	n.conns.Store(&map[uint32]*Conn{})
 	n.queues.Store(&[]*queue{})
-	if err = n.choosePort(); err == nil {
+	if n.at, err = n.locate(c.GIDIndex >= 0); err == nil {
 		n.channel, err = d.NewChannel()
 	}
 	if err != nil {
@@ -127,34 +139,42 @@ func openDevice(v Verbs, name string, c Config) (*NIC, error) {
 	return n, nil
 }
 
-// choosePort checks the port and finds its address.
-func (n *NIC) choosePort() error {
+// locate checks the port and finds its address: at the configured index, or, where
+// that is negative or (unless strict) empty by now, the best that there is.
+func (n *NIC) locate(strict bool) (place, error) {
+	var at place
 	var err error
-	if n.port, err = n.device.Port(n.cfg.Port); err != nil {
-		return err
+	if at.port, err = n.device.Port(n.cfg.Port); err != nil {
+		return at, err
 	}
-	if n.port.State != PortActive {
-		return fmt.Errorf("port %d is %v, not active: is its network interface up, and the cable in?", n.cfg.Port, n.port.State)
+	if at.port.State != PortActive {
+		return at, fmt.Errorf("port %d is %v, not active: is its network interface up, and the cable in?", n.cfg.Port, at.port.State)
 	}
 	if n.cfg.GIDIndex >= 0 {
-		if n.gid, err = n.device.GID(n.cfg.Port, n.cfg.GIDIndex); err == nil && n.gid == (GID{}) {
+		at.gid, err = n.device.GID(n.cfg.Port, n.cfg.GIDIndex)
+		if at.index = n.cfg.GIDIndex; err == nil && at.gid != (GID{}) {
+			return at, nil
+		}
+		if strict && err == nil {
 			err = fmt.Errorf("GID %d of port %d is empty: `symphony rdma list` shows which are not", n.cfg.GIDIndex, n.cfg.Port)
 		}
-		return err
+		if strict {
+			return at, err
+		}
+		at.gid = GID{}
 	}
-	best := -1
-	for i := range n.port.GIDs {
+	found := false
+	for i := range at.port.GIDs {
 		g, err := n.device.GID(n.cfg.Port, i)
-		if err != nil || g == (GID{}) || n.gid.IPv4() && !g.IPv4() {
+		if err != nil || g == (GID{}) || at.gid.IPv4() && !g.IPv4() {
 			continue
 		}
-		best, n.gid = i, g
+		found, at.index, at.gid = true, i, g
 	}
-	if best < 0 {
-		return fmt.Errorf("port %d has no GID: give its network interface an address", n.cfg.Port)
+	if !found {
+		return at, fmt.Errorf("port %d has no GID: give its network interface an address", n.cfg.Port)
 	}
-	n.cfg.GIDIndex = best
-	return nil
+	return at, nil
 }
 
 // IPv4 reports whether the GID is an IPv4 address.
@@ -166,10 +186,18 @@ func (g GID) IPv4() bool {
 func (n *NIC) Name() string { return n.device.Name() }
 
 // GID is our address, and its place in the port's table.
-func (n *NIC) GID() (GID, int) { return n.gid, n.cfg.GIDIndex }
+func (n *NIC) GID() (GID, int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.at.gid, n.at.index
+}
 
 // MTU is the port's.
-func (n *NIC) MTU() MTU { return n.port.MTU }
+func (n *NIC) MTU() MTU {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.at.port.MTU
+}
 
 // Window bounds the READs in flight of all Conns.
 func (n *NIC) Window() *Window { return n.window }
@@ -206,7 +234,7 @@ func (n *NIC) Close() error {
 func (n *NIC) reserve(entries int) (*queue, error) {
 	queues := *n.queues.Load()
 	for _, q := range queues {
-		if q.depth-q.granted >= entries {
+		if !q.retired && q.depth-q.granted >= entries {
 			q.granted += entries
 			return q, nil
 		}
@@ -231,3 +259,12 @@ func (n *NIC) reserve(entries int) (*queue, error) {
 
 // NUMANode is the device's node as configured; negative: unknown.
 func (n *NIC) NUMANode() int { return n.cfg.NUMANode }
+
+// retireQueues keeps new Conns off the CQs there are.
+func (n *NIC) retireQueues() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, q := range *n.queues.Load() {
+		q.retired = true
+	}
+}

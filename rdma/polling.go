@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -93,7 +94,34 @@ func (n *NIC) run() {
 	}
 	for !n.stopping.Load() {
 		p.turn()
+		n.passes.Add(1)
 	}
+}
+
+// awaitPass waits until the polling thread has looked at all queues once more. (Not
+// for ever: a handler that blocks must not block who closes another Conn.)
+func (n *NIC) awaitPass() {
+	n.channel.Wake()
+	for from, end := n.passes.Load(), time.Now().Add(passMax); n.passes.Load() < from+2 && time.Now().Before(end); {
+		n.channel.Wake()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// passMax bounds awaitPass.
+const passMax = time.Second
+
+// troublePause is between two looks at a device that answers with errors.
+const troublePause = 100 * time.Millisecond
+
+// trouble is an error of the device where none can be: it was taken away, most
+// likely. Everything on it fails, once; the thread goes on slowly until Close.
+func (p *poller) trouble() {
+	if !p.n.broken.Swap(true) {
+		p.n.cfg.Event(Event{Kind: EventDeviceFatal})
+		p.n.act(Event{Kind: EventDeviceFatal})
+	}
+	time.Sleep(troublePause)
 }
 
 // turn polls all queues once, and sleeps when there is nothing for long enough.
@@ -116,7 +144,7 @@ func (p *poller) turn() {
 	}
 	for _, q := range *n.queues.Load() {
 		if err := q.cq.Arm(); err != nil {
-			n.cfg.Event(Event{Kind: EventDeviceFatal})
+			p.trouble()
 		}
 	}
 	if p.poll(1) { // came before the arming: no event tells of it
@@ -144,8 +172,7 @@ func (p *poller) sleep() {
 	p.n.counters.sleeps.Add(1)
 	woken, err := p.n.channel.Wait(most)
 	if err != nil {
-		p.n.cfg.Event(Event{Kind: EventDeviceFatal})
-		runtime.Gosched()
+		p.trouble()
 	}
 	if woken {
 		p.halt.waited(mono.Now().Sub(p.empty))
@@ -166,7 +193,7 @@ func (p *poller) poll(turns int) bool {
 	for _, q := range queues {
 		k, err := q.cq.Poll(p.space[:], turns)
 		if err != nil {
-			p.n.cfg.Event(Event{Kind: EventCQError})
+			p.trouble()
 			continue
 		}
 		if k > 0 {
@@ -230,7 +257,10 @@ func (n *NIC) act(e Event) {
 			c.fail(fmt.Errorf("RDMA: the device reports: %v", e.Kind))
 			c.turn()
 		}
-	case e.Kind == EventPortDown && e.Port == n.cfg.Port, e.Kind == EventDeviceFatal:
+	case e.Kind == EventPortDown && e.Port == n.cfg.Port, e.Kind == EventDeviceFatal, e.Kind == EventCQError:
+		if e.Kind == EventCQError {
+			n.retireQueues()
+		}
 		for _, c := range conns {
 			c.fail(fmt.Errorf("RDMA: the device reports: %v", e.Kind))
 			c.turn()

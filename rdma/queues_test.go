@@ -224,7 +224,7 @@ func TestNothingIsHandedOutAfterClose(t *testing.T) {
 	}
 	s.told.closed() // whatever comes now is a breach
 	if took := time.Since(begin); took < 300*time.Millisecond || took > patience/2 {
-		t.Errorf("Close took %v, it should have waited for the flush for half a second", took)
+		t.Errorf("Close took %v, it should have waited for the flush, and for the thread, a second or so", took)
 	}
 	close(leave)
 	if err := blocker.Close(); err != nil {

@@ -20,9 +20,9 @@ func AddressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.Sl
 // Register makes mem, which must lie outside the Go heap, known to the device.
 // Close of the Region ends that; it must come before mem is unmapped.
 func (n *NIC) Register(mem []byte, access Access) (Region, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
+	n.registering.Lock()
+	defer n.registering.Unlock()
+	if n.stopping.Load() {
 		return nil, ErrClosed
 	}
 	r, err := n.device.Register(mem, access)
@@ -44,10 +44,10 @@ func (n *NIC) Register(mem []byte, access Access) (Region, error) {
 // Close takes the region out of the NIC's table first.
 func (r *registered) Close() error {
 	n := r.nic
-	n.mu.Lock()
+	n.registering.Lock()
 	all := slices.DeleteFunc(slices.Clone(*n.regions.Load()), func(x *registered) bool { return x == r })
 	n.regions.Store(&all)
-	n.mu.Unlock()
+	n.registering.Unlock()
 	return r.Region.Close()
 }
 

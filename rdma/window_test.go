@@ -10,57 +10,71 @@ import (
 
 func TestWindowLimits(t *testing.T) {
 	w := newWindow(100)
-	woken := 0
-	wake := func() { woken++ }
-	if !w.Take(60, wake) || !w.Take(40, wake) || w.Take(1, wake) || w.Used() != 100 {
+	granted := 0
+	grant := func() { granted++ }
+	if !w.Take(60, grant) || !w.Take(40, grant) || w.Take(1, grant) || w.Used() != 100 {
 		t.Fatalf("%d of 100 in use", w.Used())
 	}
-	if w.Give(40); woken != 1 {
-		t.Fatalf("woken %d times", woken)
+	if w.Give(40); granted != 1 || w.Used() != 61 {
+		t.Fatalf("granted %d times, %d in use", granted, w.Used())
 	}
-	if w.Give(60); woken != 1 || w.Used() != 0 {
-		t.Errorf("woken %d times, %d in use: a wake is for one refusal", woken, w.Used())
+	w.Give(60)
+	if w.Give(1); granted != 1 || w.Used() != 0 {
+		t.Errorf("granted %d times, %d in use", granted, w.Used())
 	}
 }
 
 // One that is larger than the whole window passes, alone.
 func TestWindowPassesAGiantAlone(t *testing.T) {
 	w := newWindow(100)
-	never := func() {}
-	if !w.Take(1000, never) {
+	var order []string
+	log := func(what string) func() { return func() { order = append(order, what) } }
+	if !w.Take(1000, log("")) {
 		t.Fatal("a READ larger than the window can never be made")
 	}
-	if w.Take(1, never) {
+	if w.Take(1, log("small")) || w.Take(1000, log("giant")) {
 		t.Error("something else beside it")
 	}
-	w.Give(1000)
-	if !w.Take(1, never) || w.Take(1000, never) {
-		t.Error("a giant beside something else")
+	if w.Give(1000); fmt.Sprint(order) != "[small]" {
+		t.Errorf("a giant beside something else: %v", order)
 	}
-	w.Give(1)
-	if !w.Take(1000, never) {
-		t.Error("it is alone again")
+	if w.Give(1); fmt.Sprint(order) != "[small giant]" || w.Used() != 1000 {
+		t.Errorf("%v, %d in use", order, w.Used())
 	}
 }
 
-// Who is woken may ask again at once, and must wait again: nobody is forgotten
-// over that, nor woken for what he asked only now.
-func TestWindowAskedAgainWhileWaking(t *testing.T) {
+// Nobody passes who came before: who needs much is not starved by those who need
+// little, though there is room for them.
+func TestWindowFirstComeFirstServed(t *testing.T) {
 	w := newWindow(100)
-	var woken []string
-	again := func() { woken = append(woken, "again") }
+	var order []int64
+	take := func(n int64) bool { return w.Take(n, func() { order = append(order, n) }) }
+	take(80)
+	for _, n := range []int64{90, 1, 2} {
+		if take(n) {
+			t.Fatalf("%d passed", n)
+		}
+	}
+	if w.Give(80); fmt.Sprint(order) != "[90 1 2]" || w.Used() != 93 {
+		t.Errorf("granted %v, %d in use", order, w.Used())
+	}
+}
+
+// Who is granted may ask again at once, behind those who wait.
+func TestWindowAskedAgainWhileGranting(t *testing.T) {
+	w := newWindow(100)
+	var order []string
 	w.Take(100, nil)
 	w.Take(90, func() {
-		woken = append(woken, "first")
-		w.Take(90, again)
-		w.Take(90, again)
+		order = append(order, "first")
+		w.Take(90, func() { order = append(order, "again") })
 	})
-	w.Take(90, func() { woken = append(woken, "second") })
-	if w.Give(10); fmt.Sprint(woken) != "[first second]" {
-		t.Errorf("woken: %v", woken)
+	w.Take(90, func() { order = append(order, "second") })
+	for range 3 {
+		w.Give(min(w.Used(), 100))
 	}
-	if w.Give(90); fmt.Sprint(woken) != "[first second again again]" {
-		t.Errorf("woken: %v", woken)
+	if fmt.Sprint(order) != "[first second again]" || w.Used() != 90 {
+		t.Errorf("%v, %d in use", order, w.Used())
 	}
 }
 
@@ -80,7 +94,7 @@ func TestWindowUnderMany(t *testing.T) {
 				if r.IntN(50) == 0 {
 					n = 3 * limit
 				}
-				for !w.Take(n, func() { woken <- struct{}{} }) {
+				if !w.Take(n, func() { woken <- struct{}{} }) {
 					<-woken // a waiter that is forgotten hangs the test
 				}
 				others := count.Add(1) - 1

@@ -6,10 +6,11 @@
 // twice: Outbox (bounded send queue), Heart (delay, clock offset, silence),
 // Mux (scheme to Network) and Keeper (one link held up for ever).
 //
-// Implementations: transport/loopback (in process) and transport/tcp. Both
-// pass transport/transporttest. Ownership: a Link's methods may be called from
-// any goroutine; a Handler's methods are called by the link's one receiving
-// goroutine, in the order in which the peer sent, and must not block.
+// Implementations: transport/loopback (in process), transport/tcp and
+// transport/rdmalink. All pass transport/transporttest. Ownership: a Link's methods
+// may be called from any goroutine; a Handler's methods are called by one goroutine
+// at a time, in the order in which the peer sent, and must not block: it may be the
+// one that serves all links of a device.
 package transport
 
 import (
@@ -64,9 +65,9 @@ type ReadOp struct {
 	Request wire.RequestID
 	Input   wire.SlabRef
 	Dst     []byte
-	// Done is called exactly once, also when Read returns an error: from the
-	// link's receiving goroutine or, when the op could not be sent (ErrFull,
-	// ErrClosed), from the caller's. nil, ErrStale, ErrClosed, ...; after it,
+	// Done is called exactly once, also when Read returns an error: from a goroutine
+	// of the link's or, when the op could not be sent (ErrFull, ErrClosed), from the
+	// caller's. nil, ErrStale, ErrClosed, ...; after it,
 	// nobody writes to Dst. It must not block. Token is handed back, so that one func serves all ops.
 	Done  func(token uint64, err error)
 	Token uint64

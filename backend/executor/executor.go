@@ -47,7 +47,32 @@ type order struct {
 // New makes an executor for a device. Inputs are READ into buffers of memory, and
 // outputs sent from there: the network's own (transport.BuffersOf).
 func New(device Device, models []Model, links Links, memory transport.Allocator, report Reporter, obs Observer) *Executor {
-	return &Executor{device: device, models: models, links: links, memory: memory, report: report, obs: obs}
+	e := &Executor{device: device, models: models, links: links, memory: memory, report: report, obs: obs}
+	e.warm()
+	return e
+}
+
+// warmMax bounds what warm takes for one buffer: models of inputs of any size may
+// never fill theirs.
+const warmMax = 4 << 20
+
+// warm makes the buffers of the orders that there are as a rule, one that runs and one
+// that is fetched: later, registering their memory would hold up the thread that
+// brings the orders. The heap's need no such thing.
+func (e *Executor) warm() {
+	if _, heap := e.memory.(transport.Heap); heap {
+		return
+	}
+	in, out := 0, 0
+	for i := range e.models {
+		m := &e.models[i]
+		in, out = max(in, m.MaxBatch*m.InputMax), max(out, m.MaxBatch*m.OutputSize)
+	}
+	for range 2 {
+		o := e.newOrder()
+		o.in, o.out = e.memory.Alloc(min(in, warmMax)), e.memory.Alloc(min(out, warmMax))
+		e.spare = append(e.spare, o)
+	}
 }
 
 // Close ends the device. Orders that wait are reported as not run.
@@ -121,6 +146,10 @@ func (e *Executor) takeSpare() *order {
 		e.spare = e.spare[:n-1]
 		return o
 	}
+	return e.newOrder()
+}
+
+func (e *Executor) newOrder() *order {
 	o := &order{exec: e}
 	o.done = o.readDone
 	o.batch.Finish = o.finish

@@ -54,7 +54,7 @@ func openNIC(c config.RDMA, log zerolog.Logger) (*rdma.NIC, error) {
 	if err != nil {
 		return nil, err
 	}
-	rc := rdma.Config{Device: c.Device, Port: c.Port, GIDIndex: c.GID, Spin: c.Spin, ReadsMax: int64(c.Reads), NUMANode: -1,
+	rc := rdma.Config{Device: c.Device, Port: c.Port, GIDIndex: c.GID, Spin: c.Spin, ReadsMax: int64(c.Reads), NUMANode: -1, TrafficClass: uint8(c.TrafficClass),
 		Poll: map[string]rdma.PollMode{"adaptive": rdma.PollAdaptive, "busy": rdma.PollBusy, "event": rdma.PollEvent}[c.Poll],
 		Event: func(e rdma.Event) {
 			log.Warn().Stringer("event", e.Kind).Int("port", e.Port).Uint32("qp", e.QP).Msg("RDMA: the device reports")
@@ -82,6 +82,9 @@ func openNIC(c config.RDMA, log zerolog.Logger) (*rdma.NIC, error) {
 // openDevice fills in what the configuration leaves to be found.
 func openDevice(v rdma.Verbs, d discover.Device, c rdma.Config) (*rdma.NIC, error) {
 	c.Device, c.NUMANode = d.Name, d.NUMANode
+	if d.IWARP() {
+		return nil, fmt.Errorf("RDMA device %s speaks iWARP, which Symphony does not", d.Name)
+	}
 	if c.Port == 0 {
 		if c.Port, _ = d.ActivePort(); c.Port == 0 {
 			return nil, fmt.Errorf("RDMA device %s: no port is active: is its network interface up?", d.Name)

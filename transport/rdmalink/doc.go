@@ -29,8 +29,10 @@
 //     nobody writes to Dst after it.
 //  3. A slab's bytes are served only when the header that was READ behind them still
 //     names the request (flights). The frontend's CPU takes no part.
-//  4. A peer may READ the arena that a listener offers, and WRITE the landing zone
-//     of its own lane. Nothing else, and never the other way round.
+//  4. A peer is given the keys of the arena, to READ, and of its own lane's landing
+//     zone, to WRITE: nothing else can be changed. All lanes share a protection
+//     domain, so a member of the cluster that guesses another's key and address could
+//     write into its landing zone: members trust each other, which the token is for.
 //  5. Credits: a message is sent only into a receive that the peer has posted; the
 //     last one is kept for a message of credits alone (slots.go).
 //
@@ -67,8 +69,8 @@
 //   - A link that ends when its queue pair does, and is dialled again over TCP: a
 //     frontend's open requests would be answered "unavailable", outputs on their way be lost.
 //   - rdma_cm: see package rdma.
-//   - A fence between a slab's bytes and its header: READs of a queue pair are
-//     executed in order, and a fence would hold up the messages behind it.
+//   - A fence between a slab's bytes and its header: it would hold up the messages
+//     behind it, for what flights tells of the order of READs.
 //   - A shared receive queue: saves memory with thousands of links, but credits
 //     are then nobody's promise and RNR becomes normal.
 //   - Marking where the stream changes ways instead of numbering its messages: each

@@ -11,8 +11,11 @@ import (
 // flights are the READs that a lane has posted: of each slab its bytes, in pieces,
 // and behind them its header. A queue pair executes READs in the order of posting
 // (InfiniBand specification, volume 1, ordering rules of the send queue: READ after
-// READ needs no fence), so a header that still names the request says that all
-// bytes before it were the request's.
+// READ needs no fence), so a header that still names the request says that the bytes
+// before it were the request's, as far as the peer's device samples its memory in that
+// order: not all are known to. What a stale READ could cost is one item of a batch,
+// never a wrong answer: a slab is given away only once its request is answered, and
+// then the frontend drops the output.
 //
 // Bounded thrice: by the READs that both devices work on at a time (more would wait
 // in the send queue, in front of the messages behind them), by the queue's depth, and
@@ -25,8 +28,10 @@ type flights struct {
 	mu     sync.Mutex // Guards what follows.
 	all    []flight
 	free   []uint32
-	posted int  // work requests
-	awaits bool // the window will call pump
+	posted int   // work requests
+	awaits bool  // the window will call windowOpen
+	wants  int64 // bytes, while it awaits
+	room   int64 // bytes of the window that it has taken for the first in the queue
 	closed bool
 	wrs    []rdma.SendWR
 	landed []outcome // since the turn began
@@ -64,6 +69,13 @@ func (f *flights) init(ln *lane, most int) {
 	}
 }
 
+// bound lowers the number of READs in flight to what the peer's device works on.
+func (f *flights) bound(most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.free = f.free[max(0, len(f.free)-max(1, most)):]
+}
+
 // pump posts what may be posted. Any goroutine.
 func (f *flights) pump() {
 	t := &f.ln.l.reads
@@ -89,9 +101,14 @@ func (f *flights) take(at uint32, op transport.ReadOp) bool {
 		return false
 	}
 	nic := f.ln.l.n.cfg.NIC
-	if !nic.Window().Take(int64(len(op.Dst)), f.wake) {
-		f.awaits = true
-		return false
+	if need := int64(len(op.Dst)); need > f.room {
+		f.awaits, f.wants = true, need
+		if !nic.Window().Take(need, f.wake) {
+			return false
+		}
+		f.awaits = false
+	} else {
+		f.room -= need // it was taken for this very one
 	}
 	i := f.free[len(f.free)-1]
 	f.free = f.free[:len(f.free)-1]
@@ -128,18 +145,27 @@ func (f *flights) post() {
 	f.wrs[len(f.wrs)-1].Signaled = true
 	if f.ln.conn.Post(f.wrs) != nil {
 		// The lane has failed and owes nothing for these: they are done here.
-		for i := range f.wrs {
+		for i := range f.wrs { // (a full queue it cannot be: see depth)
 			f.doneLocked(uint32(f.wrs[i].ID), &rdma.StatusError{Status: rdma.StatusFlushed})
 		}
 	}
 	f.wrs = f.wrs[:0]
 }
 
-// windowOpen is called when the NIC's window has room again.
+// windowOpen is called when the NIC's window has taken the bytes that were awaited.
 func (f *flights) windowOpen() {
 	f.mu.Lock()
 	f.awaits = false
+	back := int64(0)
+	if f.closed {
+		back = f.wants // nobody is left to use them
+	} else {
+		f.room = f.wants
+	}
 	f.mu.Unlock()
+	if back > 0 {
+		f.ln.l.n.cfg.NIC.Window().Give(back)
+	}
 	f.pump()
 }
 
@@ -212,6 +238,8 @@ func (f *flights) shut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
+	f.given += f.room
+	f.room = 0
 }
 
 // left are the places of the READs that the lane, shut now, did not make.

@@ -64,8 +64,9 @@ func (r *inbound) tunnelled(sequence uint64, data []byte) error {
 		return fmt.Errorf("%w: message %d over TCP where %d is due", transport.ErrProtocol, sequence, r.next)
 	}
 	r.next++
-	if _, err := r.stream.feed(data, false); err != nil {
-		r.over = true // nothing behind a breach is handed on
+	r.apart = true // the lane's messages must not wait for the handler
+	err := r.catch(data)
+	if err != nil {
 		return err
 	}
 	return r.drain()
@@ -127,17 +128,31 @@ func (r *inbound) consume(a arrival) error {
 	return nil
 }
 
-// consumeApart consumes what is behind until it has caught up.
+// consumeApart is the goroutine apart.
 func (r *inbound) consumeApart() {
 	r.mu.Lock()
-	var err error
-	for k := 0; k < len(r.behind); k++ {
-		a := r.behind[k]
+	err := r.catch(nil)
+	r.mu.Unlock()
+	if err != nil {
+		r.l.fail(err)
+	}
+	r.settle()
+}
+
+// catch consumes a message and what is behind, without mu, until it has caught up.
+// Caller holds mu and has set apart.
+func (r *inbound) catch(data []byte) (err error) {
+	feed := func(b []byte) {
 		if err == nil {
 			r.mu.Unlock()
-			_, err = r.stream.feed(a.data, false)
+			_, err = r.stream.feed(b, false)
 			r.mu.Lock()
 		}
+	}
+	feed(data)
+	for k := 0; k < len(r.behind); k++ {
+		a := r.behind[k]
+		feed(a.data)
 		a.giveBack()
 		r.refill = a.lane
 	}
@@ -145,11 +160,7 @@ func (r *inbound) consumeApart() {
 	clear(r.behind)
 	r.apart, r.behind = false, r.behind[:0]
 	r.caught.Broadcast()
-	r.mu.Unlock()
-	if err != nil {
-		r.l.fail(err)
-	}
-	r.settle()
+	return err
 }
 
 // catchUp waits until nothing is consumed apart. Caller holds mu.

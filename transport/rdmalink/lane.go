@@ -83,7 +83,9 @@ func newLane(l *link, generation uint32) (*lane, error) {
 		ln.unmap()
 		return nil, err
 	}
-	binary.LittleEndian.PutUint64(ln.landing, ln.nonce)
+	for at := 0; at < min(probeMax, len(ln.landing)); at += 8 {
+		binary.LittleEndian.PutUint64(ln.landing[at:], ln.nonce+uint64(at))
+	}
 	if err = ln.register(nic); err == nil {
 		ln.conn, err = nic.NewConn(rdma.ConnConfig{SendDepth: c.Buffers + ln.flights.depth + 1, RecvDepth: c.Buffers,
 			Access: rdma.LocalWrite | rdma.RemoteWrite | rdma.RemoteRead}, (*laneHandler)(ln))
@@ -156,20 +158,35 @@ func (ln *lane) offer() wire.LaneOffer {
 // connect joins the queue pair with the peer's.
 func (ln *lane) connect(peer wire.LaneOffer) error {
 	ln.peer = peer
+	ln.flights.bound(int(peer.MaxReads) / 2)
 	return ln.conn.Connect(rdma.Endpoint{QPN: peer.QPN, PSN: peer.PSN, GID: peer.GID, LID: peer.LID, MTU: rdma.MTU(peer.MTU), MaxReads: peer.MaxReads})
+}
+
+// probeMax is how much the probe READs: several packets of the largest MTU, since a
+// switch with a smaller one lets small ones pass.
+const probeMax = 16 << 10
+
+// probeInto is where the probe READ goes: the slots, which hold nothing yet.
+func (ln *lane) probeInto() []byte {
+	c := &ln.l.n.cfg
+	return ln.memory[:min(probeMax, int(ln.peer.Landing.Size), c.Buffers*c.BufferSize)]
 }
 
 // probe starts the READ that shows whether the way to the peer's memory is open;
 // the outcome comes on probed.
 func (ln *lane) probe() error {
+	into := ln.probeInto()
 	wr := rdma.SendWR{ID: uint64(idProbe), Op: rdma.OpRead, Remote: ln.peer.Landing.Address, RKey: ln.peer.Landing.RKey,
-		SGEs: [2]rdma.SGE{{Addr: rdma.AddressOf(ln.header(0)), Length: 8, LKey: ln.lkey}}, NumSGE: 1, Signaled: true}
+		SGEs: [2]rdma.SGE{{Addr: rdma.AddressOf(into), Length: uint32(len(into)), LKey: ln.lkey}}, NumSGE: 1, Signaled: true}
 	return ln.conn.Post([]rdma.SendWR{wr})
 }
 
 func (ln *lane) probeEnded(err error) {
-	if got := binary.LittleEndian.Uint64(ln.header(0)); err == nil && got != ln.peer.Nonce {
-		err = fmt.Errorf("the probe READ brought %#x instead of %#x", got, ln.peer.Nonce)
+	into := ln.probeInto()
+	for at := 0; at < len(into) && err == nil; at += 8 {
+		if got := binary.LittleEndian.Uint64(into[at:]); got != ln.peer.Nonce+uint64(at) {
+			err = fmt.Errorf("the probe READ brought %#x at %d instead of %#x", got, at, ln.peer.Nonce+uint64(at))
+		}
 	}
 	ln.probed <- err
 }

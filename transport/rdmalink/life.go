@@ -3,6 +3,7 @@ package rdmalink
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/symphony-serving/symphony/transport"
@@ -11,7 +12,7 @@ import (
 
 // owedMax is how long the peer may take to say what it is missing of a lost lane: it
 // closes its queue pair first, which takes half a second at most.
-const owedMax = 5 * time.Second
+const owedMax = 2 * time.Second
 
 // life brings a streaming link's lanes up and takes them down: one goroutine, which
 // handles one event after the other, so that nothing of it needs a lock.
@@ -331,7 +332,7 @@ func (f *life) lower() {
 
 // again plans the next attempt.
 func (f *life) again() {
-	f.retry.Reset(f.pause)
+	f.retry.Reset(f.pause/2 + rand.N(f.pause/2+1)) // not all links of a host at once
 	f.pause = min(2*f.pause, 64*f.l.n.cfg.Retry.Std())
 }
 

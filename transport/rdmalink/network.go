@@ -95,7 +95,7 @@ func (n *Network) options(o transport.Options) transport.Options {
 	// The stream above bounds what is queued, and what a payload may have; its
 	// messages must pass whatever the payloads' limit is.
 	o.PayloadMax = max(o.PayloadMax, tunnelChunk)
-	o.SendBuffer = 4*o.SendBuffer + 4*tunnelChunk
+	o.SendBuffer = max(o.SendBuffer, n.cfg.Buffers*(n.cfg.BufferSize+chunkMax)+2*tunnelMax)
 	return o
 }
 

@@ -2,6 +2,7 @@ package rdmalink
 
 import (
 	"encoding/binary"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -32,6 +33,8 @@ type outbound struct {
 	part     int // of batch.Parts
 	off      int // bytes of that part that are in messages
 	wrs      []rdma.SendWR
+
+	tunnelled atomic.Int64 // bytes that the TCP link has and has not sent
 }
 
 // txMode is the way that messages take.
@@ -44,8 +47,16 @@ const (
 	txDead
 )
 
-// tunnelChunk is the largest message over TCP.
-const tunnelChunk = 256 << 10
+// chunkMax bounds a WRITE, however large the peer's landing zone is: what is in a
+// lane's slots must fit the TCP link's box, should the lane be lost.
+const chunkMax = 64 << 10
+
+// tunnelChunk is the largest message over TCP, tunnelMax about how many bytes of them
+// the TCP link is given at a time.
+const (
+	tunnelChunk = 256 << 10
+	tunnelMax   = 4 << 20
+)
 
 // postBurst is how many messages are posted at a time, signalEvery how many at most
 // without a completion of their own. The last of a burst always has one, so that
@@ -213,34 +224,42 @@ func (t *outbound) number(m *message) {
 	m.sequence = t.next
 }
 
-// moveTunnel sends messages over TCP. Frames' bytes are copied: this is the way
-// while there is no lane.
+// moveTunnel sends messages over TCP, tunnelMax of them at a time: what a release
+// frees is used at once. Frames' bytes are copied: this is the way while there is no
+// lane.
 func (t *outbound) moveTunnel() {
-	for t.more() {
-		if !t.atPart() {
-			data := t.run()
+	for t.tunnelled.Load() < tunnelMax && t.more() {
+		var data []byte
+		var part transport.Part
+		if t.atPart() {
+			rest := t.batch.Parts[t.part].Payload[t.off:]
+			data = rest[:min(len(rest), tunnelChunk)]
+			part, _ = t.passPart(len(data))
+		} else {
+			data = t.run()
 			data = append([]byte(nil), data[:min(len(data), tunnelChunk)]...)
 			t.from += len(data)
-			t.tunnel(data, func() { t.l.out.Moved(len(data)) })
-			continue
 		}
-		rest := t.batch.Parts[t.part].Payload[t.off:]
-		data := rest[:min(len(rest), tunnelChunk)]
-		p, _ := t.passPart(len(data))
-		t.tunnel(data, func() { p.Release(); t.l.out.Moved(len(data)) })
+		t.next++
+		t.tunnelled.Add(int64(len(data)))
+		t.l.tunnel(t.next, data, func() {
+			part.Release()
+			t.l.out.Moved(len(data))
+			if t.tunnelled.Add(-int64(len(data))) < tunnelMax/2 {
+				t.pump()
+			}
+		})
 	}
 }
 
-func (t *outbound) tunnel(data []byte, release func()) {
-	t.next++
-	t.l.tunnel(t.next, data, release)
-}
-
-// tunnel sends one message over TCP, whose buffer is large enough for whatever our
-// outbox lets in; an error means that the link is over.
+// tunnel sends one message over TCP. Its box holds tunnelMax and all that a lost lane
+// may have to send again, so an error means that the link is over; any other would
+// leave a gap in the stream, and ends it.
 func (l *link) tunnel(sequence uint64, data []byte, release func()) {
 	m := wire.LaneData{Sequence: sequence}
-	_ = l.tcp.SendPayload(m.Append(nil, len(data)), data, release)
+	if err := l.tcp.SendPayload(m.Append(nil, len(data)), data, release); err != nil && !errors.Is(err, transport.ErrClosed) {
+		l.tcp.Close(err)
+	}
 }
 
 // use makes a lane the way of all further messages.

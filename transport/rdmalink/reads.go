@@ -30,9 +30,10 @@ type reads struct {
 }
 
 type readSlot struct {
-	op   transport.ReadOp
-	from mono.Time
-	busy bool
+	op    transport.ReadOp
+	from  mono.Time
+	busy  bool
+	atTCP bool // the TCP link has it, and will call tcpDone
 }
 
 func (t *reads) init(l *link) { t.l, t.done = l, t.tcpDone }
@@ -109,6 +110,7 @@ func (t *reads) leave(at uint32, err error) transport.ReadOp {
 
 // overTCP is the op at a place, for the TCP link. Caller holds mu.
 func (t *reads) overTCP(at uint32) transport.ReadOp {
+	t.slots[at].atTCP = true
 	op := t.slots[at].op
 	op.Done, op.Token = t.done, uint64(at)
 	return op
@@ -153,18 +155,18 @@ func (t *reads) reroute(ln *lane) {
 	}
 }
 
-// close answers what still waits, and refuses the rest. The TCP link and the lane
-// have ended, and have answered theirs.
+// close answers what still waits for a lane, and refuses the rest. What the TCP
+// link has, or is just being given, it answers by itself: so the table stays.
 func (t *reads) close(err error) {
 	t.mu.Lock()
 	t.closed = err
 	var open []transport.ReadOp
 	for i := range t.slots {
-		if t.slots[i].busy {
-			open = append(open, t.slots[i].op)
+		if s := &t.slots[i]; s.busy && !s.atTCP {
+			open = append(open, t.leave(uint32(i), err))
 		}
 	}
-	t.slots, t.free, t.queue = nil, nil, nil
+	t.queue = nil
 	t.mu.Unlock()
 	for i := range open {
 		open[i].Done(open[i].Token, err)

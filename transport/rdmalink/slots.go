@@ -43,7 +43,7 @@ func (ln *lane) owesCredit() bool {
 // a chunk of at most rest bytes.
 func (ln *lane) land(n, rest int) (chunk int, offset uint32, ok bool) {
 	size := int(ln.peer.Landing.Size)
-	chunk = min(rest, size/4-n)
+	chunk = min(rest, min(size/4, chunkMax)-n)
 	offset, end := landingPlace(ln.landed, n+chunk, size)
 	if int(end-ln.peerFreed.Load()) > size {
 		return 0, 0, false

@@ -100,7 +100,7 @@ type LaneOffer struct {
 	Landing    RemoteMemory
 	Slabs      RemoteMemory // where inputs lie; Size 0: none can be READ
 	Headers    uint32       // count of slab headers, from the start of Slabs on
-	Nonce      uint64       // lies at the start of Landing: what the probe READ must bring
+	Nonce      uint64       // plus its offset, it is each of the first words of Landing: what the probe READ must bring
 }
 
 // Bounds of a lane's receives.

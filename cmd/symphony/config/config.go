@@ -34,14 +34,15 @@ type Log struct {
 
 // RDMA says which links go over RDMA, and with what.
 type RDMA struct {
-	Mode    string   `yaml:"mode"`    // auto: where both ends have a device, else TCP; never; always: refuse to do without
-	Device  string   `yaml:"device"`  // name; empty: the first that can be used (symphony rdma list)
-	Port    int      `yaml:"port"`    // of the device; 0: its first active one
-	GID     int      `yaml:"gid"`     // index in the port's table; negative: RoCE v2 over IPv4 first
-	Poll    string   `yaml:"poll"`    // adaptive: spins while that pays, then sleeps; busy: takes a core; event: always sleeps
-	Spin    mono.Dur `yaml:"spin"`    // longest spin of adaptive
-	Reads   Size     `yaml:"reads"`   // bytes of inputs on their way to this host at a time
-	Buffers Size     `yaml:"buffers"` // registered memory for batches, taken as needed
+	Mode         string   `yaml:"mode"`          // auto: where both ends have a device, else TCP; never; always: refuse to do without
+	Device       string   `yaml:"device"`        // name; empty: the first that can be used (symphony rdma list)
+	Port         int      `yaml:"port"`          // of the device; 0: its first active one
+	GID          int      `yaml:"gid"`           // index in the port's table; negative: RoCE v2 over IPv4 first
+	Poll         string   `yaml:"poll"`          // adaptive: spins while that pays, then sleeps; busy: takes a core; event: always sleeps
+	Spin         mono.Dur `yaml:"spin"`          // longest spin of adaptive
+	Reads        Size     `yaml:"reads"`         // bytes of inputs on their way to this host at a time
+	TrafficClass int      `yaml:"traffic_class"` // of RoCE packets, DSCP << 2, where switches tell traffic apart by it
+	Buffers      Size     `yaml:"buffers"`       // registered memory for batches, taken as needed
 }
 
 // TCP configures what links over kernel sockets are measured with.

@@ -83,6 +83,7 @@ func (c *RDMA) validate(r *report) {
 	r.between("rdma.gid", int64(c.GID), -1, 65535)
 	r.span("rdma.spin", c.Spin, 0, mono.Second)
 	r.between("rdma.reads", int64(c.Reads), 4<<10, 1<<40)
+	r.between("rdma.traffic_class", int64(c.TrafficClass), 0, 255)
 	r.between("rdma.buffers", int64(c.Buffers), 4<<20, 1<<42)
 }
 
