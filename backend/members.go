@@ -1,7 +1,9 @@
 package backend
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -63,6 +65,10 @@ func (m *members) keeper(id wire.FrontendID) *transport.Keeper {
 	return nil
 }
 
+// linkPatience is how long batches may wait for a new frontend's link: bringing up an
+// RDMA lane takes longer than dialling. (A batch waits no longer than its deadline lets it.)
+const linkPatience = mono.Second
+
 // set takes the news of a frontend.
 func (m *members) set(news wire.Member) {
 	m.mu.Lock()
@@ -87,9 +93,11 @@ func (m *members) set(news wire.Member) {
 	}
 	if at < 0 {
 		k := &member{address: news.Address}
-		k.keeper = transport.Keep(m.backend.cfg.Network, news.Address, transport.Options{Hello: m.backend.hello()}, dataHandler{}, nil, func(err error) {
-			m.backend.log.Warn().Str("frontend", news.Address).Err(err).Msg("no data link to the frontend; trying on")
-		})
+		k.keeper = transport.KeepWith(context.Background(), transport.KeepConfig{Network: m.backend.cfg.Network, Address: news.Address,
+			Options: transport.Options{Hello: m.backend.hello()}, Handler: dataHandler{}, Seed: rand.Uint64(), Patience: linkPatience,
+			OnFail: func(err error) {
+				m.backend.log.Warn().Str("frontend", news.Address).Err(err).Msg("no data link to the frontend; trying on")
+			}})
 		m.all = append(m.all, k)
 		at = len(m.all) - 1
 	}

@@ -11,7 +11,8 @@
 #   RDMA_VM_PACKAGES   other packages than these below
 #   RDMA_VM_ACCEL=kvm  with hardware virtualisation (where it works: it is not the default
 #                      because a guest inside another often hangs or dies)
-#   RDMA_VM_LIMIT      seconds until a guest that does not end is killed [300]
+#   RDMA_VM_BENCH=1    `symphony bench net` at the end, its files in build/rdma/out
+#   RDMA_VM_LIMIT      seconds until a guest that does not end is killed [400]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -25,7 +26,13 @@ packages=${RDMA_VM_PACKAGES:-"
   ./cmd/symphony/rdmae2e
 "}
 race=${RACE:+-race}
-args=(-test.timeout=120s ${V:+-test.v} ${RDMA_TEST_ARGS:-})
+args=(-test.timeout=240s ${V:+-test.v} ${RDMA_TEST_ARGS:-})
+
+# What the end-to-end test needs beside the binaries (as in the Makefile).
+need_onnxruntime() {
+  local lib=build/onnxruntime/libonnxruntime.so
+  [ -e "$lib" ] || go run ./cmd/fetch-onnxruntime -o "$lib" || die "ONNX Runtime could not be fetched: make models says more"
+}
 
 die() { printf 'test-rdma: %s\n' "$*" >&2; exit 1; }
 say() { printf -- '-- %s\n' "$*"; }
@@ -38,6 +45,7 @@ existing() {
 
 if [ "${HOST:-}" = 1 ]; then
   need_tools_to_build
+  need_onnxruntime
   say "on this host's own RDMA device"
   SYMPHONY_REQUIRE_RDMA=1 exec go test -tags rdma $race -count=1 $(existing) -args "${args[@]:1}"
 fi
@@ -51,18 +59,28 @@ flock -n 9 || { say 'another run is under way: waiting for it'; flock 9; }
 start=$SECONDS
 need_tools_to_build
 need_tools_of_vm
+need_onnxruntime
 . scripts/rdma-vm/kernel.sh
 fetch_kernel
 say "kernel $(cat "$work/kernel/version") ($((SECONDS - start)) s)"
 
-# The manifest: package folder and binary, a line each.
+# only prints what of a package is tested in the VM: there is no need to pass the
+# software NIC's tests again, and emulation makes them long. RDMA_TEST_ARGS comes
+# behind it and can say otherwise.
+only() {
+  case $1 in
+  ./rdma | ./transport/rdmalink) echo '-test.run=^TestDevice' ;;
+  esac
+}
+
+# The manifest: package folder, binary, and arguments of its own, a line each.
 start=$SECONDS
 : >"$work/bin/manifest"
 for p in $(existing); do
   name=$(echo "${p#./}" | tr / _).test
   rm -f "$work/bin/$name"
   go test -c -tags rdma $race -ldflags '-s -w' -o "$work/bin/$name" "$p" || die "$p does not build with -tags rdma"
-  [ ! -e "$work/bin/$name" ] || echo "${p#./} $name" >>"$work/bin/manifest"
+  [ ! -e "$work/bin/$name" ] || echo "${p#./} $name $(only "$p")" >>"$work/bin/manifest"
 done
 [ -s "$work/bin/manifest" ] || die "none of the packages has tests: $packages"
 go build -tags rdma -o "$work/bin/symphony" ./cmd/symphony || die './cmd/symphony does not build with -tags rdma'

@@ -1,7 +1,7 @@
 # Part of test-rdma.sh: QEMU, and what its end means.
 
 boot() {
-  local start=$SECONDS limit=${RDMA_VM_LIMIT:-300} accel=${RDMA_VM_ACCEL:-tcg} image=$work/kernel/vmlinux machine rc
+  local start=$SECONDS limit=${RDMA_VM_LIMIT:-400} accel=${RDMA_VM_ACCEL:-tcg} image=$work/kernel/vmlinux machine rc
   [ -e "$image" ] || image=$work/kernel/bzImage
   case $accel in
   tcg) machine=(-accel tcg,thread=multi -cpu max) ;;
@@ -11,7 +11,7 @@ boot() {
   set +e
   # isa-debug-exit: the guest writes 16 + status to the port and QEMU ends with
   # 2 * that + 1, so that no status can be taken for one of QEMU's own.
-  timeout --foreground "$limit" qemu-system-x86_64 "${machine[@]}" -m 2048 -smp 2 \
+  timeout --foreground "$limit" qemu-system-x86_64 "${machine[@]}" -m 4096 -smp 2 \
     -nodefaults -no-user-config -display none -serial stdio -no-reboot \
     -kernel "$image" -initrd "$work/initramfs.cpio" \
     -append 'console=ttyS0 quiet loglevel=2 panic=-1 mitigations=off random.trust_cpu=on' \

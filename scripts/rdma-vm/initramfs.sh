@@ -59,7 +59,7 @@ pack_initramfs() {
 
   cp scripts/rdma-vm/init "$tree/init"
   chmod +x "$tree/init"
-  printf 'root=%q\nargs=%q\nmodules=%q\n' "$root" "${args[*]}" "${guest_modules[*]}" >"$tree/symphony/settings"
+  printf 'root=%q\nargs=%q\nmodules=%q\nbench=%q\n' "$root" "${args[*]}" "${guest_modules[*]}" "${RDMA_VM_BENCH:-}" >"$tree/symphony/settings"
   # Not compressed: unpacking would be done under emulation.
   (cd "$tree" && find . | cpio --quiet -o -H newc -R 0:0) >"$work/initramfs.cpio"
   rm -rf "$tree"

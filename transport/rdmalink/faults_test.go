@@ -371,6 +371,9 @@ func TestPeerWithoutRDMA(t *testing.T) {
 			}
 		})
 	}
+	for _, n := range []*rdmalink.Network{f.net, strict, plain} {
+		transporttest.Until(t, "no link is counted that is over", func() bool { st := n.Stats(); return st.LinksTCP == 0 && st.LinksRDMA == 0 })
+	}
 }
 
 // checkReads READs every slab once.
