@@ -58,7 +58,8 @@ func hostText() string {
 	}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
-		text += ", " + unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
+		release, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-") // what follows is the host's own
+		text += ", " + unix.ByteSliceToString(u.Sysname[:]) + " " + release
 	}
 	return text
 }

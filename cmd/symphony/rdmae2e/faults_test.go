@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	faultRounds = 3
+	faultRounds = 2
 	// poolGrowth is by how many chunks a backend's pool may still grow as it needs them;
 	// fewer than the regions of the lanes that it loses in all.
 	poolGrowth = 3
@@ -90,7 +90,7 @@ func TestBackendFrozen(t *testing.T) {
 	f.flow(t, "at first", 20)
 	with := steady(t)
 	with.mr = -1 // of a part at work: its pool grows as it needs
-	for range 2 {
+	for range faultRounds - 1 {
 		fault := time.Now()
 		c.backend.signal(syscall.SIGSTOP)
 		f.answered(t, fault)

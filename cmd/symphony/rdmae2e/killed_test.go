@@ -11,7 +11,7 @@ func TestServerKilledMidRead(t *testing.T) {
 	r := newReader(t)
 	open := 0
 	var alone held
-	for round := range 4 {
+	for round := range 3 {
 		p := startPeer(t, setting{Arena: 8 << 20})
 		objects := p.tell(order{Do: "stock", Count: 16, Size: objectSize}).Objects
 		r.dial(p, 0)
@@ -51,7 +51,7 @@ func TestReaderKilledMidRead(t *testing.T) {
 	r.hangUp()
 	alone := steady(t)
 	var memory int
-	for round := range 4 {
+	for round := range 3 {
 		q := startPeer(t, setting{Arena: 1 << 20})
 		q.tell(order{Do: "hammer", Address: p.address, Objects: objects})
 		time.Sleep(time.Duration(100+17*round) * time.Millisecond)

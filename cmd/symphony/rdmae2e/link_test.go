@@ -127,7 +127,7 @@ func fillUp(l transport.Link, sent *uint64) error {
 func TestPeerNeverPolls(t *testing.T) {
 	need(t)
 	r := newReader(t)
-	const rounds = 4
+	const rounds = 3
 	var first int
 	for round := range rounds {
 		p := startPeer(t, setting{Arena: 8 << 20})
