@@ -13,9 +13,9 @@ const (
 	poolGrowth = 3
 )
 
-// kill -9 of a backend that is READing: every request has one answer, soon; a new
-// backend serves; nothing of the old one is left at the others.
-func TestBackendKilled(t *testing.T) {
+// The parts under load, one fault after the other. (One cluster for all: under
+// emulation its start takes as long as a fault.)
+func TestFaults(t *testing.T) {
 	need(t)
 	c := newCluster(t, "always", emulated(t), emulatedPool)
 	c.start(modelName)
@@ -23,6 +23,19 @@ func TestBackendKilled(t *testing.T) {
 	f.flow(t, "at first", 20)
 	with := steady(t)
 	with.mr = -1 // of a part at work: its pool grows as it needs
+	for _, fault := range []struct {
+		name string
+		run  func(*testing.T, *cluster, *traffic, held)
+	}{{"backend killed", backendKilled}, {"frontend killed", frontendKilled}, {"backend frozen", backendFrozen}} {
+		t.Run(fault.name, func(t *testing.T) { fault.run(t, c, f, with) })
+	}
+	c.end(f)
+	c.stop()
+}
+
+// kill -9 of a backend that is READing: every request has one answer, soon; a new
+// backend serves; nothing of the old one is left at the others.
+func backendKilled(t *testing.T, c *cluster, f *traffic, with held) {
 	var without held
 	var memory int
 	for round := range faultRounds {
@@ -42,20 +55,11 @@ func TestBackendKilled(t *testing.T) {
 		a.check(t)
 		settle(t, "the backend is there again", with)
 	}
-	c.end(f)
 	c.grown(t, "frontend", c.frontend, memory)
-	c.stop()
 }
 
 // kill -9 of a frontend while it is READ.
-func TestFrontendKilled(t *testing.T) {
-	need(t)
-	c := newCluster(t, "always", emulated(t), emulatedPool)
-	c.start(modelName)
-	f := c.traffic()
-	f.flow(t, "at first", 20)
-	with := steady(t)
-	with.mr = -1 // of a part at work: its pool grows as it needs
+func frontendKilled(t *testing.T, c *cluster, f *traffic, with held) {
 	var without held
 	var memory int
 	for round := range faultRounds {
@@ -75,21 +79,12 @@ func TestFrontendKilled(t *testing.T) {
 		a.check(t)
 		settle(t, "the frontend is there again", with)
 	}
-	c.end(f)
 	c.grown(t, "backend", c.backend, memory)
-	c.stop()
 }
 
 // A backend that stands still polls nothing and answers nothing: its requests are
 // answered, and when it goes on it serves again.
-func TestBackendFrozen(t *testing.T) {
-	need(t)
-	c := newCluster(t, "always", emulated(t), emulatedPool)
-	c.start(modelName)
-	f := c.traffic()
-	f.flow(t, "at first", 20)
-	with := steady(t)
-	with.mr = -1 // of a part at work: its pool grows as it needs
+func backendFrozen(t *testing.T, c *cluster, f *traffic, with held) {
 	for range faultRounds - 1 {
 		fault := time.Now()
 		c.backend.signal(syscall.SIGSTOP)
@@ -102,8 +97,6 @@ func TestBackendFrozen(t *testing.T) {
 		a.check(t)
 		settle(t, "the backend is back", with)
 	}
-	c.end(f)
-	c.stop()
 }
 
 // check is what must hold after every fault.
