@@ -27,6 +27,7 @@ test: build models ## everything that needs no hardware: unit, race detector, en
 
 build: ## bin/symphony; with RDMA where libibverbs-dev is installed
 	@$(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/symphony ./cmd/symphony
+	@echo "bin/symphony: $(if $(filter rdma,$(TAGS)),with RDMA,without RDMA (pkg-config finds no libibverbs: install libibverbs-dev and pkg-config))"
 
 models: $(ORT) ## ONNX Runtime and the models that are not in the repository
 	@$(GO) run ./examples/digits/wide

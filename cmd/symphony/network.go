@@ -31,8 +31,10 @@ func newNetwork(cfg config.Config, log zerolog.Logger, r prometheus.Registerer) 
 		return nil, fmt.Errorf("rdma.mode is always, but: %w", err)
 	case cfg.RDMA.Mode == "never":
 		log.Info().Msg("RDMA: not used, as configured; links go over TCP")
-	default:
+	case errors.Is(err, discover.ErrNone):
 		log.Info().AnErr("why", err).Msg("RDMA: none, links go over TCP")
+	default: // there is something, or it is wanted: whoever runs this should know
+		log.Warn().Str("rdma.device", cfg.RDMA.Device).AnErr("why", err).Msg("RDMA: not usable, links of this process go over TCP until it is started anew")
 	}
 	n := rdmalink.New(rdmalink.Config{TCP: newTCP(cfg.TCP, log), NIC: nic, Require: cfg.RDMA.Mode == "always", Logger: log, PoolMax: int64(cfg.RDMA.Buffers)})
 	if err := r.Register(networkMetrics{n}); err != nil {
@@ -46,63 +48,21 @@ func openNIC(c config.RDMA, log zerolog.Logger) (*rdma.NIC, error) {
 	if c.Mode == "never" {
 		return nil, nil
 	}
-	v := verbs.New()
-	if _, err := v.Devices(); err != nil {
-		return nil, err
-	}
-	found, err := discover.List("/")
-	if err != nil {
-		return nil, err
-	}
-	rc := rdma.Config{Device: c.Device, Port: c.Port, GIDIndex: c.GID, Spin: c.Spin, ReadsMax: int64(c.Reads), NUMANode: -1, TrafficClass: uint8(c.TrafficClass),
+	rc := rdma.Config{Device: c.Device, Port: c.Port, GIDIndex: c.GID, Spin: c.Spin, ReadsMax: int64(c.Reads), TrafficClass: uint8(c.TrafficClass),
 		Poll: map[string]rdma.PollMode{"adaptive": rdma.PollAdaptive, "busy": rdma.PollBusy, "event": rdma.PollEvent}[c.Poll],
 		Event: func(e rdma.Event) {
 			log.Warn().Stringer("event", e.Kind).Int("port", e.Port).Uint32("qp", e.QP).Msg("RDMA: the device reports")
 		}}
-	var errs []error
-	for _, d := range found {
-		if c.Device != "" && d.Name != c.Device {
-			continue
-		}
-		nic, err := openDevice(v, d, rc)
-		if err == nil {
-			return nic, nil
-		}
-		errs = append(errs, err)
+	if c.Spin == 0 && rc.Poll == rdma.PollAdaptive {
+		rc.Poll = rdma.PollEvent
 	}
-	switch {
-	case len(errs) > 0:
-		return nil, errors.Join(errs...)
-	case c.Device != "":
-		return nil, fmt.Errorf("rdma.device: there is no device %s: `symphony rdma list` shows what there is", c.Device)
-	}
-	return nil, errors.New("no RDMA device here")
-}
-
-// openDevice fills in what the configuration leaves to be found.
-func openDevice(v rdma.Verbs, d discover.Device, c rdma.Config) (*rdma.NIC, error) {
-	c.Device, c.NUMANode = d.Name, d.NUMANode
-	if d.IWARP() {
-		return nil, fmt.Errorf("RDMA device %s speaks iWARP, which Symphony does not", d.Name)
-	}
-	if c.Port == 0 {
-		if c.Port, _ = d.ActivePort(); c.Port == 0 {
-			return nil, fmt.Errorf("RDMA device %s: no port is active: is its network interface up?", d.Name)
-		}
-	}
-	if c.GIDIndex < 0 {
-		gid, ok := d.BestGID(c.Port)
-		if !ok {
-			return nil, fmt.Errorf("RDMA device %s: port %d has no GID: give its network interface an address", d.Name, c.Port)
-		}
-		c.GIDIndex = gid
-	}
-	return rdma.Open(v, c)
+	return discover.Open(verbs.New(), rc)
 }
 
 // newTCP is the TCP network, with the kernel's round-trip times where they can be had.
 func newTCP(c config.TCP, log zerolog.Logger) transport.Network {
 	if c.KernelRTT == "never" {
+		log.Info().Msg("TCP: delays are measured by heartbeats alone, as configured")
 		return tcp.New()
 	}
 	p, err := netprobe.Open(netprobe.Options{})

@@ -37,9 +37,10 @@ type rdmaHost struct {
 	denied  func(file string) bool
 }
 
-// memlockLeast is what registered memory takes with small arenas; below it,
+// memlockLeast is what registered memory takes by default: a frontend's arena (256 MiB)
+// or a backend's first batch buffers, and lanes; below it,
 // registering will fail at some time.
-const memlockLeast = 64 << 20
+const memlockLeast = 320 << 20
 
 func rdmaHostNow() rdmaHost {
 	known, err := verbs.New().Devices()
@@ -77,7 +78,7 @@ func (h rdmaHost) obstacles(d discover.Device) []string {
 		all = append(all, fmt.Sprintf("port %d has no GID: give its network device an address", port))
 	}
 	if h.memlock < memlockLeast {
-		all = append(all, fmt.Sprintf("this process may lock %d KiB of memory, which is too little to register arenas: raise the memlock limit (ulimit -l, LimitMEMLOCK)", h.memlock>>10))
+		all = append(all, fmt.Sprintf("this process may lock %d KiB of memory; the default arena and buffers need %d: raise the memlock limit (ulimit -l, LimitMEMLOCK), or lower frontend.arena and rdma.buffers", h.memlock>>10, memlockLeast>>10))
 	}
 	return all
 }

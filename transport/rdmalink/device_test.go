@@ -59,25 +59,7 @@ func needDevice(t *testing.T) {
 	}
 }
 
-// openDevice opens the first device that works, with the address that discover
-// thinks best, as cmd/symphony does.
-func openDevice(v rdma.Verbs) (*rdma.NIC, error) {
-	found, err := discover.List("/")
-	errs := []error{err, errors.New("nothing usable")}
-	for _, d := range found {
-		port, active := d.ActivePort()
-		gid, addressed := d.BestGID(port)
-		if !active || !addressed {
-			continue
-		}
-		nic, err := rdma.Open(v, rdma.Config{Device: d.Name, Port: port, GIDIndex: gid, NUMANode: d.NUMANode})
-		if err == nil {
-			return nic, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, errors.Join(errs...)
-}
+func openDevice(v rdma.Verbs) (*rdma.NIC, error) { return discover.Open(v, rdma.Config{GIDIndex: -1}) }
 
 // door is the way to the devices, which can be shut: what is posted from then on
 // goes nowhere, and no completion comes.

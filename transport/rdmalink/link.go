@@ -61,7 +61,7 @@ func (l *link) expect(peer wire.Hello, features wire.Features) {
 		go l.life.run()
 		return
 	}
-	l.n.log(l).Str("why", l.n.whyTCP()).Msg("link over TCP")
+	l.n.logTCP(l)
 }
 
 // attach gives the link its TCP link: from Dial, or from the first callback.

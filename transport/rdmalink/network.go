@@ -115,7 +115,7 @@ func (n *Network) Dial(ctx context.Context, address string, o transport.Options,
 			l.unborn(err)
 			return nil, err
 		}
-		n.log(l).Str("why", n.whyTCP()).Msg("link over TCP")
+		n.logTCP(l)
 		return l, nil
 	}
 	if err := l.life.begin(ctx); err != nil && n.cfg.Require {
@@ -126,11 +126,12 @@ func (n *Network) Dial(ctx context.Context, address string, o transport.Options,
 	return l, nil
 }
 
-func (n *Network) whyTCP() string {
-	if n.cfg.NIC == nil {
-		return "no RDMA here"
+// logTCP says that a link has no lane: where this end has a device that is worth a
+// line.
+func (n *Network) logTCP(l *link) {
+	if n.cfg.NIC != nil {
+		n.log(l).Str("why", "the peer has no RDMA").Msg("link over TCP")
 	}
-	return "the peer has no RDMA"
 }
 
 func (n *Network) log(l *link) *zerolog.Event {

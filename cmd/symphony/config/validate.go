@@ -84,6 +84,7 @@ func (c *RDMA) validate(r *report) {
 	r.span("rdma.spin", c.Spin, 0, mono.Second)
 	r.between("rdma.reads", int64(c.Reads), 4<<10, 1<<40)
 	r.between("rdma.traffic_class", int64(c.TrafficClass), 0, 255)
+	r.need(c.TrafficClass%4 == 0, "rdma.traffic_class", "is %d, must be a DSCP times 4", c.TrafficClass)
 	r.between("rdma.buffers", int64(c.Buffers), 4<<20, 1<<42)
 }
 

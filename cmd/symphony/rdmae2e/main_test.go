@@ -1,7 +1,6 @@
 package rdmae2e
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -55,25 +54,7 @@ func need(t *testing.T) {
 	t.Cleanup(func() { settle(t, "all is over", before) })
 }
 
-// openDevice opens the first device that works, with the address that discover
-// thinks best, as symphony does.
-func openDevice(v rdma.Verbs) (*rdma.NIC, error) {
-	found, err := discover.List("/")
-	errs := []error{err, errors.New("nothing usable")}
-	for _, d := range found {
-		port, active := d.ActivePort()
-		gid, addressed := d.BestGID(port)
-		if !active || !addressed {
-			continue
-		}
-		nic, err := rdma.Open(v, rdma.Config{Device: d.Name, Port: port, GIDIndex: gid, NUMANode: d.NUMANode})
-		if err == nil {
-			return nic, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, errors.Join(errs...)
-}
+func openDevice(v rdma.Verbs) (*rdma.NIC, error) { return discover.Open(v, rdma.Config{GIDIndex: -1}) }
 
 // binary is symphony with RDMA: the VM's, or else built now.
 var binary = sync.OnceValues(func() (string, error) {
