@@ -23,16 +23,15 @@ type outbound struct {
 	l      *link
 	wanted atomic.Int64 // calls of pump since the last turn that found no more
 
-	mu       sync.Mutex // Guards what follows.
-	mode     txMode
-	lane     *lane // of txLane and txWait
-	next     uint64
-	resendAt uint64 // txWait: what the peer is missing, once it said so; 0: not yet
-	batch    transport.Batch
-	from     int // bytes of batch.Bytes that are in messages
-	part     int // of batch.Parts
-	off      int // bytes of that part that are in messages
-	wrs      []rdma.SendWR
+	mu    sync.Mutex // Guards what follows.
+	mode  txMode
+	lane  *lane // of txLane and txWait
+	next  uint64
+	batch transport.Batch
+	from  int // bytes of batch.Bytes that are in messages
+	part  int // of batch.Parts
+	off   int // bytes of that part that are in messages
+	wrs   []rdma.SendWR
 
 	tunnelled atomic.Int64 // bytes that the TCP link has and has not sent
 }
