@@ -107,8 +107,8 @@ func TestNothingIsMissedBetweenLookingAndSleeping(t *testing.T) {
 // A busy one does not sleep.
 func TestPollBusyNeverSleeps(t *testing.T) {
 	r := newRig(t, fakeverbs.Config{}, rdma.Config{Poll: rdma.PollBusy}, small)
-	time.Sleep(20 * time.Millisecond)
-	if st := r.a.nic.PollStats(); st.Sleeps > 0 || st.Polls < 10 {
+	until(t, "many polls", func() bool { return r.a.nic.PollStats().Polls >= 100 })
+	if st := r.a.nic.PollStats(); st.Sleeps > 0 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -128,7 +128,7 @@ func TestStuckSendsFailTheConn(t *testing.T) {
 			until(t, "Failed", func() bool { return len(r.a.told.failures()) > 0 })
 			took := time.Since(begin)
 			says(t, r.a.told.failures()[0], "hangs", "200")
-			if took < 200*time.Millisecond || took > 2*time.Second {
+			if took < 200*time.Millisecond || took > patience/2 {
 				t.Errorf("it took %v to see", took)
 			}
 			until(t, "the flush", func() bool { n, _ := r.a.told.seen(); return n == 2 })
@@ -211,7 +211,7 @@ func TestFailReachesAnIdleConn(t *testing.T) {
 	r.a.conn.Fail(errNo)
 	r.a.conn.Fail(errOther) // the first counts
 	until(t, "Failed", func() bool { return len(r.a.told.failures()) == 1 })
-	if took := time.Since(begin); took > time.Second {
+	if took := time.Since(begin); took > patience/2 {
 		t.Errorf("after %v", took)
 	}
 	if err := r.a.told.failures()[0]; err != errNo {
