@@ -62,7 +62,7 @@ paper: build ## the paper's figures and tables, with a report; QUICK=1: a smoke 
 	@./bin/symphony bench paper all $(if $(QUICK),--quick)
 
 bpf: ## compile transport/netprobe's program anew (needs clang, llvm-strip and libbpf's headers)
-	cd transport/netprobe/bpf && clang -O2 -g -Wall -Werror -target bpf -mcpu=v3 -c probe.c -o probe_bpfel.o && llvm-strip -g probe_bpfel.o
+	cd transport/netprobe/bpf && clang -O2 -g -ffile-prefix-map="$$PWD"=. -Wall -Werror -target bpf -mcpu=v3 -c probe.c -o probe_bpfel.o && llvm-strip -g probe_bpfel.o
 
 fmt: ## gofmt everything
 	gofmt -w .

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/symphony-serving/symphony/bench/net"
 )
 
@@ -27,24 +25,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func netFlags(t *testing.T, flags ...string) netCmd {
-	t.Helper()
-	var c netCmd
-	parser, err := kong.New(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parser.Parse(flags); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // A whole run with servers in processes of their own: they answer, their processor
 // time is theirs, they end, and the files are there.
 func TestNetProcesses(t *testing.T) {
 	t.Setenv(beMain, "1")
-	c := netFlags(t, "--tcp-only", "--servers=3", "--objects=2", "--size=20000", "--rounds=200", "--duration=100ms", "--quiet")
+	c := parsed[netCmd](t, "--tcp-only", "--servers=3", "--objects=2", "--size=20000", "--rounds=200", "--duration=100ms", "--quiet")
 	if err := c.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +67,7 @@ func TestNetProcesses(t *testing.T) {
 // An interrupted run ends its servers too.
 func TestNetInterrupted(t *testing.T) {
 	t.Setenv(beMain, "1")
-	c := netFlags(t, "--tcp-only", "--servers=2", "--objects=1", "--duration=1h", "--quiet")
+	c := parsed[netCmd](t, "--tcp-only", "--servers=2", "--objects=1", "--duration=1h", "--quiet")
 	w, err := c.openWays()
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +83,7 @@ func TestNetInterrupted(t *testing.T) {
 // stand in the header, and only where they belong.
 func TestNetHeader(t *testing.T) {
 	r := &netbench.Result{Ways: []netbench.WayResult{{Name: netbench.TCP}}}
-	c := netFlags(t, "--tcp-only")
+	c := parsed[netCmd](t, "--tcp-only")
 	w, err := c.openWays()
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +110,7 @@ func TestNetRefuses(t *testing.T) {
 		"--tcp-only --device=mlx5_0": "contradict",
 		"--name=a/b":                 `--name: "a/b"`,
 	} {
-		if err := netFlags(t, strings.Fields(flags)...).check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := parsed[netCmd](t, strings.Fields(flags)...).check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", flags, err, want)
 		}
 	}
@@ -133,10 +118,10 @@ func TestNetRefuses(t *testing.T) {
 
 func TestNetFileName(t *testing.T) {
 	w := &netWays{}
-	if got := netFlags(t).fileName(w); got != "tcp" {
+	if got := parsed[netCmd](t).fileName(w); got != "tcp" {
 		t.Errorf("without a device: %q", got)
 	}
-	if got := netFlags(t, "--name=soft-roce").fileName(w); got != "soft-roce" {
+	if got := parsed[netCmd](t, "--name=soft-roce").fileName(w); got != "soft-roce" {
 		t.Errorf("named: %q", got)
 	}
 }

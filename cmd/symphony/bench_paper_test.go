@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-func paperFlags(t *testing.T, flags ...string) paperCmd {
+// parsed is a command with these flags.
+func parsed[C any](t *testing.T, flags ...string) (c C) {
 	t.Helper()
-	var c paperCmd
 	parser, err := kong.New(&c)
 	if err != nil {
 		t.Fatal(err)
@@ -23,14 +23,14 @@ func paperFlags(t *testing.T, flags ...string) paperCmd {
 // TestPaperFolder: a smoke test does not write where the full report is.
 func TestPaperFolder(t *testing.T) {
 	for flags, want := range map[string]string{"": "bench/paper", "--quick": "build/paper", "--out=/x": "/x", "--quick --out=/x": "/x"} {
-		if o, err := paperFlags(t, strings.Fields(flags)...).options(); err != nil || o.Out != want || o.Parallel < 1 {
+		if o, err := parsed[paperCmd](t, strings.Fields(flags)...).options(); err != nil || o.Out != want || o.Parallel < 1 {
 			t.Errorf("%q: %+v, %v, want the folder %s", flags, o, err, want)
 		}
 	}
 }
 
 func TestPaperRefuses(t *testing.T) {
-	if _, err := paperFlags(t, "--parallel=-3").options(); err == nil || !strings.Contains(err.Error(), "--parallel: -3") {
+	if _, err := parsed[paperCmd](t, "--parallel=-3").options(); err == nil || !strings.Contains(err.Error(), "--parallel: -3") {
 		t.Errorf("error %v, want one of --parallel", err)
 	}
 }

@@ -19,16 +19,18 @@ import (
 )
 
 // newNetwork finds out what links can go over, says each in one line, and joins it.
-// An error means that the configuration demands what is not there.
-func newNetwork(cfg config.Config, log zerolog.Logger, r prometheus.Registerer) (transport.Network, error) {
+// threads is how many of its own poll a device. An error means that the configuration
+// demands what is not there.
+func newNetwork(cfg config.Config, log zerolog.Logger, r prometheus.Registerer) (n transport.Network, threads int, err error) {
 	nic, err := openNIC(cfg.RDMA, log)
 	switch {
 	case err == nil && nic != nil:
+		threads = 1
 		_, gid := nic.GID()
 		log.Info().Str("device", nic.Name()).Int("gid", gid).Int("mtu", nic.MTU().Bytes()).Int("reads_at_once", nic.ReadsAtOnce()).
 			Msg("RDMA: links to peers that have it, too, go over it")
 	case cfg.RDMA.Mode == "always":
-		return nil, fmt.Errorf("rdma.mode is always, but: %w", err)
+		return nil, 0, fmt.Errorf("rdma.mode is always, but: %w", err)
 	case cfg.RDMA.Mode == "never":
 		log.Info().Msg("RDMA: not used, as configured; links go over TCP")
 	case errors.Is(err, discover.ErrNone):
@@ -36,11 +38,11 @@ func newNetwork(cfg config.Config, log zerolog.Logger, r prometheus.Registerer) 
 	default: // there is something, or it is wanted: whoever runs this should know
 		log.Warn().Str("rdma.device", cfg.RDMA.Device).AnErr("why", err).Msg("RDMA: not usable, links of this process go over TCP until it is started anew")
 	}
-	n := rdmalink.New(rdmalink.Config{TCP: newTCP(cfg.TCP, log), NIC: nic, Require: cfg.RDMA.Mode == "always", Logger: log, PoolMax: int64(cfg.RDMA.Buffers)})
-	if err := r.Register(networkMetrics{n}); err != nil {
-		return nil, err
+	links := rdmalink.New(rdmalink.Config{TCP: newTCP(cfg.TCP, log), NIC: nic, Require: cfg.RDMA.Mode == "always", Logger: log, PoolMax: int64(cfg.RDMA.Buffers)})
+	if err := r.Register(networkMetrics{links}); err != nil {
+		return nil, 0, err
 	}
-	return transport.Mux{"tcp": n, "inproc": loopback.New()}, nil
+	return transport.Mux{"tcp": links, "inproc": loopback.New()}, threads, nil
 }
 
 // openNIC opens the configured device; nil without an error: RDMA is not wanted.

@@ -30,14 +30,14 @@ type parts struct {
 }
 
 // lateThreads are the threads of a pool that must be on time: model loop, rank
-// loop, emulated clock. The one that polls the RDMA device takes no P of theirs:
-// it sleeps in the kernel, and while it spins it is a thread like any other.
+// loop, emulated clock. (One more polls an RDMA device: newNetwork tells.)
 const lateThreads = 3
 
 func newParts(cfg config.Config) (*parts, error) {
 	p := &parts{cfg: cfg, log: newLogger(cfg.Log), registry: prometheus.NewRegistry()}
 	var err error
-	if p.network, err = newNetwork(cfg, p.log, p.registry); err != nil {
+	var polling int
+	if p.network, polling, err = newNetwork(cfg, p.log, p.registry); err != nil {
 		return nil, err
 	}
 	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)} // a leak shows here first
@@ -47,7 +47,7 @@ func newParts(cfg config.Config) (*parts, error) {
 	// some to spare, the kernel decides, and it prefers who slept.
 	procs := cfg.Procs
 	if procs == 0 {
-		procs = runtime.NumCPU() + lateThreads*max(1, len(cfg.Backend.Pools)) + cfg.Scheduler.ModelLoops
+		procs = runtime.NumCPU() + polling + lateThreads*max(1, len(cfg.Backend.Pools)) + cfg.Scheduler.ModelLoops
 	}
 	runtime.GOMAXPROCS(procs)
 	debug.SetGCPercent(cfg.GCPercent)

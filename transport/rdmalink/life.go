@@ -11,7 +11,8 @@ import (
 )
 
 // owedMax is how long the peer may take to say what it is missing of a lost lane: it
-// closes its queue pair first, which takes half a second at most.
+// closes its queue pair first, which takes half a second as a rule, and a second and a
+// half at most.
 const owedMax = 2 * time.Second
 
 // life brings a streaming link's lanes up and takes them down: one goroutine, which
