@@ -19,19 +19,29 @@ import (
 //  3. queued counts every byte from entry until Moved, so a slow peer fills
 //     the box and not the memory. The pinned payloads of replies to READs are
 //     not counted: they cost no memory here, their number is bounded by
-//     ReadsLimit, and a side that serves many must still be able to send.
+//     ReadsLimit, and a side that serves many must still be able to send. Those
+//     that are copied give their slab back at once, so who serves READs no longer
+//     knows how many lie here: replies counts them, up to ReadsLimit.
+//
+// Where copying small payloads is cheaper than keeping them apart (CopyMax), they
+// lie behind their frames in Bytes, and are released before Send returns.
 //
 // Rejected: a ring of frames (a lock-free one cannot hold the all-or-nothing
 // promise of Send for several frames and payloads by reference), a channel of
 // byte slices (an allocation a frame, and one wake-up each).
 type Outbox struct {
-	limit int           // Immutable.
-	wake  chan struct{} // Capacity 1; a token only after idle was set.
+	limit int                // Immutable.
+	copy  int                // Immutable: payloads up to this are copied.
+	wake  chan struct{}      // Capacity 1; a token only after idle was set.
+	near  func(b []byte) int // Immutable once the mover runs; see Direct.
 
 	mu      sync.Mutex // Guards what follows.
 	pending Batch
 	queued  int
+	replies int   // copied replies to READs that were not moved yet
 	idle    bool  // The mover sleeps.
+	pace    pace  // Says whether senders move what they sent themselves.
+	own     Batch // Whose turn it is to move by itself; see flushLocked.
 	closed  error // Why no more is taken.
 	full    uint64
 	frames  uint64
@@ -42,7 +52,9 @@ type Batch struct {
 	Bytes []byte // frames, headers and bodies
 	Parts []Part // payloads, in order
 
-	small int // fills in a row that used little of Bytes
+	free    int // bytes of Bytes that do not count
+	replies int // copied replies to READs
+	small   int // fills in a row that used little of Bytes
 }
 
 // Part is a payload that follows the frame that ends at Bytes[End].
@@ -68,23 +80,42 @@ func NewOutbox(limit int) *Outbox {
 	return &Outbox{limit: limit, wake: make(chan struct{}, 1)}
 }
 
+// CopyMax is for streams: a payload of 64 bytes that is kept apart costs two
+// more pieces of a writev and 100 bytes of bookkeeping.
+const CopyMax = 1 << 10
+
+// NewStreamOutbox is an outbox that copies payloads up to CopyMax.
+func NewStreamOutbox(limit int) *Outbox {
+	o := NewOutbox(limit)
+	o.copy = CopyMax
+	return o
+}
+
 // Send queues frames without payload. See Link.Send.
 func (o *Outbox) Send(frames []byte) error {
 	n, ok := wire.Count(frames)
 	if !ok {
-		return fmt.Errorf("%w: Send wants whole frames without payload, got %d bytes with %d such in front", ErrProtocol, len(frames), n)
+		return notFrames(frames, n)
 	}
-	return o.put(frames, n, o.limit, nil)
+	return o.put(frames, n, o.limit, nil, true)
+}
+
+func notFrames(frames []byte, n int) error {
+	return fmt.Errorf("%w: Send wants whole frames without payload, got %d bytes with %d such in front", ErrProtocol, len(frames), n)
 }
 
 // SendPayload queues one frame and its payload. See Link.SendPayload.
 func (o *Outbox) SendPayload(frame, payload []byte, release func()) error {
+	return o.sendPayload(frame, payload, release, true)
+}
+
+func (o *Outbox) sendPayload(frame, payload []byte, release func(), flush bool) error {
 	p := Part{Payload: payload, release: release}
 	if h, need, err := wire.Scan(frame, wire.PayloadMax); err != nil || need > 0 || len(frame) != h.Size() || h.Payload != len(payload) {
 		p.Release()
 		return fmt.Errorf("%w: SendPayload wants one frame that announces its %d bytes of payload", ErrProtocol, len(payload))
 	}
-	err := o.put(frame, 1, o.limit, &p)
+	err := o.put(frame, 1, o.limit, &p, flush)
 	if err != nil {
 		p.Release()
 	}
@@ -93,13 +124,15 @@ func (o *Outbox) SendPayload(frame, payload []byte, release func()) error {
 
 // Reply queues a frame of the link's own (a pong, a reply to a READ) beyond
 // the limit: their number is bounded by the protocol.
-func (o *Outbox) Reply(frame []byte) error { return o.put(frame, 1, unbounded, nil) }
+func (o *Outbox) Reply(frame []byte) error { return o.put(frame, 1, unbounded, nil, true) }
 
 // ReplyPinned is Reply with a pinned slab as the payload; it is unpinned once
-// the bytes have left (or now, on error).
+// the bytes have left or were copied (or now, on error). ErrFull: the peer asks for more
+// than ReadsLimit and does not read the replies. It wakes nobody: Flush does, once for all
+// replies to what one read of the socket has brought.
 func (o *Outbox) ReplyPinned(frame, payload []byte, slabs SlabSource, ref wire.SlabRef) error {
 	p := Part{Payload: payload, slabs: slabs, pinned: ref}
-	err := o.put(frame, 1, unbounded, &p)
+	err := o.put(frame, 1, unbounded, &p, false)
 	if err != nil {
 		p.Release()
 	}
@@ -108,13 +141,13 @@ func (o *Outbox) ReplyPinned(frame, payload []byte, slabs SlabSource, ref wire.S
 
 // Ping queues a frame that may be left out: when the box is overfull, nobody
 // reads at the other end anyway.
-func (o *Outbox) Ping(frame []byte) error { return o.put(frame, 1, 2*o.limit, nil) }
+func (o *Outbox) Ping(frame []byte) error { return o.put(frame, 1, 2*o.limit, nil, true) }
 
 const unbounded = 1 << 62
 
 // put appends frames and at most one payload. A payload that alone is beyond
 // the limit is taken when the box is empty, or it could never be sent.
-func (o *Outbox) put(frames []byte, count, limit int, p *Part) error {
+func (o *Outbox) put(frames []byte, count, limit int, p *Part, flush bool) error {
 	size := len(frames)
 	if p != nil {
 		size += p.Counted()
@@ -129,18 +162,33 @@ func (o *Outbox) put(frames []byte, count, limit int, p *Part) error {
 		o.mu.Unlock()
 		return ErrFull
 	}
+	copied := p != nil && len(p.Payload) <= o.copy
+	if copied && p.slabs != nil {
+		if o.replies >= ReadsLimit {
+			o.full++
+			o.mu.Unlock()
+			return ErrFull
+		}
+		o.replies++
+		o.pending.replies++
+	}
 	o.queued += size
 	o.frames += uint64(count)
 	o.pending.Bytes = append(o.pending.Bytes, frames...)
-	if p != nil {
+	switch {
+	case copied:
+		o.pending.Bytes = append(o.pending.Bytes, p.Payload...)
+		o.pending.free += len(p.Payload) - p.Counted()
+	case p != nil:
 		p.End = len(o.pending.Bytes)
 		o.pending.Parts = append(o.pending.Parts, *p)
 	}
-	wake := o.idle
-	o.idle = false
+	if flush {
+		o.flushLocked()
+	}
 	o.mu.Unlock()
-	if wake {
-		o.rouse()
+	if copied {
+		p.Release()
 	}
 	return nil
 }
@@ -182,9 +230,11 @@ func (o *Outbox) Take(b *Batch) bool {
 // TryTake is Take without waiting. Where nothing was got, the next entry
 // brings a token on Wake.
 func (o *Outbox) TryTake(b *Batch) (got, open bool) {
+	moved := b.replies
 	b.reset()
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.replies -= moved
 	if len(o.pending.Bytes) == 0 {
 		o.idle = o.closed == nil
 		return false, o.closed == nil
@@ -220,11 +270,19 @@ func (p *Part) Counted() int {
 
 // Counted is how many bytes of b count against the box's limit.
 func (b *Batch) Counted() int {
-	n := len(b.Bytes)
+	n := len(b.Bytes) - b.free
 	for i := range b.Parts {
 		n += b.Parts[i].Counted()
 	}
 	return n
+}
+
+// Settle says how many of the next n bytes of Bytes count against the box's limit,
+// for movers that tell it piece by piece.
+func (b *Batch) Settle(n int) int {
+	free := min(n, b.free)
+	b.free -= free
+	return n - free
 }
 
 // Release lets all payloads go that were not yet. For a batch that will not be
@@ -243,7 +301,8 @@ func (b *Batch) reset() {
 	} else if b.small++; b.small > batchSmall && cap(b.Bytes) > batchKeep {
 		b.Bytes, b.small = nil, 0
 	}
-	b.Bytes, b.Parts = b.Bytes[:0], b.Parts[:0]
+	b.Bytes, b.Parts, b.free = b.Bytes[:0], b.Parts[:0], 0
+	b.replies = 0
 }
 
 // Release tells the payload's owner that its bytes are not needed any more;

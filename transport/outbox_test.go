@@ -250,3 +250,84 @@ func TestAddresses(t *testing.T) {
 		t.Error("tokens")
 	}
 }
+
+// A stream's outbox copies small payloads: they are released at once, lie behind
+// their frames, and count as others do.
+func TestOutboxCopiesSmallPayloads(t *testing.T) {
+	o := NewStreamOutbox(4000)
+	released := 0
+	small, large := make([]byte, CopyMax), make([]byte, CopyMax+1)
+	for _, p := range [][]byte{small, large} {
+		if err := o.SendPayload((&wire.Output{}).Append(nil, len(p)), p, func() { released++ }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pinned := &pins{}
+	if err := o.ReplyPinned((&wire.ReadReply{}).Append(nil, len(small)), small, pinned, wire.SlabRef{}); err != nil {
+		t.Fatal(err)
+	}
+	if released != 1 || pinned.n != 1 {
+		t.Errorf("released %d and unpinned %d, want 1 and 1: the large one is still needed", released, pinned.n)
+	}
+	var b Batch
+	o.Take(&b)
+	if len(b.Parts) != 1 || b.Parts[0].End != 2*len((&wire.Output{}).Append(nil, 0))+len(small) {
+		t.Errorf("parts %+v", b.Parts)
+	}
+	counted := b.Counted()
+	if want := len(b.Bytes) - len(small) + len(large); counted != want {
+		t.Errorf("counted %d, want %d: a pinned payload is free", counted, want)
+	}
+	if got := b.Settle(100) + b.Settle(len(b.Bytes)-100) + len(large); got != counted {
+		t.Errorf("settled piece by piece: %d, in all: %d", got, counted)
+	}
+	o.Moved(counted)
+	if o.queued != 0 {
+		t.Errorf("%d bytes stay queued", o.queued)
+	}
+	b.Release()
+}
+
+// pins counts Unpins.
+type pins struct{ n int }
+
+func (p *pins) Pin(wire.SlabRef, wire.RequestID) ([]byte, error) { return nil, ErrStale }
+func (p *pins) Unpin(wire.SlabRef)                               { p.n++ }
+
+// slabless counts the slabs that are given back.
+type slabless struct{ unpinned int }
+
+func (s *slabless) Pin(wire.SlabRef, wire.RequestID) ([]byte, error) { return nil, ErrStale }
+func (s *slabless) Unpin(wire.SlabRef)                               { s.unpinned++ }
+
+// Replies that are copied give their slabs back at once, but a peer that does not
+// read them cannot have more than ReadsLimit lie here.
+func TestCopiedRepliesAreBounded(t *testing.T) {
+	o, slabs := NewStreamOutbox(1<<20), &slabless{}
+	frame := (&wire.ReadReply{}).Append(nil, 8)
+	reply := func() error { return o.ReplyPinned(frame, make([]byte, 8), slabs, wire.SlabRef{}) }
+	fill := func(n int) {
+		t.Helper()
+		for i := range n {
+			if err := reply(); err != nil {
+				t.Fatalf("reply %d of %d: %v", i, n, err)
+			}
+		}
+		if err := reply(); err != ErrFull {
+			t.Fatalf("one more: %v, want ErrFull", err)
+		}
+	}
+	fill(ReadsLimit)
+	if slabs.unpinned != ReadsLimit+1 {
+		t.Fatalf("%d slabs were given back, want all %d", slabs.unpinned, ReadsLimit+1)
+	}
+	var b Batch
+	if got, _ := o.TryTake(&b); !got {
+		t.Fatal("nothing to take")
+	}
+	if err := reply(); err != ErrFull {
+		t.Fatalf("while the batch is being moved: %v, want ErrFull", err)
+	}
+	o.TryTake(&b) // the first batch has been moved
+	fill(ReadsLimit)
+}

@@ -102,6 +102,18 @@ type Link interface {
 	Close(cause error)
 }
 
+// Gatherer is a Link that can be told to wait for more: the outputs of a batch share
+// a system call. After PayloadLater call Flush soon; what others send meanwhile may
+// take it along.
+type Gatherer interface {
+	// PayloadLater is SendPayload of what may stay until Flush.
+	PayloadLater(frame []byte, payload []byte, release func()) error
+	// Flush sends it, and reports whether it left at once on a link that has little to
+	// do: on the same host, its receiver's thread has often been put behind this one
+	// then, and goes first if the caller lets it (ring.Yield).
+	Flush() (calm bool)
+}
+
 // LinkStats are a link's measurements over its window (the last 10 s or so).
 type LinkStats struct {
 	RTT        mono.Dur // median round trip

@@ -243,6 +243,10 @@ func traffic(t *testing.T, j *two, l transport.Link, n uint64, stop chan struct{
 			return
 		default:
 		}
+		if t.Failed() { // each more would say the same
+			<-stop
+			continue
+		}
 		if n%5 == 0 {
 			sendOutput(t, j, l, n, sizes[n/5%uint64(len(sizes))], outputs, released)
 		} else {

@@ -115,6 +115,21 @@ func (l *link) SendPayload(frame, payload []byte, release func()) error {
 	return nil
 }
 
+// PayloadLater implements transport.Gatherer where frames go by TCP; a lane has its
+// own way to gather, by its credits.
+func (l *link) PayloadLater(frame, payload []byte, release func()) error {
+	if g, ok := l.tcp.(transport.Gatherer); ok && !l.streaming {
+		return g.PayloadLater(frame, payload, release)
+	}
+	return l.SendPayload(frame, payload, release)
+}
+
+// Flush implements transport.Gatherer.
+func (l *link) Flush() (calm bool) {
+	g, ok := l.tcp.(transport.Gatherer)
+	return ok && !l.streaming && g.Flush()
+}
+
 // Read implements transport.Link.
 func (l *link) Read(ops []transport.ReadOp) error { return l.reads.read(ops) }
 

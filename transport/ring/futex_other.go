@@ -12,9 +12,30 @@ import (
 // Lock ties the calling goroutine to its thread.
 func Lock() { runtime.LockOSThread() }
 
+// Cores are those that there are.
+func Cores() []int {
+	out := make([]int, runtime.NumCPU())
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// Yield lets another goroutine go first.
+func Yield() { runtime.Gosched() }
+
+// Pin does nothing here.
+func Pin(int) error { return nil }
+
+// Prefer does nothing here.
+func Prefer() {}
+
+// Thread is 0 here: threads have no numbers that we know.
+func Thread() int { return 0 }
+
 // sleep polls where there is no futex: right, but neither precise nor idle.
 // Symphony is served on Linux; this keeps it building elsewhere.
-func (w *Waiter) sleep(until, now mono.Time) {
+func (w *Waiter) sleep(state uint32, until, now mono.Time) {
 	time.Sleep(min(until.Sub(now), 200*mono.Microsecond).Std())
 }
 

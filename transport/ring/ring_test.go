@@ -98,32 +98,75 @@ func TestWaitEndsAtTheInstant(t *testing.T) {
 	}
 }
 
-// BenchmarkLateness reports how late waits of 1 ms end, as a distribution.
-func BenchmarkLateness(b *testing.B) {
-	for name, spin := range map[string]mono.Dur{"park": 0, "spin": mono.Millisecond} {
-		b.Run(name, func(b *testing.B) {
-			Lock()
-			w := Waiter{Spin: spin}
-			var worst, sum mono.Dur
-			for b.Loop() {
-				until := mono.Now().Add(mono.Millisecond)
-				w.Arm()
-				w.Wait(until)
-				late := mono.Now().Sub(until)
-				worst, sum = max(worst, late), sum+late
+// PushAll takes what there is room for; what was taken is free after Release.
+func TestBursts(t *testing.T) {
+	q := NewQueue[int](8)
+	for round := range 5 {
+		if n := q.PushAll([]int{1, 2, 3, 4, 5, 6}); n != 6 {
+			t.Fatalf("round %d: %d taken into an empty queue of 8", round, n)
+		}
+		if n := q.PushAll([]int{7, 8, 9}); n != 2 {
+			t.Fatalf("round %d: %d taken where 2 fit", round, n)
+		}
+		for want := 1; want <= 8; want++ {
+			if v := q.Next(); v == nil || *v != want {
+				t.Fatalf("round %d: got %v, want %d", round, v, want)
 			}
-			b.ReportMetric(float64(sum)/float64(b.N)/1000, "us-late/wait")
-			b.ReportMetric(float64(worst)/1000, "us-worst")
-		})
+		}
+		if q.Next() != nil || q.Ready() {
+			t.Fatal("a ninth value")
+		}
+		if extra := 0; q.Push(&extra) || q.Len() != 8 {
+			t.Fatal("cells were given back before Release")
+		}
+		q.Release()
+		if q.Len() != 0 {
+			t.Fatalf("%d wait after Release", q.Len())
+		}
+	}
+	q.Seal()
+	if q.PushAll([]int{1}) != 0 {
+		t.Fatal("a sealed queue took a value")
 	}
 }
 
-func BenchmarkQueue(b *testing.B) {
-	q := NewQueue[[16]uint64](1024)
-	var v [16]uint64
-	b.ReportAllocs()
-	for b.Loop() {
-		q.Push(&v)
-		q.Pop(&v)
+// What is not needed before the wait's own end does not end it; a doze is not
+// ended by Wake.
+func TestWhatWakes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		doze  bool
+		rouse func(w *Waiter, until mono.Time)
+		ends  bool
+	}{
+		{"wake", false, func(w *Waiter, _ mono.Time) { w.Wake() }, true},
+		{"wake by before", false, func(w *Waiter, until mono.Time) { w.WakeBy(until - 1) }, true},
+		{"wake by after", false, func(w *Waiter, until mono.Time) { w.WakeBy(until) }, false},
+		{"wake a doze", true, func(w *Waiter, _ mono.Time) { w.Wake() }, false},
+		{"wake a doze by before", true, func(w *Waiter, until mono.Time) { w.WakeBy(until - 1) }, true},
+		{"rouse a doze", true, func(w *Waiter, _ mono.Time) { w.Rouse() }, true},
+		{"rouse", false, func(w *Waiter, _ mono.Time) { w.Rouse() }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var w Waiter
+			until := mono.Now().Add(300 * mono.Millisecond)
+			ended := make(chan mono.Time)
+			if w.ArmUntil(until); c.doze {
+				w.ArmDoze(until)
+			}
+			go func() {
+				Lock()
+				if c.doze {
+					w.Doze(until)
+				} else {
+					w.Wait(until)
+				}
+				ended <- mono.Now()
+			}()
+			c.rouse(&w, until)
+			if at := <-ended; (at < until) != c.ends {
+				t.Errorf("ended %v before its instant", until.Sub(at))
+			}
+		})
 	}
 }

@@ -19,7 +19,7 @@ const syncRounds = 4
 func newLink(conn *net.TCPConn, in *inbound, o transport.Options, h transport.Handler) *link {
 	l := &link{o: o, conn: conn, in: in, handler: h,
 		heart: transport.NewHeart(o.Silence, o.Clock),
-		out:   transport.NewOutbox(o.SendBuffer),
+		out:   transport.NewStreamOutbox(o.SendBuffer),
 		wrote: make(chan struct{}), done: make(chan struct{})}
 	l.reads.most, l.reads.payloadMax = o.ReadsMax, o.PayloadMax
 	return l

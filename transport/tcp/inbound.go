@@ -39,9 +39,11 @@ type inbound struct {
 	r, w       int // buf[r:w] is read and not yet handled
 	most       int // of the next read into buf: headRead after a large payload, doubling while it is filled
 
-	heart   *transport.Heart // nil during the handshake
-	bytes   atomic.Uint64    // Shared: written here, read by Stats.
-	reading atomic.Bool      // Shared: in a read just now; silence counts only then.
+	heart   *transport.Heart  // nil during the handshake
+	out     *transport.Outbox // nil during the handshake; holds replies to what the last read brought
+	poller  *poller           // nil: reads park at once
+	bytes   atomic.Uint64     // Shared: written here, read by Stats.
+	reading atomic.Bool       // Shared: in a read just now; silence counts only then.
 }
 
 // newInbound is for the handshake: small, and without payloads.
@@ -49,11 +51,12 @@ func newInbound(conn net.Conn) *inbound {
 	return &inbound{conn: conn, buf: make([]byte, helloSize), most: helloSize}
 }
 
-// live gives it the full buffer, and the heart that each read is told to.
-func (in *inbound) live(payloadMax int, heart *transport.Heart) {
+// live gives it the full buffer, the heart that each read is told to, the outbox that
+// is flushed before each, and what polls before it parks.
+func (in *inbound) live(payloadMax int, heart *transport.Heart, out *transport.Outbox, p *poller) {
 	buf := make([]byte, bufferSize)
 	in.r, in.w = 0, copy(buf, in.buf[in.r:in.w])
-	in.buf, in.payloadMax, in.heart, in.most = buf, payloadMax, heart, bufferSize
+	in.buf, in.payloadMax, in.heart, in.out, in.poller, in.most = buf, payloadMax, heart, out, p, bufferSize
 }
 
 // next returns the next frame's header and its body, which holds until the
@@ -143,8 +146,17 @@ func (in *inbound) fill(need int) error {
 
 // read is one read of the socket; n > 0 exactly when err is nil.
 func (in *inbound) read(dst []byte) (int, error) {
+	if in.out != nil {
+		in.out.Flush()
+	}
 	in.reading.Store(true)
-	n, err := in.conn.Read(dst)
+	n, err := 0, error(nil)
+	if in.poller != nil {
+		n = in.poller.read(dst)
+	}
+	if n == 0 {
+		n, err = in.conn.Read(dst)
+	}
 	in.reading.Store(false)
 	if n > 0 {
 		in.bytes.Add(uint64(n))

@@ -33,9 +33,9 @@ type link struct {
 	reply   []byte // a frame of the link's own
 
 	reads    reads         // Guards itself.
-	serving  atomic.Int64  // READs of the peer whose reply has not left
+	serving  atomic.Int64  // READs of the peer whose reply has neither left nor been copied
 	framesIn atomic.Uint64 // by the receiving goroutine
-	bytesOut atomic.Uint64 // by the writer
+	bytesOut atomic.Uint64 // by who moves what was sent
 	wrote    chan struct{} // closed by the writer at its end
 	done     chan struct{} // closed after Handler.Closed
 
@@ -56,6 +56,7 @@ func (l *link) start() {
 	l.mu.Lock()
 	l.beat = time.AfterFunc(l.o.Heartbeat.Std(), l.pulse)
 	l.mu.Unlock()
+	l.sendDirectly()
 	go l.write()
 	go l.receive()
 }
@@ -70,6 +71,14 @@ func (l *link) Send(frames []byte) error { return l.out.Send(frames) }
 func (l *link) SendPayload(frame, payload []byte, release func()) error {
 	return l.out.SendPayload(frame, payload, release)
 }
+
+// PayloadLater is SendPayload without Flush. See transport.Gatherer.
+func (l *link) PayloadLater(frame, payload []byte, release func()) error {
+	return l.out.PayloadLater(frame, payload, release)
+}
+
+// Flush sends what PayloadLater has queued.
+func (l *link) Flush() (calm bool) { return l.out.Flush() }
 
 // Read asks the peer for slabs. See transport.Link.
 func (l *link) Read(ops []transport.ReadOp) error { return l.reads.send(ops, l.out) }

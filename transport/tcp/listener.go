@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -23,7 +24,8 @@ type listener struct {
 	o      transport.Options
 	ln     *net.TCPListener
 	accept func(peer wire.Hello) (transport.Handler, error)
-	prober Prober // may be nil
+	prober Prober   // may be nil
+	poll   mono.Dur // Immutable.
 
 	running sync.WaitGroup // run and the handshakes
 
@@ -136,7 +138,7 @@ func (s *listener) admit(conn *net.TCPConn, in *inbound, peer wire.Hello) error 
 		return err
 	}
 	conn.SetDeadline(time.Time{})
-	in.live(s.o.PayloadMax, l.heart)
+	in.live(s.o.PayloadMax, l.heart, l.out, newPoller(conn, s.poll))
 	l.follow(s.prober)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,16 +7,25 @@ import (
 	"time"
 
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // Network makes links over kernel sockets.
 type Network struct {
-	prober Prober // Immutable; nil: none.
+	prober Prober   // Immutable; nil: none.
+	poll   mono.Dur // Immutable once there are links: see BusyPoll.
 }
 
 // New returns the network. It holds no state.
 func New() *Network { return &Network{} }
+
+// BusyPoll makes links look at their sockets for so long before their goroutines
+// park (see poller); 0: not at all. Call it before the first link.
+func (n *Network) BusyPoll(span mono.Dur) *Network {
+	n.poll = span
+	return n
+}
 
 // Dial makes one attempt. See transport.Network.
 func (n *Network) Dial(ctx context.Context, address string, o transport.Options, h transport.Handler) (transport.Link, error) {
@@ -44,7 +53,7 @@ func (n *Network) Dial(ctx context.Context, address string, o transport.Options,
 		conn.Close()
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
-	l.in.live(o.PayloadMax, l.heart)
+	l.in.live(o.PayloadMax, l.heart, l.out, newPoller(conn, n.poll))
 	l.follow(n.prober)
 	l.start()
 	return l, nil
@@ -62,7 +71,7 @@ func (n *Network) Listen(address string, o transport.Options, accept func(peer w
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
-	s := &listener{o: transport.Defaults(o), ln: ln.(*net.TCPListener), accept: accept, prober: n.prober,
+	s := &listener{o: transport.Defaults(o), ln: ln.(*net.TCPListener), accept: accept, prober: n.prober, poll: n.poll,
 		links: map[*link]struct{}{}, shaking: map[*net.TCPConn]struct{}{}}
 	s.running.Add(1)
 	go s.run()

@@ -42,6 +42,7 @@ func (t *reads) send(ops []transport.ReadOp, out *transport.Outbox) error {
 	if err != nil {
 		return transport.RefuseReads(ops, err)
 	}
+	out.Flush() // without the lock, which who takes a reply wants
 	return nil
 }
 
@@ -69,7 +70,7 @@ func (t *reads) sendLocked(ops []transport.ReadOp, out *transport.Outbox) error 
 	if len(ops) == 0 {
 		return nil
 	}
-	err := out.Send(t.scratch)
+	err := out.Later(t.scratch)
 	if err != nil {
 		for b := t.scratch; len(b) > 0; b = b[readFrame:] {
 			var m wire.Read

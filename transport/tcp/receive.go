@@ -173,8 +173,7 @@ func (l *link) serve(body []byte) error {
 		if err == nil && len(data) == int(m.Input.Length) {
 			reply.Reason = wire.ReasonNone
 			l.reply = reply.Append(l.reply[:0], len(data))
-			l.out.ReplyPinned(l.reply, data, served{l}, m.Input)
-			return nil
+			return overrun(l.out.ReplyPinned(l.reply, data, served{l}, m.Input))
 		}
 		if err == nil {
 			l.o.Slabs.Unpin(m.Input)
@@ -182,7 +181,15 @@ func (l *link) serve(body []byte) error {
 		reply.Reason = wire.ReasonInput
 	}
 	l.reply = reply.Append(l.reply[:0], 0)
-	l.out.ReplyPinned(l.reply, nil, refused{l}, m.Input)
+	return overrun(l.out.ReplyPinned(l.reply, nil, refused{l}, m.Input))
+}
+
+// overrun is the protocol error of a peer that does not read the replies to its READs;
+// that the link is about to end is none.
+func overrun(err error) error {
+	if errors.Is(err, transport.ErrFull) {
+		return fmt.Errorf("%w: more than %d READs in flight", transport.ErrProtocol, transport.ReadsLimit)
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package tcp
 import (
 	"fmt"
 	"net"
+	"syscall"
 
 	"github.com/symphony-serving/symphony/transport"
 )
@@ -50,7 +51,7 @@ func (w *writer) move(b *transport.Batch) error {
 			}
 			to = min(to, from+writeMax)
 			w.pieces[n] = b.Bytes[from:to]
-			n, size, counted, from = n+1, size+to-from, counted+to-from, to
+			n, size, counted, from = n+1, size+to-from, counted+b.Settle(to-from), to
 			if part < len(b.Parts) && from == b.Parts[part].End {
 				p := &b.Parts[part]
 				w.pieces[n] = p.Payload
@@ -79,4 +80,46 @@ func (w *writer) send(n int) (err error) {
 	}
 	clear(w.pieces[:n])
 	return err
+}
+
+// sendDirectly lets senders write themselves while the link is at rest.
+func (l *link) sendDirectly() {
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return
+	}
+	d := &direct{raw: raw}
+	d.once = d.try
+	l.out.Direct(func(b []byte) int {
+		if l.state.Load() != stateLive {
+			return 0
+		}
+		n := d.write(b)
+		l.bytesOut.Add(uint64(n))
+		return n
+	})
+}
+
+// direct writes without waiting; one caller at a time (see transport.Outbox.Direct).
+type direct struct {
+	raw  syscall.RawConn
+	once func(fd uintptr) bool // try, bound once
+	b    []byte
+	n    int
+}
+
+// write writes once and returns how much that was. An error is left to the writer,
+// which meets it again.
+func (d *direct) write(b []byte) int {
+	d.b, d.n = b, 0
+	if d.raw.Write(d.once) != nil {
+		d.n = 0
+	}
+	d.b = nil
+	return max(d.n, 0)
+}
+
+func (d *direct) try(fd uintptr) bool {
+	d.n, _ = syscall.Write(int(fd), d.b)
+	return true
 }
