@@ -40,7 +40,12 @@ type Client struct {
 	draining atomic.Bool
 	closing  sync.Once
 
+	responses sync.Pool // of *Response: released ones
+	frames    sync.Pool // of *submitFrame
+	waits     sync.Pool // of *waiter
+
 	models   atomic.Pointer[snapshot]
+	before   atomic.Pointer[earlier]   // what the scheduler before had
 	admitted atomic.Pointer[admission] // nil: no scheduler has us now
 	changed  atomic.Pointer[chan struct{}]
 	trouble  atomic.Pointer[error] // why the scheduler has not admitted us
@@ -176,7 +181,7 @@ func (c *Client) accept(peer wire.Hello) (transport.Handler, error) {
 	if peer.Role != wire.RoleBackend {
 		return nil, errors.New("only backends read inputs here")
 	}
-	return (*dataHandler)(c), nil
+	return &dataHandler{client: c}, nil
 }
 
 // Models is the catalogue as last heard of.
@@ -187,11 +192,12 @@ func (c *Client) Models() catalog.Catalogue {
 	return catalog.Catalogue{}
 }
 
-// Model finds one model; version "" is the highest. The error is ErrUnknownModel.
+// Model finds one model; version "" is the highest. The error is ErrUnknownModel, or
+// ErrUnavailable until a scheduler that was started again knows the model again.
 func (c *Client) Model(name, version string) (catalog.Entry, error) {
 	s := c.models.Load()
 	if s == nil {
-		return catalog.Entry{}, &Error{Kind: ErrUnavailable, Model: name, Msg: "no catalogue yet"}
+		return catalog.Entry{}, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: name, Msg: "no catalogue yet"}
 	}
 	m, err := s.find(name, version)
 	if err != nil {

@@ -261,6 +261,40 @@ func TestSchedulerLost(t *testing.T) {
 	}
 }
 
+// TestSchedulerForgot: a scheduler that was started again knows no model until a
+// backend has told it. What it does not know yet is unavailable; what never was is
+// unknown.
+func TestSchedulerForgot(t *testing.T) {
+	c := newCluster(t)
+	client := c.dial(nil)
+	c.close()
+	all := c.doc
+	c.doc = catalog.Catalogue{Epoch: 2}
+	c.listen()
+	for end := time.Now().Add(5 * time.Second); client.Models().Epoch != 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the new scheduler's catalogue did not come")
+		}
+	}
+	if _, err := client.Infer(context.Background(), echo(1)); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a model of the scheduler before: %v", err)
+	}
+	if _, err := client.Model("echo", ""); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("its description: %v", err)
+	}
+	if _, err := client.Model("nobody", ""); !errors.Is(err, ErrUnknownModel) {
+		t.Errorf("a model that never was: %v", err)
+	}
+	c.close()
+	c.doc = all
+	c.listen()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := client.WaitReady(ctx, "echo"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDialFails(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()

@@ -93,25 +93,29 @@ func (m *model) write(slab []byte, tensors []*Tensor) {
 	}
 }
 
-// read cuts an item's output payload into tensors; false when it does not fit
-// the model.
-func (m *model) read(payload []byte) ([]Tensor, bool) {
+// read cuts an item's output payload into r's tensors; false when it does not
+// fit the model.
+func (m *model) read(payload []byte, r *Response) bool {
+	if len(payload) > 0 && (len(r.data) != len(payload) || &r.data[0] != &payload[0]) {
+		copy(r.room(len(payload)), payload) // it lies in the link's own buffer
+	}
+	rest := r.data[:len(payload)]
 	specs := m.entry.Spec.Outputs
-	out := make([]Tensor, 0, len(specs))
+	r.Outputs = r.few[:0]
 	for i := range specs {
 		n := specs[i].ByteSize()
 		if m.outputs < 0 {
-			if len(payload) < 4 {
-				return nil, false
+			if len(rest) < 4 {
+				return false
 			}
-			n = int64(binary.LittleEndian.Uint32(payload))
-			payload = payload[4:]
+			n = int64(binary.LittleEndian.Uint32(rest))
+			rest = rest[4:]
 		}
-		if int64(len(payload)) < n {
-			return nil, false
+		if int64(len(rest)) < n {
+			return false
 		}
-		out = append(out, Tensor{Name: specs[i].Name, Type: specs[i].Type, Shape: specs[i].Shape, Data: payload[:n:n]})
-		payload = payload[n:]
+		r.Outputs = append(r.Outputs, Tensor{Name: specs[i].Name, Type: specs[i].Type, Shape: specs[i].Shape, Data: rest[:n:n]})
+		rest = rest[n:]
 	}
-	return out, len(payload) == 0
+	return len(rest) == 0
 }

@@ -30,22 +30,54 @@ type call struct {
 	stopCtx    func() bool
 }
 
+// waiter is a goroutine in Infer.
+type waiter struct {
+	answered chan struct{} // capacity 1
+	response *Response
+	err      error
+	done     func(*Response, error) // bound once
+}
+
+func newWaiter() *waiter {
+	w := &waiter{answered: make(chan struct{}, 1)}
+	w.done = func(r *Response, err error) {
+		w.response, w.err = r, err
+		w.answered <- struct{}{}
+	}
+	return w
+}
+
+// waiter takes a spare one, or makes one.
+func (c *Client) waiter() *waiter {
+	if w, _ := c.waits.Get().(*waiter); w != nil {
+		return w
+	}
+	return newWaiter()
+}
+
+// await waits for the answer, which comes by the deadline at the latest, or when the
+// caller's ctx ends, and makes the waiter a spare.
+func (c *Client) await(w *waiter) (*Response, error) {
+	<-w.answered
+	response, err := w.response, w.err
+	w.response, w.err = nil, nil
+	c.waits.Put(w)
+	return response, err
+}
+
 // Infer asks for one inference and waits for its answer.
 func (c *Client) Infer(ctx context.Context, r Request) (*Response, error) {
-	type answer struct {
-		response *Response
-		err      error
-	}
-	ch := make(chan answer, 1)
-	c.InferAsync(ctx, r, func(response *Response, err error) { ch <- answer{response, err} })
-	a := <-ch // comes by the deadline at the latest, or when ctx ends
-	return a.response, a.err
+	w := c.waiter()
+	c.InferAsync(ctx, r, w.done)
+	return c.await(w)
 }
 
 // InferAsync asks for one inference. done is called exactly once: from this
 // goroutine when the request is refused at once, else from one of the
 // client's own, which it must not block: over RDMA it is the one that serves all
-// links of the process. There is no goroutine per request.
+// links of the process. There is no goroutine per request, and no allocation
+// where tensors are sent, done is the same func for all, ctx cannot end and the
+// responses are released (Response.Release).
 func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response, error)) {
 	arrival := mono.Now()
 	m, err := c.admit(&r)
@@ -172,6 +204,10 @@ func (c *Client) register(ctx context.Context, k *call) (wire.RequestID, bool) {
 	return id, true
 }
 
+// submitFrame is scratch for one frame. (On the stack it cannot lie: a Link may
+// be anything.)
+type submitFrame [128]byte
+
 // submit sends an open call's record. The model's id holds for one epoch: with
 // a scheduler that came since, it would name another model.
 func (c *Client) submit(id wire.RequestID, k *call, data []byte) {
@@ -183,8 +219,13 @@ func (c *Client) submit(id wire.RequestID, k *call, data []byte) {
 	}
 	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.o.ReplyMargin),
 		Input: transport.SlabRef(k.slab, data, c.slabKey)}
-	var frame [128]byte
-	switch err := a.link.Send(m.Append(frame[:0])); {
+	f, _ := c.frames.Get().(*submitFrame)
+	if f == nil {
+		f = new(submitFrame)
+	}
+	err := a.link.Send(m.Append(f[:0]))
+	c.frames.Put(f)
+	switch {
 	case errors.Is(err, transport.ErrFull):
 		c.fail(id, wire.ReasonFull)
 	case err != nil || c.admitted.Load() != a:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -53,6 +54,10 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 			c.trouble.Store(&err)
 			return err
 		}
+		if s := c.models.Load(); s != nil {
+			now := mono.Now()
+			c.before.Store(&earlier{s.names(now), now})
+		}
 		c.models.Store(nil) // another epoch has other ids: wait for its catalogue
 		c.trouble.Store(nil)
 		c.admitted.Store(&admission{epoch: a.Epoch, id: a.Frontend, link: l})
@@ -83,17 +88,37 @@ func (h *schedulerHandler) Closed(l transport.Link, err error) {
 	}
 }
 
-// dataHandler is the client as handler of the backends' links.
-type dataHandler Client
+// dataHandler takes what one backend sends. Its scratch belongs to the link's
+// receiving goroutine, of which there is one at a time.
+type dataHandler struct {
+	client *Client
+	output wire.Output
+	next   *Response // what the next output goes into; nil: to be taken
+}
 
 // Buffer implements transport.Handler: an output's bytes go straight where the
 // Response will have them.
 func (h *dataHandler) Buffer(l transport.Link, kind wire.Kind, body []byte, n int) []byte {
-	var m wire.Output
+	m := &h.output
 	if kind != wire.KindOutput || m.Decode(body, 0) != nil {
 		return nil
 	}
-	return (*Client)(h).destination(m.Request, n)
+	// What is large is made only for who waits for it. (What is small costs
+	// nothing, a look at the table costs a lock.)
+	if n > smallOutput && !h.client.awaits(m.Request, n) {
+		return nil // what lies in the link's own buffer is refused by Receive
+	}
+	return h.response().room(n)
+}
+
+// smallOutput is what a response may hold without being asked for.
+const smallOutput = 16 << 10
+
+func (h *dataHandler) response() *Response {
+	if h.next == nil {
+		h.next = h.client.response()
+	}
+	return h.next
 }
 
 // Receive implements transport.Handler.
@@ -101,7 +126,7 @@ func (h *dataHandler) Receive(l transport.Link, f transport.Frame) {
 	if f.Kind == wire.KindLeave {
 		return
 	}
-	var m wire.Output
+	m := &h.output
 	if f.Kind != wire.KindOutput {
 		l.Close(fmt.Errorf("%w: frame of kind %d from a backend", transport.ErrProtocol, f.Kind))
 		return
@@ -110,12 +135,14 @@ func (h *dataHandler) Receive(l transport.Link, f transport.Frame) {
 		l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
 		return
 	}
-	(*Client)(h).output(&m, f.Payload)
+	if h.client.answer(m, f.Payload, h.response()) {
+		h.next = nil
+	}
 }
 
 // Closed implements transport.Handler. What ran on that backend is queued again
 // by the scheduler; nothing is to be done here.
-func (h *dataHandler) Closed(transport.Link, error) {}
+func (*dataHandler) Closed(transport.Link, error) {}
 
 // sendDoc sends a document; a link that cannot take it is closing anyway.
 func sendDoc(l transport.Link, t wire.DocType, v any) {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // metrics are the frontend's, by model. A nil registerer still counts: the
@@ -17,6 +19,7 @@ type metrics struct {
 	batches    *prometheus.HistogramVec
 	badRate    *prometheus.Desc
 	inFlight   prometheus.GaugeFunc
+	slabs      prometheus.GaugeFunc
 
 	mu     sync.Mutex // Guards models.
 	models map[string]*modelMetrics
@@ -25,6 +28,7 @@ type metrics struct {
 // modelMetrics are one model's, looked up once per catalogue.
 type modelMetrics struct {
 	outcomes map[string]prometheus.Counter // by kind; read only
+	ok, late prometheus.Counter            // two of them
 	duration prometheus.Observer
 	stages   [5]prometheus.Observer
 	batch    prometheus.Observer
@@ -68,6 +72,7 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 		batches:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_batch_size", Help: "Batch size that served requests ran in.", Buckets: []float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512}}, []string{"model"}),
 		badRate:  prometheus.NewDesc("symphony_bad_rate", "Dropped or late requests as a share of those answered in the last 10 s.", []string{"model"}, nil),
 		inFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_requests_in_flight", Help: "Open requests."}, func() float64 { return float64(c.InFlight()) }),
+		slabs:    prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_arena_slabs", Help: "Slabs of the arena that hold an input."}, func() float64 { return float64(c.arena.Used()) }),
 	}
 	if r == nil {
 		return m, nil
@@ -81,7 +86,7 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.duration, m.stages, m.batches, m.inFlight, (*badRates)(m)}
+	return []prometheus.Collector{m.requests, m.duration, m.stages, m.batches, m.inFlight, m.slabs, (*badRates)(m)}
 }
 
 func (m *metrics) unregister() {
@@ -107,6 +112,7 @@ func (m *metrics) of(model string) *modelMetrics {
 	for i, s := range stageNames() {
 		k.stages[i] = m.stages.WithLabelValues(model, s)
 	}
+	k.ok, k.late = k.outcomes["ok"], k.outcomes["late"]
 	m.models[model] = k
 	return k
 }
@@ -115,17 +121,17 @@ func (k *modelMetrics) count(err *Error) {
 	o := outcome(err)
 	k.outcomes[o].Inc()
 	if o != "bad_input" && o != "cancelled" { // the caller's own doing
-		k.recent.add(true)
+		k.recent.add(true, mono.Now())
 	}
 }
 
-func (k *modelMetrics) served(r *Response) {
+func (k *modelMetrics) served(r *Response, now mono.Time) {
 	if r.Slack < 0 {
-		k.outcomes["late"].Inc()
+		k.late.Inc()
 	} else {
-		k.outcomes["ok"].Inc()
+		k.ok.Inc()
 	}
-	k.recent.add(r.Slack < 0)
+	k.recent.add(r.Slack < 0, now)
 	k.duration.Observe(r.Total.Seconds())
 	k.batch.Observe(float64(r.BatchSize))
 	for i, d := range [5]time.Duration{r.Preprocess, r.Queue, r.Fetch, r.Execute, r.Reply} {
@@ -139,8 +145,8 @@ type recent struct {
 	buckets [10]struct{ second, bad, all int64 }
 }
 
-func (r *recent) add(bad bool) {
-	now := time.Now().Unix()
+func (r *recent) add(bad bool, at mono.Time) {
+	now := int64(at) / int64(mono.Second)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := &r.buckets[now%10]
@@ -154,7 +160,7 @@ func (r *recent) add(bad bool) {
 }
 
 func (r *recent) rate() float64 {
-	now := time.Now().Unix()
+	now := int64(mono.Now()) / int64(mono.Second)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var bad, all int64

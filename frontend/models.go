@@ -8,6 +8,7 @@ import (
 
 	"github.com/symphony-serving/symphony/frontend/preprocess"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -26,10 +27,41 @@ type model struct {
 type snapshot struct {
 	doc    catalog.Catalogue
 	models map[string][]*model // by name, the highest version first
+	before map[string]bool     // names that the scheduler before had
+	since  mono.Time           // when this scheduler admitted us
+}
+
+// earlier is the models' names that the scheduler before had, and when it was followed.
+type earlier struct {
+	names map[string]bool
+	since mono.Time
+}
+
+// returnMax is how long a model that the scheduler before had may take to come back
+// before it counts as unknown.
+const returnMax = 60 * mono.Second
+
+// names are the models of this catalogue, and those that may still come back. A
+// scheduler that was started again knows a model only once its backend is back: until
+// then the model is away, not unknown, and a client should try again.
+func (s *snapshot) names(now mono.Time) map[string]bool {
+	all := make(map[string]bool, len(s.before)+len(s.models))
+	for name := range s.before {
+		if now.Sub(s.since) < returnMax {
+			all[name] = true
+		}
+	}
+	for name := range s.models {
+		all[name] = true
+	}
+	return all
 }
 
 func (c *Client) newSnapshot(doc catalog.Catalogue) *snapshot {
 	s := &snapshot{doc: doc, models: map[string][]*model{}}
+	if before := c.before.Load(); before != nil {
+		s.before, s.since = before.names, before.since
+	}
 	for _, e := range doc.Entries {
 		m := &model{entry: e, epoch: doc.Epoch, inputs: itemSize(e.Spec.Inputs), outputs: itemSize(e.Spec.Outputs), metrics: c.metrics.of(e.Spec.Name)}
 		if e.Spec.Image != nil && len(e.Spec.Inputs) == 1 {
@@ -75,6 +107,9 @@ func itemSize(specs []catalog.TensorSpec) int {
 
 func (s *snapshot) find(name, version string) (*model, *Error) {
 	versions := s.models[name]
+	if len(versions) == 0 && s.before[name] && mono.Now().Sub(s.since) < returnMax {
+		return nil, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: name, Msg: "the scheduler was started anew, and no backend has brought it yet"}
+	}
 	if len(versions) == 0 {
 		return nil, &Error{Kind: ErrUnknownModel, Model: name, Msg: "not in the catalogue"}
 	}

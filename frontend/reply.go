@@ -116,41 +116,39 @@ func (c *Client) expireLoop() {
 	}
 }
 
-// destination makes room for a call's output; nil when nobody waits for it.
-func (c *Client) destination(id wire.RequestID, n int) []byte {
+// awaits reports whether a call is open that an output of n bytes fits.
+func (c *Client) awaits(id wire.RequestID, n int) bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	slot, ok := c.table.Find(id)
-	fits := ok && (c.open[slot].model.outputs < 0 || c.open[slot].model.outputs == n)
-	c.mu.Unlock()
-	if !fits {
-		return nil // what lies in the link's own buffer is refused by output
-	}
-	return make([]byte, n) // becomes the Response's tensors
+	return ok && (c.open[slot].model.outputs < 0 || c.open[slot].model.outputs == n)
 }
 
-// output answers a call with what its backend sent.
-func (c *Client) output(m *wire.Output, payload []byte) {
+// answer answers a call with what its backend sent; false: r was not used. The
+// payload lies in r already, where it is an output that fits.
+func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 	k, ok := c.take(m.Request)
 	if !ok {
-		return // answered already: expired, cancelled, or run twice after a loss
+		return false // answered already: expired, cancelled, or run twice after a loss
 	}
 	if m.Reason != wire.ReasonNone {
 		c.answerError(&k, m.Reason)
-		return
+		return false
 	}
-	tensors, fits := k.model.read(payload)
-	if !fits {
+	if !k.model.read(payload, r) {
 		err := &Error{Kind: ErrFailed, Reason: wire.ReasonExecution, Model: k.model.entry.Spec.Name, Msg: "the output does not fit the catalogue"}
 		k.model.metrics.count(err)
 		k.done(nil, err)
-		return
+		return false
 	}
 	now := mono.Now()
 	ended := m.Start.Add(m.Execute)
-	r := &Response{Outputs: tensors, BatchSize: int(m.BatchSize), GPU: int(m.Device),
-		Preprocess: k.preprocess.Std(), Fetch: m.Fetch.Std(), Execute: m.Execute.Std(),
-		Queue: max(0, m.Start.Sub(k.submitted)-m.Fetch).Std(),
-		Reply: max(0, now.Sub(ended)).Std(), Total: now.Sub(k.arrival).Std(), Slack: k.deadline.Sub(now).Std()}
-	k.model.metrics.served(r)
+	r.Request, r.BatchSize, r.GPU = m.Request, int(m.BatchSize), int(m.Device)
+	r.Preprocess, r.Fetch, r.Execute = k.preprocess.Std(), m.Fetch.Std(), m.Execute.Std()
+	r.Queue = max(0, m.Start.Sub(k.submitted)-m.Fetch).Std()
+	r.Reply = max(0, now.Sub(ended)).Std()
+	r.Total, r.Slack = now.Sub(k.arrival).Std(), k.deadline.Sub(now).Std()
+	k.model.metrics.served(r, now)
 	k.done(r, nil)
+	return true
 }

@@ -44,18 +44,3 @@ type Request struct {
 	Image   []byte        // PNG or JPEG
 	Timeout time.Duration // end-to-end; 0: the model's SLO
 }
-
-// Response is an inference and where its time went.
-type Response struct {
-	Outputs   []Tensor
-	BatchSize int
-	GPU       int
-
-	Preprocess time.Duration // decoding and resizing at the frontend
-	Queue      time.Duration // from the submission until the inputs were fetched
-	Fetch      time.Duration // the backend's READ of the batch's inputs
-	Execute    time.Duration // the batch on the device
-	Reply      time.Duration // from the end of execution to this answer
-	Total      time.Duration
-	Slack      time.Duration // left until the deadline; negative: late
-}

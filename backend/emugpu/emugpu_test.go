@@ -21,7 +21,7 @@ func line(t *testing.T) []*profile.Profile {
 }
 
 // Two hundred devices on one clock: each batch takes what its profile says, up
-// to the jitter, never less, and ends once.
+// to the jitter and what the machine makes the clock late, never less, and ends once.
 func TestManyDevices(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	const devices, jitter = 200, 0.5
@@ -37,9 +37,10 @@ func TestManyDevices(t *testing.T) {
 		b := &executor.Batch{Size: size}
 		wait.Add(3)
 		b.Finish = func(start, end mono.Time, err error) {
-			length, late := end.Sub(start), mono.Now().Sub(end)
-			if length < planned || length > planned+planned/2+1 || late < 0 || err != nil {
-				t.Errorf("a batch of %d took %v, planned %v; reported %v after its end, %v", size, length, planned, late, err)
+			length := end.Sub(start)
+			late := length - (planned + planned/2) // beyond the longest that was drawn
+			if length < planned || late > mono.Second || end > mono.Now() || err != nil {
+				t.Errorf("a batch of %d took %v, planned %v, %v", size, length, planned, err)
 			}
 			mu.Lock()
 			worst = max(worst, late)
@@ -53,7 +54,7 @@ func TestManyDevices(t *testing.T) {
 	}
 	wait.Wait()
 	clock.Close()
-	t.Logf("the latest of %d reports came %v after its end", 3*devices, worst)
+	t.Logf("the latest of %d ended %v after the longest that it could take", 3*devices, worst)
 }
 
 func TestOutputsAreTheInputs(t *testing.T) {

@@ -29,14 +29,16 @@ type order struct {
 	Order
 	exec    *Executor
 	batch   Batch
-	in, out []byte              // buffers, grown as needed
-	ops     []transport.ReadOp  // scratch
-	done    func(uint64, error) // readDone, bound once
-	reasons []wire.Reason       // by item
-	refused []bool              // by item: not to be READ at all; owned by fetch
-	ready   mono.Time           // 0: inputs are still being fetched
-	index   []int               // batch position -> item
-	frame   []byte              // scratch
+	in, out []byte               // buffers, grown as needed
+	ops     []transport.ReadOp   // scratch
+	done    func(uint64, error)  // readDone, bound once
+	sent    func()               // release, likewise
+	reasons []wire.Reason        // by item
+	refused []bool               // by item: not to be READ at all; owned by fetch
+	ready   mono.Time            // 0: inputs are still being fetched
+	index   []int                // batch position -> item
+	frame   []byte               // scratch
+	flush   []transport.Gatherer // scratch
 	report  wire.Done
 
 	mu      sync.Mutex
@@ -151,7 +153,7 @@ func (e *Executor) takeSpare() *order {
 
 func (e *Executor) newOrder() *order {
 	o := &order{exec: e}
-	o.done = o.readDone
+	o.done, o.sent = o.readDone, o.release
 	o.batch.Finish = o.finish
 	return o
 }

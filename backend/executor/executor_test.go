@@ -91,6 +91,7 @@ type world struct {
 	reports   map[wire.BatchID][]wire.Done
 	exec      *Executor
 	unreached atomic.Int64
+	told      func(*wire.Done) // of each report, when not nil
 }
 
 func (w *world) Link(id wire.FrontendID) transport.Link {
@@ -128,6 +129,9 @@ func (w *world) AwaitFirst(id wire.FrontendID, d mono.Dur, then func(transport.L
 }
 
 func (w *world) Report(d *wire.Done) {
+	if w.told != nil {
+		w.told(d)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reports[d.Batch] = append(w.reports[d.Batch], *d)
@@ -257,6 +261,40 @@ func TestEachKindOfItem(t *testing.T) {
 	}
 	if d := w.report(1); d.Ran != 2 || d.Failed != 4 || d.Reason != wire.ReasonNone {
 		t.Errorf("report %+v", d)
+	}
+}
+
+// counting is a link that counts what is sent on it.
+type counting struct {
+	transport.Link
+	sent atomic.Int64
+}
+
+func (c *counting) Send(frames []byte) error {
+	c.sent.Add(1)
+	return c.Link.Send(frames)
+}
+
+func (c *counting) SendPayload(frame, payload []byte, release func()) error {
+	c.sent.Add(1)
+	return c.Link.SendPayload(frame, payload, release)
+}
+
+// A batch is reported when all its answers have been handed to their links: reported
+// first, it would be done although its backend may die with the outputs.
+func TestReportComesLast(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	w := newWorld(t, 1, &copier{t: t})
+	defer w.close()
+	link := &counting{}
+	link.Link = w.setLink(0, link)
+	var before atomic.Int64
+	w.told = func(*wire.Done) { before.Store(link.sent.Load()) }
+	w.frontends[0].stale[2] = true
+	w.exec.Submit(newOrder(1, item(1, 0, mono.Second), item(2, 0, mono.Second), item(3, 0, mono.Second)))
+	w.wait(1)
+	if n := before.Load(); n != 3 {
+		t.Errorf("reported after %d of 3 answers", n)
 	}
 }
 

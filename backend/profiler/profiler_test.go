@@ -28,22 +28,46 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// An emulated device has the profile that it was made with.
+// exact is a Device that takes what its profile says, to the nanosecond.
+type exact struct{ *profile.Profile }
+
+func (d exact) Launch(b *executor.Batch) {
+	start := mono.Now()
+	b.Finish(start, start.Add(d.Latency(b.Size)), nil)
+}
+func (exact) Close() {}
+
+// The profile of a device is found.
 func TestMeasureFindsTheProfile(t *testing.T) {
 	p, err := profile.Linear(300*mono.Microsecond, 2*mono.Millisecond, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := emugpu.NewClock(1)
-	defer clock.Close()
 	seen := 0
-	r, err := Measure(context.Background(), clock.NewDevice([]*profile.Profile{p}, 0), 0, spec(8), Options{Warmup: 1, Rounds: 3,
+	r, err := Measure(context.Background(), exact{p}, 0, spec(8), Options{Warmup: 1, Rounds: 3,
 		Progress: func(int, int, Point) { seen++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Line.Alpha != 300*mono.Microsecond || r.Line.Beta != 2*mono.Millisecond || r.Profile.Latency(7) != p.Latency(7) || seen != len(Sizes(8)) {
 		t.Errorf("line %+v, l(7) = %v, %d reports of progress", r.Line, r.Profile.Latency(7), seen)
+	}
+}
+
+// An emulated device takes at least what it was made with.
+func TestMeasureEmulated(t *testing.T) {
+	p, err := profile.Linear(300*mono.Microsecond, 2*mono.Millisecond, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := emugpu.NewClock(1)
+	defer clock.Close()
+	r, err := Measure(context.Background(), clock.NewDevice([]*profile.Profile{p}, 0), 0, spec(8), Options{Warmup: 1, Rounds: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := r.Profile.Latency(7); l < p.Latency(7) || l > p.Latency(7)+mono.Second {
+		t.Errorf("l(7) = %v, made with %v", l, p.Latency(7))
 	}
 }
 

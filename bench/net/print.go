@@ -3,7 +3,8 @@ package netbench
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
+
+	"github.com/symphony-serving/symphony/bench/report"
 )
 
 // Caveat is what must stand beside figures of a device in software.
@@ -45,7 +46,7 @@ func (r *Result) Print(to io.Writer) {
 
 func (r *Result) printIncast(to io.Writer) (lacks bool) {
 	fmt.Fprintf(to, "Incast: %d servers, %d objects of %s each, all READ at once, round after round.\n", r.Config.Servers, r.Config.Objects, sizeText(r.Config.Size))
-	w := table(to)
+	w := report.Table(to)
 	fmt.Fprintln(w, "us\t\tsamples\tmin\tp50\tp99\tp99.9\tp99.99\tmax\t")
 	rows := []struct {
 		what string
@@ -58,13 +59,13 @@ func (r *Result) printIncast(to io.Writer) (lacks bool) {
 	for _, row := range rows {
 		for i := range r.Ways {
 			d := row.of(&r.Ways[i])
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", row.what, r.Ways[i].Name, d.Samples, us(d.Min), us(d.P50), us(d.P99), us(d.P999), us(d.P9999), us(d.Max))
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", row.what, r.Ways[i].Name, d.Samples, report.Micros(d.Min), report.Micros(d.P50), report.Micros(d.P99), report.Micros(d.P999), report.Micros(d.P9999), report.Micros(d.Max))
 			lacks = lacks || d.P9999 == 0
 		}
 	}
 	w.Flush()
 	fmt.Fprintln(to)
-	w = table(to)
+	w = report.Table(to)
 	fmt.Fprintln(w, "\tGB/s in rounds\tclient CPU ns/B\tservers CPU ns/B\tmachine CPU ns/B\t")
 	for i := range r.Ways {
 		in := &r.Ways[i].Incast
@@ -79,7 +80,7 @@ func (r *Result) printEchoes(to io.Writer) (lacks bool) {
 		return false
 	}
 	fmt.Fprintln(to, "\nMessages: round trip with an answer of the same size.")
-	w := table(to)
+	w := report.Table(to)
 	fmt.Fprintln(w, "us\tby\t\tsamples\tmin\tp50\tp99\tp99.9\tp99.99\tmax\t")
 	for _, s := range echoShapes() {
 		for i := range r.Ways {
@@ -91,7 +92,7 @@ func (r *Result) printEchoes(to io.Writer) (lacks bool) {
 			if s.Payload {
 				by = "SendPayload"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", sizeText(s.Bytes), by, r.Ways[i].Name, d.Samples, us(d.Min), us(d.P50), us(d.P99), us(d.P999), us(d.P9999), us(d.Max))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", sizeText(s.Bytes), by, r.Ways[i].Name, d.Samples, report.Micros(d.Min), report.Micros(d.P50), report.Micros(d.P99), report.Micros(d.P999), report.Micros(d.P9999), report.Micros(d.Max))
 			lacks = lacks || d.P9999 == 0
 		}
 	}
@@ -114,7 +115,7 @@ func (r *Result) printFloods(to io.Writer) {
 		return
 	}
 	fmt.Fprintln(to, "\nMessages one way, one Send each, from one goroutine:")
-	w := table(to)
+	w := report.Table(to)
 	fmt.Fprintln(w, "\t\tmessages/s\t")
 	for _, n := range floodSizes() {
 		for i := range r.Ways {
@@ -126,21 +127,6 @@ func (r *Result) printFloods(to io.Writer) {
 		}
 	}
 	w.Flush()
-}
-
-func table(to io.Writer) *tabwriter.Writer {
-	return tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-}
-
-// us writes microseconds; "-" for a percentile that is not supported.
-func us(v float64) string {
-	switch {
-	case v == 0:
-		return "-"
-	case v < 100:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.0f", v)
 }
 
 func ratio(v float64) string {

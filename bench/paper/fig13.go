@@ -74,6 +74,6 @@ func fig13(s *Session) error {
 	s.Claim(c)
 	s.Claim(Claim{What: "Clockwork stops growing: its locks limit it", Paper: "yes", Ours: fmt.Sprintf("%.0f r/s a GPU at first, %.0f at last", perGPU[Clockwork][0], perGPU[Clockwork][len(gpus)-1]), Holds: false,
 		Why: "a simulated scheduler has no locks and no computing time; only the schedules are compared here"})
-	s.Note("The paper plots goodput only; the right panel is there because a line on two logarithmic axes hides much. 20 models like ResNet50 on a 1080Ti, SLO 100 ms, equally popular. The left half of the figure is about the scheduler's own speed: `go test -bench . ./scheduler/engine` measures that.")
+	s.Note("The paper plots goodput only; the right panel is there because a line on two logarithmic axes hides much. 20 models like ResNet50 on a 1080Ti, SLO 100 ms, equally popular. The left half of the figure is about the scheduler's own speed: `bin/symphony bench scheduler` measures that.")
 	return s.Table("fig13", append([]string{"system", "GPUs", "goodput r/s", "r/s a GPU"}, BoundHeader()...), rows)
 }

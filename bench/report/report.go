@@ -147,7 +147,7 @@ func (s *Summary) fill(h *hdrhistogram.Histogram, seconds float64) {
 // lagMax is how far the generator's mean may lag behind its schedule.
 const lagMax = 2.0 // ms
 
-// Judge writes the verdict: INVALID when the run says nothing about the
+// Judge writes the verdict: INTERRUPTED when the run was, INVALID when the run says nothing about the
 // server, BROKEN when requests had no answer or two, else whether every model kept
 // its p99 within its SLO.
 func (p *Report) Judge() {
@@ -155,7 +155,7 @@ func (p *Report) Judge() {
 	case p.Duplicates > 0:
 		p.Verdict = fmt.Sprintf("BROKEN: %d answers too many", p.Duplicates)
 	case p.Interrupted:
-		p.Verdict = fmt.Sprintf("INVALID: interrupted after %.1f s", p.Seconds)
+		p.Verdict = fmt.Sprintf("INTERRUPTED after %.1f s: this is what had been counted by then", p.Seconds)
 	case p.All.Answered == 0:
 		p.Verdict = "INVALID: nothing was answered"
 	case p.All.Bad["generator_full"] > 0:

@@ -36,7 +36,7 @@ func TestVerdicts(t *testing.T) {
 		"lagged":           func(p *Report) { p.LagMean = 5 },
 		"without an answ":  func(p *Report) { p.Lost = 1 },
 		"answers too many": func(p *Report) { p.Duplicates = 1 },
-		"interrupted":      func(p *Report) { p.Interrupted = true },
+		"INTERRUPTED":      func(p *Report) { p.Interrupted = true },
 		"--outstanding":    func(p *Report) { p.All.Bad = map[string]int64{"generator_full": 1} },
 	} {
 		p := good

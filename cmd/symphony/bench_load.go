@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -38,13 +36,13 @@ type loadCmd struct {
 	Outstanding int           `help:"Most open requests." default:"20000"`
 	Senders     int           `help:"HTTP connections." default:"512"`
 	Token       string        `help:"The cluster's token." env:"SYMPHONY_TOKEN"`
-	JSON        string        `help:"Write the report as JSON to this file; - is standard output." placeholder:"FILE"`
+	JSON        string        `help:"Write the report as JSON to this file; - is standard output, in the tables' place." placeholder:"FILE"`
 	Quiet       bool          `help:"No progress line."`
 }
 
 // Help is shown by --help.
 func (loadCmd) Help() string {
-	return "Exit status 1 when the run says nothing about the server (INVALID) or an answer is missing (BROKEN); 0 also when a model is over its SLO."
+	return "Exit status 1 if interrupted. Exit status 1 also when the run says nothing about the server (INVALID) or an answer is missing (BROKEN); 0 also when a model is over its SLO. Ctrl-C ends the run and prints what was counted by then."
 }
 
 // Run offers the load and prints the report; of what was counted, where it is
@@ -68,19 +66,11 @@ func (c loadCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	out := &checked{to: os.Stdout}
-	if c.JSON != "-" {
-		rep.Print(out)
-	}
-	if c.JSON != "" {
-		if err := writeJSON(c.JSON, rep, out); err != nil {
-			return fmt.Errorf("--json: %w", err)
-		}
-	}
+	failed := ""
 	if !rep.Valid {
-		return errors.New(rep.Verdict)
+		failed = rep.Verdict
 	}
-	return out.err
+	return showReport(os.Stdout, c.JSON, rep, rep.Print, failed)
 }
 
 // target connects and finds the models.
@@ -210,16 +200,4 @@ func (c loadCmd) progress(n *load.Counts) (stop func()) {
 		}
 	}()
 	return func() { ended.Store(true); fmt.Fprintln(os.Stderr) }
-}
-
-func writeJSON(path string, rep *report.Report, out io.Writer) error {
-	text, err := json.MarshalIndent(rep, "", "  ")
-	if err != nil {
-		return err
-	}
-	if path == "-" {
-		_, err = out.Write(append(text, '\n'))
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
 }

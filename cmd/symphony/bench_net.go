@@ -32,7 +32,7 @@ type netCmd struct {
 
 // Help is shown by --help.
 func (netCmd) Help() string {
-	return "An incast as in the paper's Appendix B: a client READs all objects of all servers at once, round after round, over RDMA and TCP by turns; then messages of several sizes. Servers are processes of their own on this host. Ctrl-C ends the run and prints what was measured by then."
+	return "An incast as in the paper's Appendix B: a client READs all objects of all servers at once, round after round, over RDMA and TCP by turns; then messages of several sizes. Servers are processes of their own on this host. Ctrl-C ends the run and prints what was measured by then. Exit status 1 if interrupted."
 }
 
 // Run measures, or serves who measures.
@@ -67,6 +67,9 @@ func (c netCmd) Run() error {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
+	if out.err == nil && r.Interrupted {
+		return told(os.Stdout, "interrupted: the report has what was measured by then")
+	}
 	return out.err
 }
 
@@ -74,15 +77,8 @@ func (c netCmd) Run() error {
 const serversMost = 256
 
 func (c netCmd) check() error {
-	for _, f := range []struct {
-		name           string
-		v, least, most int
-	}{
-		{"servers", c.Servers, 1, serversMost}, {"objects", c.Objects, 1, 4096}, {"size", c.Size, 16, arena.Largest}, {"rounds", c.Rounds, 0, 1 << 30},
-	} {
-		if f.v < f.least || f.v > f.most {
-			return fmt.Errorf("--%s: %d, must be between %d and %d", f.name, f.v, f.least, f.most)
-		}
+	if err := checkInts(intFlag{"servers", c.Servers, 1, serversMost}, intFlag{"objects", c.Objects, 1, 4096}, intFlag{"size", c.Size, 16, arena.Largest}, intFlag{"rounds", c.Rounds, 0, 1 << 30}); err != nil {
+		return err
 	}
 	if c.Duration <= 0 {
 		return fmt.Errorf("--duration: %v, must be more than 0", c.Duration)

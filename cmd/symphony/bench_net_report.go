@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/symphony-serving/symphony/bench/net"
 	"github.com/symphony-serving/symphony/bench/plot"
@@ -19,10 +15,7 @@ import (
 
 // netReport is a Result and all that must stand beside it.
 type netReport struct {
-	Command  string
-	Version  string
-	Time     string
-	Host     string
+	provenance
 	RDMA     string // the device, or why there is none
 	Software bool   `json:",omitzero"` // the device is
 	Caveat   string `json:",omitempty"`
@@ -31,8 +24,7 @@ type netReport struct {
 }
 
 func (c netCmd) report(w *netWays, r *netbench.Result) *netReport {
-	rep := &netReport{Command: strings.Join(append([]string{"symphony"}, os.Args[1:]...), " "), Version: version,
-		Time: time.Now().UTC().Format(time.RFC3339), Host: hostText(), Software: w.software, Strayed: w.strayed(), Result: r}
+	rep := &netReport{provenance: newProvenance(), Software: w.software, Strayed: w.strayed(), Result: r}
 	if w.nic == nil {
 		rep.RDMA = fmt.Sprintf("none, TCP was measured alone: %v", w.why)
 		return rep
@@ -43,25 +35,6 @@ func (c netCmd) report(w *netWays, r *netbench.Result) *netReport {
 		rep.Caveat = netbench.Caveat
 	}
 	return rep
-}
-
-// hostText is what the figures depend on most.
-func hostText() string {
-	text := fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(b)) {
-			if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-				text += " (" + strings.TrimSpace(model) + ")"
-				break
-			}
-		}
-	}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		release, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-") // what follows is the host's own
-		text += ", " + unix.ByteSliceToString(u.Sysname[:]) + " " + release
-	}
-	return text
 }
 
 func (r *netReport) print(to io.Writer) {
@@ -81,17 +54,8 @@ func (r *netReport) print(to io.Writer) {
 
 // write makes the files.
 func (r *netReport) write(folder, name string) error {
-	var text bytes.Buffer
-	r.print(&text)
 	base := filepath.Join(folder, name)
-	if err := os.WriteFile(base+".txt", text.Bytes(), 0o644); err != nil {
-		return err
-	}
-	b, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(base+".json", append(b, '\n'), 0o644); err != nil {
+	if err := writeReport(base, r.print, r); err != nil {
 		return err
 	}
 	if err := plot.Write(base, netbench.TailSize(), r.Tail(r.Caveat)); err != nil {
@@ -127,6 +91,9 @@ func tryFolder(folder string) error {
 		return err
 	}
 	f, err := os.CreateTemp(folder, ".try-*")
+	if wrong, ok := errors.AsType[*fs.PathError](err); ok {
+		wrong.Op, wrong.Path = "make a file in", folder // the name is of no use
+	}
 	if err != nil {
 		return err
 	}

@@ -125,3 +125,11 @@ func TestNetFileName(t *testing.T) {
 		t.Errorf("named: %q", got)
 	}
 }
+
+// A folder that takes no files is named as the user did, without the name that was tried.
+func TestTryFolderNamesTheFolder(t *testing.T) {
+	const none = "/proc"
+	if err := tryFolder(none); err == nil || !strings.HasPrefix(err.Error(), "make a file in "+none+": ") || strings.Contains(err.Error(), ".try") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -18,6 +18,11 @@ type paperCmd struct {
 	Fresh    bool     `help:"Simulate again what has a result. The results of other figures stay."`
 }
 
+// Help is shown by --help.
+func (paperCmd) Help() string {
+	return "Ctrl-C keeps what is done; the same command goes on from there. Exit status 1 if interrupted."
+}
+
 // Run makes figures of the paper. Ctrl-C keeps what is done.
 func (c paperCmd) Run() error {
 	figures, err := paper.Choose(c.Figures)

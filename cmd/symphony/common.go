@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -91,6 +92,14 @@ func untilSignal(log zerolog.Logger) (context.Context, context.CancelFunc) {
 		os.Exit(130)
 	}()
 	return ctx, cancel
+}
+
+// inUse adds to the error of a listener whose port is taken which flag sets another.
+func inUse(err error, flag string) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	return fmt.Errorf("%w; is another server running there? %s sets another address", err, flag)
 }
 
 // drainContext bounds the drain of all parts.

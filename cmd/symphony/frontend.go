@@ -32,7 +32,7 @@ func (c frontendCmd) Run() error {
 	defer cancel()
 	client, err := p.client(ctx)
 	if err != nil {
-		return err
+		return inUse(err, "--listen")
 	}
 	w, err := p.ingress(client)
 	if err == nil {

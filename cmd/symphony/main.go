@@ -21,10 +21,12 @@ type cli struct {
 	Frontend  frontendCmd  `cmd:"" help:"A frontend with the HTTP ingress."`
 	Backend   backendCmd   `cmd:"" help:"A backend: owns devices and runs batches on them."`
 	Profile   profileCmd   `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
-	Bench     benchCmd     `cmd:"" help:"Measure a running server."`
+	Bench     benchCmd     `cmd:"" help:"Measure a running server (load), or what this machine makes of Symphony's parts."`
 	Sim       simCmd       `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`
 	RDMA      rdmaCmd      `cmd:"" name:"rdma" help:"RDMA devices: what is there, and whether links can use it."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
 const description = `Symphony serves DNN models under tail-latency SLOs with as few GPUs as possible.
@@ -36,18 +38,24 @@ flags (--set scheduler.margin=2ms and the named ones), the environment
 (SYMPHONY_SCHEDULER__MARGIN=2ms).`
 
 func main() {
-	var c cli
-	parser, err := kong.New(&c, kong.Name("symphony"), kong.Description(description),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
-	if err != nil {
-		panic(err) // the command line's own struct tags are wrong: a bug
-	}
+	parser := newParser()
 	ctx, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(withHint(err))
 	if err := ctx.Run(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", nameOf(ctx), err)
+		if text := strings.TrimSpace(err.Error()); text != "" { // errTold has none
+			fmt.Fprintf(os.Stderr, "%s: %s\n", nameOf(ctx), text)
+		}
 		os.Exit(1)
 	}
+}
+
+func newParser(more ...kong.Option) *kong.Kong {
+	parser, err := kong.New(&cli{}, append([]kong.Option{kong.Name("symphony"), kong.Description(description),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars{"version": versionText()}}, more...)...)
+	if err != nil {
+		panic(err) // the command line's own struct tags are wrong: a bug
+	}
+	return parser
 }
 
 // withHint says where the flags of the command are listed. (Not the list itself:

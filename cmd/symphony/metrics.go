@@ -16,7 +16,7 @@ func (p *parts) serveMetrics() error {
 	}
 	ln, err := net.Listen("tcp", p.cfg.Metrics)
 	if err != nil {
-		return fmt.Errorf("metrics: %w", err)
+		return inUse(fmt.Errorf("metrics: %w", err), "--metrics")
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))

@@ -65,15 +65,15 @@ func openNIC(c config.RDMA, log zerolog.Logger) (*rdma.NIC, error) {
 func newTCP(c config.TCP, log zerolog.Logger) transport.Network {
 	if c.KernelRTT == "never" {
 		log.Info().Msg("TCP: delays are measured by heartbeats alone, as configured")
-		return tcp.New()
+		return tcp.New().BusyPoll(c.BusyPoll)
 	}
 	p, err := netprobe.Open(netprobe.Options{})
 	if err != nil {
 		log.Info().AnErr("why", err).Msg("TCP: delays are measured by heartbeats alone")
-		return tcp.New()
+		return tcp.New().BusyPoll(c.BusyPoll)
 	}
 	log.Info().Msg("TCP: delays are measured by heartbeats and by the kernel's round-trip times (eBPF)")
-	return tcp.NewProbed(p) // closed with the process
+	return tcp.NewProbed(p).BusyPoll(c.BusyPoll) // closed with the process
 }
 
 // networkMetrics collects what the links' network counts.

@@ -19,6 +19,7 @@ import (
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/scheduler/control"
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/ring"
 )
 
 // parts makes the parts of one process from its configuration.
@@ -27,6 +28,7 @@ type parts struct {
 	log      zerolog.Logger
 	network  transport.Network
 	registry *prometheus.Registry
+	watch    control.Watch // for benchmarks
 }
 
 // lateThreads are the threads of a pool that must be on time: model loop, rank
@@ -57,8 +59,8 @@ func newParts(cfg config.Config) (*parts, error) {
 func (p *parts) scheduler() (*control.Server, error) {
 	c := p.cfg.Scheduler
 	return control.New(control.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.log,
-		Metrics: p.registry, ModelLoops: c.ModelLoops, Spin: c.Spin, Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
-		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead})
+		Metrics: p.registry, ModelLoops: c.ModelLoops, Placement: placement(c, ring.Cores()), Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
+		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Watch: p.watch})
 }
 
 // client dials the scheduler until it answers or ctx ends.

@@ -30,7 +30,7 @@ func (c schedulerCmd) Run() error {
 	}
 	s, err := p.scheduler()
 	if err != nil {
-		return err
+		return inUse(err, "--listen")
 	}
 	<-ctx.Done()
 	limit, done := drainContext(cfg)

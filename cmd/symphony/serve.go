@@ -62,10 +62,11 @@ func (p *parts) serve(ctx context.Context) (*served, error) {
 	s := &served{}
 	var err error
 	if s.scheduler, err = p.scheduler(); err != nil {
-		return nil, err
+		return nil, inUse(err, "--set scheduler.listen=inproc:scheduler,tcp:127.0.0.1:9001")
 	}
 	if s.backend, err = p.backend(ctx); err == nil {
-		if s.client, err = p.client(ctx); err == nil {
+		s.client, err = p.client(ctx)
+		if err = inUse(err, "--set frontend.listen=inproc:frontend"); err == nil {
 			s.web, err = p.ingress(s.client)
 		}
 	}

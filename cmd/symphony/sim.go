@@ -73,11 +73,11 @@ func (c simCmd) Run() error {
 
 // run is Run with its surroundings handed in.
 func (c simCmd) run(out, notes io.Writer, form progressForm, stop func() bool) (err error) {
-	if err := c.check(); err != nil {
+	s, err := c.scenario() // its models first: a name that is wrong is more to the point than a rate that lacks
+	if err != nil {
 		return err
 	}
-	s, err := c.scenario()
-	if err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
 	plan, err := s.Plan()

@@ -88,7 +88,7 @@ func fileError(flag, path string, err error) error {
 	help := "give a file that can be written"
 	if info, e := os.Stat(path); e == nil && info.IsDir() {
 		help = "give a file in that folder"
-	} else if errors.Is(err, fs.ErrNotExist) {
+	} else if _, e := os.Stat(filepath.Dir(path)); errors.Is(e, fs.ErrNotExist) {
 		help = fmt.Sprintf("make the folder %s first, or give a file in another one", filepath.Dir(path))
 	}
 	return fmt.Errorf("--%s: %w; %s", flag, err, help)

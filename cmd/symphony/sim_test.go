@@ -338,3 +338,10 @@ func TestPlainProgress(t *testing.T) {
 		t.Errorf("said %q", said.String())
 	}
 }
+
+// A model that is not known is said before a rate that lacks.
+func TestUnknownModelIsSaidFirst(t *testing.T) {
+	if _, _, err := simulated(t, "--models=nosuch"); err == nil || !strings.Contains(err.Error(), "nosuch") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -10,12 +10,17 @@ import (
 
 type versionCmd struct{}
 
-// Run prints the version of the binary, of Go, and of the wire protocol.
+// Run prints what --version prints.
 func (versionCmd) Run() error {
+	_, err := fmt.Println(versionText())
+	return err
+}
+
+// versionText is the version of the binary, of Go, and of the wire protocol.
+func versionText() string {
 	with := "without RDMA"
 	if verbs.Linked {
 		with = "with RDMA"
 	}
-	fmt.Printf("symphony %s (%s %s/%s, wire protocol %d, %s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, wire.Version, with)
-	return nil
+	return fmt.Sprintf("symphony %s (%s %s/%s, wire protocol %d, %s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, wire.Version, with)
 }

@@ -20,7 +20,7 @@ type web struct {
 // ingress opens the HTTP ingress on frontend.http.
 func (p *parts) ingress(client *frontend.Client) (*web, error) {
 	c := p.cfg.Frontend
-	server, err := ingress.New(ingress.Config{Client: client, Logger: p.log, Metrics: p.registry, Version: version, BodyMax: int64(c.BodyMax),
+	server, err := ingress.New(ingress.Config{Client: client, Logger: p.log, Metrics: p.registry, Version: version, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
 		Connections: c.Connections, FullStatus: c.FullStatus,
 		HeaderTimeout: c.HeaderTime.Std(), BodyTimeout: c.BodyTime.Std()})
 	if err != nil {
@@ -28,7 +28,7 @@ func (p *parts) ingress(client *frontend.Client) (*web, error) {
 	}
 	ln, err := net.Listen("tcp", c.HTTP)
 	if err != nil {
-		return nil, fmt.Errorf("frontend.http: %w; is another server running there? --http sets another address", err)
+		return nil, inUse(fmt.Errorf("frontend.http: %w", err), "--http")
 	}
 	w := &web{server: server, address: ln.Addr().String(), failed: make(chan error, 1)}
 	go func() { w.failed <- w.server.Serve(ln) }()

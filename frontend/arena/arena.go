@@ -135,6 +135,9 @@ func classOf(n int) int {
 	return c
 }
 
+// SlabSize is how much of an arena an input of n bytes takes, at most Largest.
+func SlabSize(n int) int { return smallest << (2 * classOf(min(n, Largest))) }
+
 // Alloc takes a slab for n bytes. The bytes may hold an earlier input's.
 func (a *Arena) Alloc(n int) (wire.SlabHandle, []byte, error) {
 	if n > Largest {

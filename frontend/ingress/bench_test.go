@@ -21,13 +21,14 @@ import (
 type instant struct {
 	entry    catalog.Entry
 	response frontend.Response
+	slab     []byte
 }
 
 func newInstant() *instant {
 	e := spec("digits", []catalog.TensorSpec{{Name: "x", Type: catalog.FP32, Shape: []int64{784}}},
 		[]catalog.TensorSpec{{Name: "logits", Type: catalog.FP32, Shape: []int64{10}}})
 	return &instant{e, frontend.Response{BatchSize: 1, Total: time.Millisecond,
-		Outputs: []frontend.Tensor{{Name: "logits", Type: catalog.FP32, Shape: []int64{10}, Data: make([]byte, 40)}}}}
+		Outputs: []frontend.Tensor{{Name: "logits", Type: catalog.FP32, Shape: []int64{10}, Data: make([]byte, 40)}}}, make([]byte, 3136)}
 }
 
 func (f *instant) Models() catalog.Catalogue {
@@ -38,6 +39,14 @@ func (f *instant) Model(string, string) (catalog.Entry, error) {
 	return f.entry, nil
 }
 func (f *instant) Infer(context.Context, frontend.Request) (*frontend.Response, error) {
+	return &f.response, nil
+}
+func (f *instant) Reserve(r *frontend.Reservation, _, _ string) error {
+	r.Input = f.slab
+	return nil
+}
+func (f *instant) Release(*frontend.Reservation) {}
+func (f *instant) InferReserved(context.Context, *frontend.Reservation, time.Duration) (*frontend.Response, error) {
 	return &f.response, nil
 }
 func (f *instant) InferAsync(_ context.Context, _ frontend.Request, done func(*frontend.Response, error)) {

@@ -80,17 +80,24 @@ func (s *Server) readFixed(x *exchange, stream io.Reader, n int) ([]byte, error)
 		return nil, err
 	}
 	if cap(x.buffer) < n {
+		ahead := x.buffer[:x.ahead]
 		x.buffer = make([]byte, n)
+		copy(x.buffer, ahead)
 	}
 	body := x.buffer[:n]
-	if got, err := io.ReadFull(stream, body); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = &refusal{status: 400, reason: "bad_request", msg: fmt.Sprintf("the body ends after %d of %d bytes", got, n), close: true}
-		}
-		return nil, s.bodyError(x, err)
+	if got, err := io.ReadFull(stream, body[x.ahead:]); err != nil {
+		return nil, s.bodyError(x, shortBody(err, x.ahead+got, n))
 	}
 	x.bodyRead = true
 	return body, nil
+}
+
+// shortBody puts it in words when a body ends early.
+func shortBody(err error, got, n int) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &refusal{status: 400, reason: "bad_request", msg: fmt.Sprintf("the body ends after %d of %d bytes", got, n), close: true}
+	}
+	return err
 }
 
 // readGrowing reads a body whose size is not known, up to the limit.

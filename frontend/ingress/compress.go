@@ -112,16 +112,24 @@ func accepted(header []byte) string {
 }
 
 // send writes the reply's header and tensors, compressed if the client takes
-// it and it pays.
-func (s *Server) send(x *exchange, header []byte) error {
+// it and it pays. Otherwise they are made in the response's own memory.
+func (s *Server) send(x *exchange) (err error) {
 	response := &x.ctx.Response
-	size := len(header)
+	x.encoded = x.encoded[:0]
+	body := response.SwapBody(x.encoded)[:0]
+	if body, err = x.reply.AppendHeader(body); err != nil {
+		x.encoded = body
+		return err
+	}
+	header := len(body)
+	size := header
 	if x.reply.HasBinary() {
 		for i := range x.reply.Outputs {
 			size += x.reply.Outputs[i].Size()
 		}
 		response.Header.SetContentType("application/octet-stream")
-		response.Header.Set("Inference-Header-Content-Length", strconv.Itoa(len(header)))
+		x.digits = strconv.AppendInt(x.digits[:0], int64(header), 10)
+		response.Header.SetBytesV(headerLength, x.digits)
 	} else {
 		response.Header.SetContentType("application/json")
 	}
@@ -130,13 +138,14 @@ func (s *Server) send(x *exchange, header []byte) error {
 		encoding = accepted(x.ctx.Request.Header.Peek("Accept-Encoding"))
 	}
 	if encoding == "" {
-		response.AppendBody(header)
-		return writeTensors(response.BodyWriter(), &x.reply)
+		x.encoded = response.SwapBody(x.reply.AppendBinary(body))
+		return nil
 	}
+	x.encoded = body
 	response.Header.SetContentEncoding(encoding)
 	z, release := s.compressor(encoding, response.BodyWriter())
 	defer release()
-	if _, err := z.Write(header); err != nil {
+	if _, err := z.Write(body); err != nil {
 		return err
 	}
 	if err := writeTensors(z, &x.reply); err != nil {

@@ -16,6 +16,9 @@ import (
 type Inferrer interface {
 	Infer(ctx context.Context, r frontend.Request) (*frontend.Response, error)
 	InferAsync(ctx context.Context, r frontend.Request, done func(*frontend.Response, error))
+	Reserve(r *frontend.Reservation, model, version string) error
+	InferReserved(ctx context.Context, r *frontend.Reservation, timeout time.Duration) (*frontend.Response, error)
+	Release(r *frontend.Reservation)
 	Models() catalog.Catalogue
 	Model(name, version string) (catalog.Entry, error)
 	Ready() bool
@@ -37,6 +40,8 @@ type Config struct {
 
 	BodyMax       int64         // bytes of one body, as sent and decompressed [64 MiB]
 	BodiesMax     int64         // bytes of all bodies and decoded tensors at a time [1 GiB, at least BodyMax]
+	DirectMax     int64         // bytes of slabs that tensors may take while slow senders send them; beyond: in a body [32 MiB, at most an eighth of Arena]
+	Arena         int64         // bytes of the Client's arena; 0: not known
 	HeaderMax     int           // bytes of a request's line and headers [8 KiB]
 	Connections   int           // open at a time [16384]
 	Requests      int           // inferences at a time [16384]
@@ -71,6 +76,12 @@ func (c Config) complete() (Config, error) {
 	if c.BodiesMax == 0 {
 		c.BodiesMax = max(1<<30, c.BodyMax)
 	}
+	if c.DirectMax == 0 {
+		c.DirectMax = 32 << 20
+		if c.Arena > 0 {
+			c.DirectMax = min(c.DirectMax, c.Arena/8)
+		}
+	}
 	def(&c.HeaderMax, 8<<10)
 	def(&c.Connections, 1<<14)
 	def(&c.Requests, 1<<14)
@@ -85,6 +96,8 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("ingress: Config.Client is missing")
 	case c.FullStatus != 503 && c.FullStatus != 429:
 		return c, fmt.Errorf("ingress: Config.FullStatus %d, must be 503 or 429", c.FullStatus)
+	case c.DirectMax < 0:
+		return c, fmt.Errorf("ingress: Config.DirectMax %d, must not be negative", c.DirectMax)
 	case c.BodyMax < 0 || c.BodiesMax < c.BodyMax:
 		return c, fmt.Errorf("ingress: Config.BodiesMax %d, must be at least BodyMax %d", c.BodiesMax, c.BodyMax)
 	case c.HeaderMax < 1024 || c.Connections < 1 || c.Requests < 1 || c.ItemsMax < 1:

@@ -81,10 +81,65 @@ type conn struct {
 	spoke  atomic.Bool // has sent a byte
 	linger atomic.Bool // a refused body may still be coming
 	closed atomic.Bool
+
+	read, write limit // Owned by the connection's goroutine.
+}
+
+// limit is a deadline. fasthttp sets four of them for each request, which the kernel's
+// poller must be told, and most requests are there before anybody waits: so a deadline is
+// told when there is something to wait for, and only if it differs from the last one by
+// more than a 16th of what is left.
+type limit struct {
+	want, told time.Time
+}
+
+// due reports whether the deadline must be told, and takes it for told.
+func (l *limit) due() bool {
+	if l.want.Equal(l.told) {
+		return false
+	}
+	if ahead := l.want.Sub(l.told); !l.want.IsZero() && !l.told.IsZero() && ahead > 0 && ahead < time.Until(l.want)/16 {
+		return false
+	}
+	l.told = l.want
+	return true
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.read.want = t
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.write.want = t
+	return nil
+}
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.read.want, c.write.want = t, t
+	return nil
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (int, error) {
+	if c.write.due() {
+		if err := c.Conn.SetWriteDeadline(c.write.told); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(b)
 }
 
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
+	if c.read.due() {
+		if err := c.Conn.SetReadDeadline(c.read.told); err != nil {
+			return 0, err
+		}
+	}
 	n, err := c.Conn.Read(b)
 	if n > 0 && !c.spoke.Load() {
 		c.spoke.Store(true)

@@ -16,12 +16,14 @@
 //     it, items of a batch. Full is 503 (or 429) with Retry-After, at once.
 //  3. No goroutine is started per request: handlers run on their connection's
 //     and wait there. Items of a batch are asked for asynchronously and joined.
-//  4. A tensor's bytes go from the body to the slab in one copy.
+//  4. A binary tensor of one item goes from the connection into the slab (direct.go);
+//     any other from the body to the slab in one copy.
 //
 // # Ownership
 //
 // An exchange is one request's scratch: taken from a pool when its handler
-// begins, given back when it ends. Views of the body die with it.
+// begins, given back when it ends. Views of the body die with it; a header that
+// direct.go has parsed stays with it in a copy, for clients that send the same again.
 //
 // # Refuses
 //

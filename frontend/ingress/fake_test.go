@@ -36,9 +36,11 @@ func TestMain(m *testing.M) {
 // fake is an Inferrer: "echo-T" models return their inputs, "sum" the sum of
 // its input and its highest element's place.
 type fake struct {
-	entries []catalog.Entry
-	down    atomic.Bool
-	served  atomic.Int64
+	entries   []catalog.Entry
+	down      atomic.Bool
+	served    atomic.Int64
+	arenaFull atomic.Bool
+	reserved  atomic.Int64 // and not yet released
 
 	mu   sync.Mutex // Guards what follows.
 	fail func(r frontend.Request) error
@@ -69,6 +71,8 @@ func newFake() *fake {
 	down.Ready = false
 	old := two
 	old.Spec.Version = "0"
+	huge := []catalog.TensorSpec{{Name: "x", Type: catalog.FP32, Shape: []int64{10000}}}
+	f.entries = append(f.entries, spec("huge", huge, huge))
 	f.entries = append(f.entries, two, flat, down, old)
 	return f
 }
@@ -135,6 +139,45 @@ func (f *fake) InferAsync(ctx context.Context, r frontend.Request, done func(*fr
 	done(a, err)
 }
 
+func (f *fake) Reserve(r *frontend.Reservation, model, version string) error {
+	e, err := f.Model(model, version)
+	if err != nil {
+		return err
+	}
+	if f.arenaFull.Load() {
+		return &frontend.Error{Kind: frontend.ErrOverloaded, Reason: wire.ReasonFull, Model: model, Msg: "the frontend's arena is full"}
+	}
+	size := 0
+	for _, in := range e.Spec.Inputs {
+		size += int(in.ByteSize())
+	}
+	r.Model, r.Version, r.Input = model, version, make([]byte, size)
+	f.reserved.Add(1)
+	return nil
+}
+
+func (f *fake) Release(r *frontend.Reservation) {
+	if r.Input != nil {
+		f.reserved.Add(-1)
+	}
+	*r = frontend.Reservation{}
+}
+
+func (f *fake) InferReserved(ctx context.Context, r *frontend.Reservation, timeout time.Duration) (*frontend.Response, error) {
+	defer f.Release(r)
+	e, err := f.Model(r.Model, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	q := frontend.Request{Model: r.Model, Version: r.Version, Timeout: timeout}
+	for _, in := range e.Spec.Inputs {
+		n := in.ByteSize()
+		q.Inputs = append(q.Inputs, frontend.Tensor{Name: in.Name, Type: in.Type, Shape: in.Shape, Data: r.Input[:n]})
+		r.Input = r.Input[n:]
+	}
+	return f.Infer(ctx, q)
+}
+
 func (f *fake) failWith(err func(r frontend.Request) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,6 +220,9 @@ func start(t *testing.T, cfg Config) *server {
 		}
 		if err := <-k.ended; err != nil {
 			t.Errorf("serve: %v", err)
+		}
+		if n := f.reserved.Load(); n != 0 {
+			t.Errorf("%d reservations are left", n)
 		}
 	})
 	return k

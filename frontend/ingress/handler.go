@@ -23,14 +23,21 @@ type exchange struct {
 	held     int64  // of Server.bodies
 	bodyRead bool   // to its end
 	buffer   []byte // the body's memory
+	ahead    int    // bytes of the body in there, which direct has read
+	batched  bool   // of direct: the shapes have a leading 1
+	slab     frontend.Reservation
 	scratch  []byte // tensors decoded from JSON
 	request  oip.Request
+	parsed   []byte // the header that request was read from by direct; empty: it was not
 	reply    oip.Reply
-	encoded  []byte // the reply's JSON
+	encoded  []byte // the reply's JSON, where it is compressed
+	digits   []byte
 	bound    []binding
 	wanted   []wanted
 	tensors  []frontend.Tensor
 	answers  []*frontend.Response
+	parts    [][]byte // of the reply's outputs
+	shapes   []int64  // likewise
 }
 
 // pools keep what a request needs for the next.
@@ -55,9 +62,12 @@ func (s *Server) take(ctx *fasthttp.RequestCtx) *exchange {
 	return x
 }
 
-// give returns an exchange; views of its body die here.
+// give returns an exchange; views of its body die here. What the next request on it may
+// have in common with this one stays: the model's name, and the header that direct has
+// parsed, with the request that views a copy of it.
 func (s *Server) give(x *exchange) {
 	s.bodies.Add(-x.held)
+	s.cfg.Client.Release(&x.slab) // after a panic
 	keep := func(b []byte) []byte {
 		if cap(b) > keepMax {
 			return nil
@@ -67,8 +77,12 @@ func (s *Server) give(x *exchange) {
 	clear(x.tensors)
 	clear(x.answers)
 	clear(x.reply.Outputs)
-	x.request.Reset()
-	*x = exchange{buffer: keep(x.buffer), scratch: keep(x.scratch), encoded: keep(x.encoded), request: x.request,
+	clear(x.parts)
+	if len(x.parsed) == 0 {
+		x.forget()
+	}
+	*x = exchange{model: x.model, slab: x.slab, digits: x.digits, buffer: keep(x.buffer), scratch: keep(x.scratch), encoded: keep(x.encoded), request: x.request,
+		parsed: x.parsed, parts: x.parts[:0], shapes: x.shapes[:0],
 		bound: x.bound[:0], wanted: x.wanted[:0], tensors: x.tensors[:0], answers: x.answers[:0],
 		reply: oip.Reply{Parameters: x.reply.Parameters[:0], Outputs: x.reply.Outputs[:0]}}
 	s.pools.exchanges.Put(x)
@@ -91,11 +105,13 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	s.metrics.observe(route, ctx.Response.StatusCode(), mono.Now().Sub(began))
 }
 
-// unread reports whether bytes of the body are left on the connection: fasthttp
-// reads the first eight KiB by itself.
+// prefetched is how much of a body fasthttp reads by itself before the handler runs.
+const prefetched = 8 << 10
+
+// unread reports whether bytes of the body are left on the connection.
 func unread(ctx *fasthttp.RequestCtx) bool {
 	n := ctx.Request.Header.ContentLength()
-	return n > 8<<10 || n == -1
+	return n > prefetched || n == -1
 }
 
 // answer routes a request and writes the reply; it returns the route's number
@@ -103,6 +119,7 @@ func unread(ctx *fasthttp.RequestCtx) bool {
 func (s *Server) answer(x *exchange) (number int) {
 	defer func() {
 		if p := recover(); p != nil {
+			x.forget()
 			s.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Bytes("path", x.ctx.Path()).Msg("http: a handler failed")
 			(&refusal{status: 500, reason: "internal", msg: fmt.Sprintf("internal error: %v", p), close: true}).write(x.ctx)
 		}

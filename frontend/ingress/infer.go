@@ -17,49 +17,74 @@ import (
 // timeoutMax is the longest parameters.timeout, an hour, in microseconds.
 const timeoutMax = int64(time.Hour / time.Microsecond)
 
+// headerLength tells where the JSON of a request ends and its binary tensors begin.
+const headerLength = "Inference-Header-Content-Length"
+
 // infer serves POST .../infer.
 func (s *Server) infer(x *exchange) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
-	body, err := s.body(x)
-	if err != nil {
-		return err
-	}
-	entry, err := s.entry(x)
-	if err != nil {
-		return err
+	entry, unknown := s.entry(x)
+	var answers []*frontend.Response
+	b := batch{items: 1}
+	direct, err := false, error(nil)
+	if unknown == nil {
+		direct, err = s.direct(x, &entry)
 	}
 	spec := &entry.Spec
-	if err := s.parse(x, spec, body); err != nil {
+	switch {
+	case err != nil:
 		return err
+	case direct:
+		b.batched = x.batched
+		answers, err = s.askDirect(x)
+	default:
+		if answers, err = s.inferWhole(x, spec, unknown, &b); answers == nil {
+			return err
+		}
 	}
-	b, err := s.bind(x, spec)
-	if err != nil {
-		return err
-	}
-	if err := x.choose(spec); err != nil {
-		return err
-	}
-	stats := s.stats.of(spec)
-	answers, err := s.ask(x, spec, b)
-	stats.record(answers, err)
+	s.stats.of(spec).record(answers, err)
 	if err != nil {
 		return err
 	}
 	if err := x.compose(spec, b, answers); err != nil {
 		return err
 	}
-	if x.encoded, err = x.reply.AppendHeader(x.encoded[:0]); err != nil {
-		return err
+	err = s.send(x)
+	for _, a := range answers { // the reply has copies
+		a.Release()
 	}
-	return s.send(x, x.encoded)
+	return err
+}
+
+// inferWhole reads the body as a whole, and asks. Answers are nil where nobody was asked.
+func (s *Server) inferWhole(x *exchange, spec *catalog.ModelSpec, unknown error, b *batch) ([]*frontend.Response, error) {
+	body, err := s.body(x)
+	if err != nil {
+		return nil, err
+	}
+	if unknown != nil {
+		return nil, unknown
+	}
+	if err := s.parse(x, spec, body); err != nil {
+		return nil, err
+	}
+	if *b, err = s.bind(x, spec); err != nil {
+		return nil, err
+	}
+	x.wanted = x.wanted[:0]
+	if err := x.choose(spec); err != nil {
+		return nil, err
+	}
+	return s.ask(x, spec, *b)
 }
 
 // parse reads the infer request out of the body.
 func (s *Server) parse(x *exchange, spec *catalog.ModelSpec, body []byte) error {
-	const name = "Inference-Header-Content-Length"
+	const name = headerLength
+	x.forget()
 	header, rest := body, []byte(nil)
 	if text := x.ctx.Request.Header.Peek(name); text != nil {
 		n, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 63)
@@ -109,6 +134,9 @@ func (x *exchange) raw(spec *catalog.ModelSpec, body []byte) error {
 
 // ask runs the items and waits for their answers, in order.
 func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend.Response, error) {
+	if fixed(spec) && b.items == 1 {
+		return s.askOne(x, spec)
+	}
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
 	ctx := context.Background() // fasthttp does not tell of clients that leave; deadlines bound the wait
@@ -160,7 +188,8 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 	r.Model, r.Version, r.ID = spec.Name, spec.Version, x.request.ID
 	r.Parameters = appendTimes(r.Parameters[:0], answers)
 	for _, w := range x.wanted {
-		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary, Parts: make([][]byte, 0, len(answers))}
+		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary}
+		first := len(x.parts)
 		for _, a := range answers {
 			t := pick(a.Outputs, w)
 			if t == nil {
@@ -170,13 +199,16 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 			if w.classes > 0 {
 				data = classes(t, w.classes, spec.Labels)
 			}
-			out.Parts = append(out.Parts, data)
+			x.parts = append(x.parts, data)
 		}
+		out.Parts = x.parts[first:]
 		if w.classes > 0 {
 			out.Type, out.Shape = catalog.Bytes, []int64{min(int64(w.classes), w.spec.Elements())}
 		}
 		if b.batched {
-			out.Shape = append([]int64{int64(b.items)}, out.Shape...)
+			first := len(x.shapes)
+			x.shapes = append(append(x.shapes, int64(b.items)), out.Shape...)
+			out.Shape = x.shapes[first:]
 		}
 		r.Outputs = append(r.Outputs, out)
 	}

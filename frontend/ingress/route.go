@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"bytes"
 	"net/url"
 	"strings"
 
@@ -144,7 +145,10 @@ func (x *exchange) match(r *route, segments [][]byte) bool {
 // unescape makes the strings that the catalogue is asked with.
 func (x *exchange) unescape() error {
 	var err error
-	if x.model, err = url.PathUnescape(string(x.name)); err == nil {
+	if string(x.name) != x.model || bytes.IndexByte(x.name, '%') >= 0 { // as a rule it is that of x's last request
+		x.model, err = url.PathUnescape(string(x.name))
+	}
+	if err == nil {
 		x.version, err = url.PathUnescape(string(x.versionName))
 	}
 	if err != nil {

@@ -65,6 +65,9 @@ func (b *backend) onDone(l transport.Link, body []byte) {
 	if d.Epoch != b.server.epoch {
 		return // of an order that an earlier scheduler gave
 	}
+	if w := b.server.cfg.Watch.Done; w != nil {
+		w(d, l.Shift())
+	}
 	end := min(d.End, mono.Now()) // clocks are only so well aligned: nothing ends in the future
 	if p := b.server.poolOf(d.Batch); p != nil {
 		p.engine.Done(engine.Done{Batch: d.Batch, Start: min(d.Start, end), End: end, Fetch: d.Fetch, Ran: int(d.Ran)})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -34,12 +35,17 @@ func (s *Server) joinPool(b *backend, index uint32, doc *catalog.Pool) error {
 		if device < len(doc.FreeAt) {
 			free = free.Add(max(0, doc.FreeAt[device]))
 		}
+		// The seat comes first: a loop may have a batch for the GPU before AddGPU returns,
+		// and throws away what it finds no seat for (sink.Dispatch).
+		g.undone.Store(0)
+		g.seat.Store(&seat{backend: b, life: engine.GPU{ID: g.id, Life: g.life + 1}, pool: index, device: uint32(device)})
 		life, err := p.engine.AddGPU(g.id, free)
 		if err != nil {
+			g.seat.Store(nil)
 			return err
 		}
-		g.undone.Store(0)
-		g.seat.Store(&seat{backend: b, life: life, pool: index, device: uint32(device)})
+		g.life++
+		invariants.Check(life == engine.GPU{ID: g.id, Life: g.life}, "the engine counts another life of the GPU")
 		b.seats = append(b.seats, seated{p, g, life})
 	}
 	return nil
@@ -49,7 +55,7 @@ func (s *Server) newPool(deviceType string) (*pool, error) {
 	p := &pool{deviceType: deviceType, slots: map[string]wire.GPUID{}}
 	p.gpus.Store(&[]*gpu{})
 	p.sink = newSink(s, p, s.cfg.ModelLoops)
-	cfg := engine.Config{ModelLoops: s.cfg.ModelLoops, FirstLoop: len(s.pools) * s.cfg.ModelLoops, Spin: s.cfg.Spin,
+	cfg := engine.Config{ModelLoops: s.cfg.ModelLoops, FirstLoop: len(s.pools) * s.cfg.ModelLoops, Placement: s.placement(),
 		Margin: s.cfg.Margin, RequestsMax: s.cfg.RequestsMax}
 	if len(s.pools) == 0 {
 		cfg.Record = s.cfg.Record
@@ -64,6 +70,19 @@ func (s *Server) newPool(deviceType string) (*pool, error) {
 	s.pools[deviceType] = p
 	s.byLoop.Store(appendPool(s.byLoop.Load(), p, s.cfg.ModelLoops))
 	return p, nil
+}
+
+// placement is that of the next pool: its threads get the cores behind those of the
+// pools before, and float where none are left.
+func (s *Server) placement() engine.Placement {
+	p := s.cfg.Placement
+	threads := s.cfg.ModelLoops + 1
+	if p.Joined {
+		threads--
+	}
+	from := min(len(s.pools)*threads, len(p.Cores))
+	p.Cores = p.Cores[from:min(from+threads, len(p.Cores))]
+	return p
 }
 
 // setModels makes the pool serve exactly doc's models.

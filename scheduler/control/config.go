@@ -9,8 +9,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // leadShare: a batch may start a 32nd of the time left to its deadline before
@@ -27,7 +29,7 @@ type Config struct {
 	Logger      zerolog.Logger        // [discards]
 	Metrics     prometheus.Registerer // [none]
 	ModelLoops  int                   // per pool [1]
-	Spin        mono.Dur              // [0]
+	Placement   engine.Placement      // how loops share the machine; pools take its Cores one after the other [threads that sleep]
 	Margin      mono.Dur              // [1 ms]
 	QueueMax    int                   // waiting requests per model [32768]
 	RequestsMax int                   // per model loop [131072]
@@ -41,6 +43,15 @@ type Config struct {
 	ModelsMax    int // over all pools [4096]
 
 	Record *engine.Recording // of the first pool, for replay tests [none]
+	Watch  Watch             // for benchmarks [none]
+}
+
+// Watch is told of a request's way through the scheduler, by the goroutines that
+// carry it: it must not block. All fields may be nil.
+type Watch struct {
+	Submitted  func(wire.RequestID)               // the record has come
+	Dispatched func(*shard.Dispatch)              // its batch leaves
+	Done       func(d *wire.Done, shift mono.Dur) // the report has come; its instants were shifted by that much
 }
 
 func (c *Config) complete() error {

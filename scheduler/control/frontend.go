@@ -56,6 +56,9 @@ func (f *frontend) onSubmit(l transport.Link, body []byte) {
 		return
 	}
 	s := f.server
+	if w := s.cfg.Watch.Submitted; w != nil {
+		w(m.Request)
+	}
 	reason := wire.ReasonNone
 	routes := *s.routes.Load()
 	switch {

@@ -16,6 +16,7 @@ type metrics struct {
 	drops      dropCounters
 
 	busy, batches, gpus, delay, loops, waiting *prometheus.Desc
+	loop                                       loopMetrics
 }
 
 // dropTally counts a frontend's drops by reason.
@@ -36,6 +37,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		loops:   prometheus.NewDesc("symphony_loop_busy_seconds_total", "Time that a loop of the scheduler worked.", []string{"pool", "loop"}, nil),
 		waiting: prometheus.NewDesc("symphony_queue_requests", "Requests queued or running.", []string{"pool"}, nil),
 	}
+	m.loop = newLoopMetrics()
 	drops := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_drops_total", Help: "Requests given up before execution, by reason."}, []string{"reason"})
 	for r := wire.ReasonDeadline; r <= wire.ReasonDraining; r++ {
 		m.drops[r] = drops.WithLabelValues(r.String())
@@ -62,6 +64,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.busy, m.batches, m.gpus, m.delay, m.loops, m.waiting} {
 		ch <- d
 	}
+	m.loop.describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -89,10 +92,13 @@ func (m *metrics) collectPool(p *pool, ch chan<- prometheus.Metric) {
 	gauge(m.delay, p.delay.Ctrl.Seconds(), p.deviceType, "ctrl")
 	gauge(m.delay, p.delay.Data.Seconds(), p.deviceType, "data")
 	stats, used := p.engine.Stats(), 0
-	for i, l := range stats.Models {
+	for i := range stats.Models {
+		l := &stats.Models[i]
 		counter(m.loops, l.Busy.Seconds(), p.deviceType, "model-"+strconv.Itoa(i))
+		m.loop.collect(ch, l, p.deviceType, "model-"+strconv.Itoa(i))
 		used += l.Used
 	}
 	counter(m.loops, stats.Rank.Busy.Seconds(), p.deviceType, "rank")
+	m.loop.collect(ch, &stats.Rank, p.deviceType, "rank")
 	gauge(m.waiting, float64(used), p.deviceType)
 }

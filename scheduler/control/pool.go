@@ -8,6 +8,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -31,8 +32,9 @@ type pool struct {
 // gpu is one device of a pool, over its lives.
 type gpu struct {
 	id   wire.GPUID // Immutable.
-	name string     // "backend/device"; guarded by Server.mu, as is left.
+	name string     // "backend/device"; guarded by Server.mu, as are left and life.
 	left mono.Time  // when it was unseated last
+	life rank.Life  // as the engine counts: how often AddGPU added it
 
 	// seat says where it is now; nil while its backend is away.
 	seat atomic.Pointer[seat]

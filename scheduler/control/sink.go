@@ -79,6 +79,9 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 	}
 	p := l.to(seat.backend.link, seat.backend)
 	p.frames = m.Append(p.frames)
+	if w := k.server.cfg.Watch.Dispatched; w != nil {
+		w(d)
+	}
 }
 
 // Drop implements engine.Sink.

@@ -30,8 +30,15 @@ func (s *lastBatch) Dispatch(_ int, d *shard.Dispatch) {
 // From Submit through both loops to Dispatch and back by Done: nothing is
 // allocated per request.
 func TestSubmitToDispatchAllocatesNothing(t *testing.T) {
+	for name, cfg := range map[string]Config{"apart": {}, "joined": {Placement: Placement{Joined: true}}} {
+		t.Run(name, func(t *testing.T) { submitToDispatchAllocatesNothing(t, cfg) })
+	}
+}
+
+func submitToDispatchAllocatesNothing(t *testing.T, cfg Config) {
 	sink := &lastBatch{}
-	e, err := New(Config{GPUsMax: 16, RequestsMax: 256}, sink)
+	cfg.GPUsMax, cfg.RequestsMax = 16, 256
+	e, err := New(cfg, sink)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,9 +32,9 @@ type Config struct {
 	RingSize    int        // requests that wait for a loop's attention [8192]
 	RequestsMax int        // requests queued or running, per loop [131072]
 	GPUsMax     int        // [4096]
-	Spin        mono.Dur   // how long before an instant loops spin [0: sleep only]
 	Margin      mono.Dur   // taken off every deadline [1 ms]
 	Outstanding int        // undone batches per GPU [2]
+	Placement              // how the loops share the machine [own threads that sleep]
 	Record      *Recording // inputs and decisions of all loops, for replay [nil: none]
 }
 
@@ -63,7 +63,8 @@ func (c *Config) complete() error {
 	check(c.RingSize >= 2 && c.RingSize <= 1<<22, "ring of %d, must be 2 to 4194304", c.RingSize)
 	check(c.RequestsMax >= 1 && c.RequestsMax <= 1<<24, "%d requests, must be 1 to 16777216", c.RequestsMax)
 	check(c.GPUsMax >= 1 && c.GPUsMax <= 16384, "%d GPUs, must be 1 to 16384", c.GPUsMax)
-	check(c.Margin >= 0 && c.Spin >= 0, "margin %v and spin %v must not be negative", c.Margin, c.Spin)
+	check(c.Margin >= 0, "margin %v must not be negative", c.Margin)
+	check(min(c.Spin, c.ModelPoll, c.RankPoll, c.Doze) >= 0, "spin %v, polls %v and %v, and doze %v must not be negative", c.Spin, c.ModelPoll, c.RankPoll, c.Doze)
 	return errors.Join(errs...)
 }
 
@@ -74,6 +75,7 @@ type Done struct {
 	End   mono.Time
 	Fetch mono.Dur // order's arrival at the backend until all inputs were there
 	Ran   int
+	told  mono.Time // when it came to the engine
 }
 
 // GPU names one life of a GPU.

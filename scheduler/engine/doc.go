@@ -10,16 +10,21 @@
 // # Rules
 //
 //  1. A core is touched by its loop alone. Everything that reaches it is an
-//     input value in a ring, stamped with the loop's one clock reading of the
-//     turn; so the log of (now, input) replays the loop exactly (Recorder).
+//     input value, stamped with the loop's one clock reading of the turn; so
+//     the log of (now, input) replays the loop exactly (Recording).
 //  2. Request rings may be full: Submit then says so. The ring of grants and
-//     commands never is: grants under way are at most one per GPU, reports at
-//     most one per undone batch, and its size is above both (Config.GPUsMax).
-//  3. The rank loop sees a model's latest candidate only. It lies in the
-//     model's mailbox together with the answer to the grant under way, of which
-//     there is at most one; the ring carries the model's number.
-//  4. No loop waits for another. A loop with nothing to do sleeps in a futex
-//     until its next timer: an idle engine uses no CPU.
+//     commands never is for grants and reports: of those at most one per GPU and
+//     one per undone batch are under way, and changes of membership and settings
+//     leave that much room (Engine.order).
+//  3. Requests that a turn finds are queued together, and then each of their
+//     models gets one candidate.
+//  4. The rank loop sees a model's latest candidate only, whole, together with the
+//     answer to the grant under way, of which there is at most one (mailbox); the
+//     ring carries the model's number.
+//  5. No loop waits for another. A loop with nothing to do sleeps in a futex until its
+//     next timer: an idle engine uses no CPU. A candidate wakes the rank loop only
+//     if it is due before that. (Placement says who polls, spins or shares a thread.)
+//  6. Nothing is allocated per request.
 //
 // # Margin
 //
@@ -32,5 +37,8 @@
 //
 // Channels between the loops: 32 ns a value against 12, and a wake-up through
 // the Go scheduler, which under load comes 20 ms late. One lock around both
-// cores: model loops would wait for each other on every request.
+// cores: model loops would wait for each other on every request. A lock around each
+// mailbox: a holder that the kernel pauses stops the other loop. A timer of the kernel
+// (timerfd) to sleep by: it wakes as late as the futex's own timeout, by one more
+// system call.
 package engine

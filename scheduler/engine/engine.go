@@ -23,11 +23,12 @@ var ErrLimit = errors.New("engine limit reached")
 
 // Engine is the scheduler of one sub-cluster.
 type Engine struct {
-	cfg   Config       // Immutable after New.
-	sink  Sink         // Immutable.
-	loops []*modelLoop // Immutable.
-	rank  *rankLoop    // Immutable.
-	boxes []mailbox    // Each guards itself.
+	cfg     Config       // Immutable after New.
+	sink    Sink         // Immutable.
+	loops   []*modelLoop // Immutable.
+	rank    *rankLoop    // Immutable.
+	threads []*thread    // Immutable.
+	boxes   []mailbox    // Each guards itself.
 
 	fetches    fetches
 	wait       sync.WaitGroup
@@ -46,20 +47,31 @@ func New(cfg Config, sink Sink) (*Engine, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, sink: sink, boxes: make([]mailbox, ModelsMax), stopReason: wire.ReasonDraining,
+	e := &Engine{cfg: cfg, sink: sink, boxes: newMailboxes(ModelsMax), stopReason: wire.ReasonDraining,
 		gpus: map[wire.GPUID]rank.Life{}, lives: map[wire.GPUID]rank.Life{}, models: map[wire.ModelID]bool{}}
 	batches := cfg.GPUsMax * cfg.Outstanding
 	for i := range cfg.ModelLoops {
-		l := &modelLoop{index: i, engine: e, requests: ring.NewQueue[input](cfg.RingSize),
+		t := e.newThread()
+		t.model = &modelLoop{index: i, engine: e, waiter: &t.waiter, log: cfg.Record.loop(i), requests: ring.NewQueue[Submission](cfg.RingSize),
 			commands: ring.NewQueue[input](cfg.GPUsMax + batches + 1024),
 			shard:    shard.New(shard.Config{Index: cfg.FirstLoop + i, RequestsMax: cfg.RequestsMax, BatchesMax: batches})}
-		l.waiter.Spin = cfg.Spin
-		e.loops = append(e.loops, l)
+		e.loops = append(e.loops, t.model)
 	}
-	e.rank = &rankLoop{engine: e, events: ring.NewQueue[rankInput](ModelsMax + cfg.GPUsMax + batches + 1024),
+	t := e.threads[0]
+	if !cfg.Joined {
+		t = e.newThread()
+	}
+	t.rank = &rankLoop{engine: e, waiter: &t.waiter, log: cfg.Record.rank(), events: ring.NewQueue[rankEvent](ModelsMax + cfg.GPUsMax + batches + 1024),
 		rank: rank.New(rank.Config{Outstanding: cfg.Outstanding})}
-	e.rank.waiter.Spin = cfg.Spin
+	e.rank = t.rank
 	return e, nil
+}
+
+func (e *Engine) newThread() *thread {
+	t := &thread{engine: e, index: len(e.threads)}
+	t.waiter.Spin = e.cfg.Spin
+	e.threads = append(e.threads, t)
+	return t
 }
 
 // Start runs the loops.
@@ -70,11 +82,10 @@ func (e *Engine) Start() {
 		return
 	}
 	e.started = true
-	e.wait.Add(len(e.loops) + 1)
-	for _, l := range e.loops {
-		go l.run()
+	e.wait.Add(len(e.threads))
+	for _, t := range e.threads {
+		go t.run()
 	}
-	go e.rank.run()
 }
 
 // Stop answers everything that waits with reason draining and ends the loops.
@@ -87,10 +98,10 @@ func (e *Engine) Stop() {
 	e.stopped = true
 	for _, l := range e.loops {
 		l.stop.Store(true)
-		l.waiter.Wake()
+		l.waiter.Rouse()
 	}
 	e.rank.stop.Store(true)
-	e.rank.waiter.Wake()
+	e.rank.waiter.Rouse()
 	e.wait.Wait()
 }
 
@@ -98,7 +109,7 @@ func (e *Engine) Stop() {
 // full or the engine is stopped. Any goroutine.
 func (e *Engine) Submit(model wire.ModelID, r *batching.Request) bool {
 	l := e.loopOf(model)
-	if l.stop.Load() || !l.requests.Push(&input{op: opSubmit, model: model, request: *r}) {
+	if l.stop.Load() || !l.requests.Push(&Submission{model, *r}) {
 		l.stats.full.Add(1)
 		return false
 	}
@@ -106,9 +117,30 @@ func (e *Engine) Submit(model wire.ModelID, r *batching.Request) bool {
 	return true
 }
 
+// SubmitAll is Submit for several requests of models of one loop (Loop): one
+// wake-up for all. It says how many it took, from the first on.
+func (e *Engine) SubmitAll(loop int, s []Submission) int {
+	l := e.loops[loop]
+	n := 0
+	if !l.stop.Load() {
+		n = l.requests.PushAll(s)
+	}
+	if n < len(s) {
+		l.stats.full.Add(uint64(len(s) - n))
+	}
+	if n > 0 {
+		l.waiter.Wake()
+	}
+	return n
+}
+
+// Loop is the number of the model's loop, from 0 on.
+func (e *Engine) Loop(model wire.ModelID) int { return int(model) % len(e.loops) }
+
 // Done hands in a backend's report.
 func (e *Engine) Done(d Done) {
 	if i := shard.ShardOf(d.Batch) - e.cfg.FirstLoop; i >= 0 && i < len(e.loops) {
+		d.told = mono.Now()
 		e.command(e.loops[i], &input{op: opCompleted, done: d})
 	}
 }
@@ -121,7 +153,7 @@ func (e *Engine) AddModel(id wire.ModelID, cfg batching.Config) error {
 		return fmt.Errorf("%w: model %d, at most %d", ErrLimit, id, ModelsMax)
 	}
 	e.models[id] = true
-	e.command(e.loopOf(id), &input{op: opAddModel, model: id, config: &shard.ModelConfig{Config: cfg, Margin: e.cfg.Margin}})
+	e.order(e.loopOf(id), &input{op: opAddModel, model: id, config: &shard.ModelConfig{Config: cfg, Margin: e.cfg.Margin}})
 	e.tellGPUs()
 	return nil
 }
@@ -131,18 +163,18 @@ func (e *Engine) RemoveModel(id wire.ModelID, reason wire.Reason) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.models, id)
-	e.command(e.loopOf(id), &input{op: opRemoveModel, model: id, reason: reason})
+	e.order(e.loopOf(id), &input{op: opRemoveModel, model: id, reason: reason})
 }
 
 // SetProfile replaces a model's latency profile.
 func (e *Engine) SetProfile(id wire.ModelID, p *profile.Profile) {
-	e.command(e.loopOf(id), &input{op: opSetProfile, model: id, profile: p})
+	e.order(e.loopOf(id), &input{op: opSetProfile, model: id, profile: p})
 }
 
 // SetDelay replaces the network's delay bound.
 func (e *Engine) SetDelay(d batching.Delay) {
 	for _, l := range e.loops {
-		e.command(l, &input{op: opSetDelay, delay: d})
+		e.order(l, &input{op: opSetDelay, delay: d})
 	}
 }
 
@@ -159,7 +191,7 @@ func (e *Engine) AddGPU(id wire.GPUID, freeAt mono.Time) (GPU, error) {
 	e.lives[id]++
 	g := GPU{id, e.lives[id]}
 	e.gpus[id] = g.Life
-	e.toRank(&rankInput{op: rankAdd, gpu: g, at: freeAt})
+	e.orderRank(&rankEvent{op: rankAdd, gpu: g, at: freeAt})
 	e.tellGPUs()
 	return g, nil
 }
@@ -179,7 +211,7 @@ func (e *Engine) retireGPU(g GPU) bool {
 		return false
 	}
 	delete(e.gpus, g.ID)
-	e.toRank(&rankInput{op: rankRemove, gpu: g})
+	e.orderRank(&rankEvent{op: rankRemove, gpu: g})
 	return true
 }
 
@@ -196,7 +228,7 @@ func (e *Engine) removeGPU(g GPU) {
 		defer e.tellGPUs() // after the batches are queued again: without GPUs they are answered
 	}
 	for _, l := range e.loops {
-		e.command(l, &input{op: opLost, grant: rank.Grant{GPU: g.ID, Life: g.Life}})
+		e.order(l, &input{op: opLost, grant: rank.Grant{GPU: g.ID, Life: g.Life}})
 	}
 }
 
@@ -205,42 +237,80 @@ func (e *Engine) tellGPUs() {
 	n := len(e.gpus)
 	share := batching.ShareOf(n, len(e.models))
 	for _, l := range e.loops {
-		e.command(l, &input{op: opSetGPUs, gpus: n, share: share})
+		e.order(l, &input{op: opSetGPUs, gpus: n, share: share})
 	}
 }
 
-func (e *Engine) loopOf(id wire.ModelID) *modelLoop { return e.loops[int(id)%len(e.loops)] }
+func (e *Engine) loopOf(id wire.ModelID) *modelLoop { return e.loops[e.Loop(id)] }
 
-// command puts an input into a ring that has room by construction; the yield
-// is for a loop that the kernel keeps from running.
-func (e *Engine) command(l *modelLoop, in *input) {
-	for !l.commands.Push(in) {
-		if e.halted(l) {
-			return
-		}
-		l.waiter.Wake()
+// order puts a change of membership or settings into a loop's ring, and leaves
+// room there for what comes of requests: the rank loop may share the thread that
+// empties the ring, and must never wait for it.
+func (e *Engine) order(l *modelLoop, in *input) {
+	for l.commands.Len() >= l.commands.Cap()-e.inFlight()-ordersAtOnce && !l.stop.Load() {
+		l.waiter.Rouse()
 		runtime.Gosched()
 	}
-	l.waiter.Wake()
+	e.command(l, in)
 }
 
-// halted reports that the loop no longer takes commands.
-func (e *Engine) halted(l *modelLoop) bool { return l.stop.Load() }
+// inFlight is how many grants and reports can be under way at a time.
+func (e *Engine) inFlight() int { return e.cfg.GPUsMax * (1 + e.cfg.Outstanding) }
 
-func (e *Engine) toRank(in *rankInput) {
-	for !e.rank.events.Push(in) {
+// ordersAtOnce is more than the goroutines that give orders at a time.
+const ordersAtOnce = 64
+
+// command puts a grant or a report into a ring that has room by construction; the
+// yield is for a loop that the kernel keeps from running.
+func (e *Engine) command(l *modelLoop, in *input) {
+	for !l.commands.Push(in) {
+		if l.stop.Load() { // it takes no commands any more
+			return
+		}
+		l.waiter.Rouse()
+		runtime.Gosched()
+	}
+	l.waiter.Rouse()
+}
+
+// orderRank is order for the rank's ring.
+func (e *Engine) orderRank(ev *rankEvent) {
+	r := e.rank
+	for r.events.Len() >= r.events.Cap()-ModelsMax-e.inFlight()-ordersAtOnce && !r.stop.Load() {
+		r.waiter.Rouse()
+		runtime.Gosched()
+	}
+	e.toRank(ev, mono.Past)
+}
+
+// toRank puts an event into the rank's ring, likewise; the rank must act on it by
+// the instant at.
+func (e *Engine) toRank(ev *rankEvent, at mono.Time) {
+	for !e.rank.events.Push(ev) {
 		if e.rank.stop.Load() {
 			return
 		}
-		e.rank.waiter.Wake()
+		e.rank.waiter.Rouse()
 		runtime.Gosched()
 	}
-	e.rank.waiter.Wake()
+	e.rank.waiter.WakeBy(at)
 }
 
-// mail puts a model's news into its mailbox and tells the rank loop.
+// mail puts a model's news into its mailbox and tells the rank loop, at once if
+// there is an answer.
 func (e *Engine) mail(id wire.ModelID, a *rank.Answer, c *batching.Candidate) {
-	if e.boxes[id].put(a, c) {
-		e.toRank(&rankInput{op: rankMail, model: id})
+	box := &e.boxes[id]
+	box.put(a, c)
+	at := mono.Never // nobody is waiting for a candidate to go away
+	switch {
+	case a != nil:
+		at = mono.Past
+	case c.Size > 0:
+		at = c.Exec.Add(-c.Delay)
+	}
+	if !box.told.Swap(true) {
+		e.toRank(&rankEvent{op: rankMail, model: id}, at)
+	} else {
+		e.rank.waiter.WakeBy(at)
 	}
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"syscall"
@@ -149,9 +148,10 @@ func (d *devices) checkOnce(t *testing.T, accepted int) {
 // replayed on bare cores: the same grants, the same batches.
 func TestReplayGivesTheSameGrants(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	for _, loops := range []int{1, 3} {
-		t.Run(fmt.Sprint(loops, " loops"), func(t *testing.T) {
-			cfg := Config{ModelLoops: loops, Record: NewRecording(), GPUsMax: 64, RequestsMax: 1 << 12}
+	for name, cfg := range map[string]Config{"1 loop": {}, "3 loops": {ModelLoops: 3}, "joined": {Placement: Placement{Joined: true}}, "3 loops joined": {ModelLoops: 3, Placement: Placement{Joined: true}},
+		"polling": {Placement: Placement{ModelPoll: 50 * mono.Microsecond, RankPoll: mono.Millisecond}}, "dozing": {Placement: Placement{Doze: 200 * mono.Microsecond}}} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Record, cfg.GPUsMax, cfg.RequestsMax = NewRecording(), 64, 1<<12
 			d := newDevices(7, 0.3)
 			e, gpus := start(t, cfg, d, 5, 4)
 			time.AfterFunc(400*time.Millisecond, func() {
@@ -160,7 +160,7 @@ func TestReplayGivesTheSameGrants(t *testing.T) {
 				d.mu.Unlock()
 				e.RemoveGPU(gpus[1])
 			})
-			accepted := offer(e, 5, 1500, 1200*time.Millisecond)
+			accepted := offer(e, 5, 1500, 900*time.Millisecond)
 			time.Sleep(150 * time.Millisecond)
 			d.timers.Wait()
 			e.Stop()
@@ -186,10 +186,9 @@ func TestReplaySeesADifference(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	d.timers.Wait()
 	e.Stop()
-	for i := range cfg.Record.models[0] {
-		if r := &cfg.Record.models[0][i]; r.in.op == opSubmit {
-			r.in.request.Deadline = r.in.request.Deadline.Add(-20 * mono.Millisecond)
-		}
+	for log, i := &cfg.Record.models[0].submissions, 0; i < log.len(); i++ {
+		r := &log.at(i).Request
+		r.Deadline = r.Deadline.Add(-20 * mono.Millisecond)
 	}
 	if _, _, err := cfg.Record.Replay(cfg); err == nil {
 		t.Fatal("earlier deadlines gave the same batches")
@@ -267,8 +266,14 @@ func TestRefusals(t *testing.T) {
 
 // An engine with nothing to do uses no CPU.
 func TestIdleUsesNoCPU(t *testing.T) {
+	for _, cfg := range []Config{{ModelLoops: 4}, {Placement: Placement{Joined: true, Doze: 50 * mono.Microsecond, ModelPoll: 20 * mono.Microsecond}}} {
+		idleUsesNoCPU(t, cfg)
+	}
+}
+
+func idleUsesNoCPU(t *testing.T, cfg Config) {
 	d := newDevices(1, 0)
-	e, _ := start(t, Config{ModelLoops: 4}, d, 20, 64)
+	e, _ := start(t, cfg, d, 20, 64)
 	defer e.Stop()
 	time.Sleep(50 * time.Millisecond)
 	var before, after syscall.Rusage
@@ -284,4 +289,32 @@ func TestIdleUsesNoCPU(t *testing.T) {
 	if n := e.Stats().Rank.Turns - turns.Rank.Turns; n > 5 {
 		t.Errorf("the idle rank loop made %d turns in a second", n)
 	}
+}
+
+// However many changes of settings wait, the rings keep room for the grants and
+// reports that can be under way: on a shared thread the rank loop must never wait.
+func TestOrdersLeaveRoom(t *testing.T) {
+	e, err := New(Config{GPUsMax: 8, Placement: Placement{Joined: true}}, newDevices(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, done := e.loops[0], make(chan struct{}) // the engine is not started: nothing is taken out
+	go func() {
+		defer close(done)
+		for range l.commands.Cap() {
+			e.SetDelay(batching.Delay{})
+		}
+	}()
+	most := l.commands.Cap() - e.inFlight()
+	for begin := time.Now(); l.commands.Len() < most-ordersAtOnce; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("only %d orders were taken, room for %d", l.commands.Len(), most)
+		}
+	}
+	time.Sleep(20 * time.Millisecond)
+	if n := l.commands.Len(); n > most {
+		t.Errorf("%d orders lie in a ring of %d: no room for %d grants and reports", n, l.commands.Cap(), e.inFlight())
+	}
+	l.stop.Store(true) // orders are given up then
+	<-done
 }

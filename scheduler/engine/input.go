@@ -14,7 +14,7 @@ type op uint8
 
 const (
 	opWake op = iota
-	opSubmit
+	opSettle
 	opGranted
 	opCompleted
 	opLost
@@ -27,12 +27,25 @@ const (
 	opDropAll
 )
 
-// input is one event of a model loop: plain values, so that a log of inputs is
-// a replayable run.
+// Submission is a request on its way to its model's loop. It has a ring of its
+// own: requests are most of what comes, and a cell of a size for everything would
+// cost each of them four times the memory traffic.
+type Submission struct {
+	Model   wire.ModelID
+	Request batching.Request
+}
+
+// apply hands the request to the core; like input.apply it is where loop and
+// replay meet. An opSettle follows before anything else does.
+func (in *Submission) apply(now mono.Time, s *shard.Shard, out *shard.Out) {
+	s.Enqueue(now, in.Model, &in.Request, out)
+}
+
+// input is any other event of a model loop: plain values, so that a log of
+// inputs is a replayable run.
 type input struct {
 	op      op
 	model   wire.ModelID
-	request batching.Request   // opSubmit
 	grant   rank.Grant         // opGranted; GPU and Life of opLost
 	done    Done               // opCompleted
 	gpus    int                // opSetGPUs
@@ -44,14 +57,14 @@ type input struct {
 	config  *shard.ModelConfig // opAddModel; read once
 }
 
-// apply hands the input to the core. It is the one place where loop and replay
-// meet: both call it with the same values.
+// apply hands the input to the core: loop and replay both call it with the same
+// values.
 func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard.Run, completed bool) {
 	switch in.op {
 	case opWake:
 		s.Wake(now, out)
-	case opSubmit:
-		s.Submit(now, in.model, in.request, out)
+	case opSettle:
+		s.Settle(now, out)
 	case opGranted:
 		s.Granted(now, in.grant, out)
 	case opCompleted:
@@ -86,31 +99,30 @@ const (
 	rankRemove
 )
 
-// rankInput is one event of the rank loop.
-type rankInput struct {
+// rankEvent is one event of the rank loop.
+type rankEvent struct {
 	op    rankOp
 	model wire.ModelID
 	gpu   GPU
 	batch wire.BatchID
 	at    mono.Time // free at, end
-	mail  mail      // filled in by the rank loop from the mailbox
+	told  mono.Time // rankDone: when the report came to the engine
 }
 
-// apply hands the event to the core; loop and replay both call it.
-func (in *rankInput) apply(r *rank.Rank) {
-	switch in.op {
+// apply hands the event to the core, m with it if it is a rankMail; loop and
+// replay both call it.
+func (e *rankEvent) apply(r *rank.Rank, m *mail) {
+	switch e.op {
 	case rankMail:
-		if in.mail.answered {
-			r.Answer(in.mail.answer)
+		if m.answered {
+			r.Answer(m.answer)
 		}
-		if in.mail.informed {
-			r.SetCandidate(in.model, in.mail.candidate)
-		}
+		r.SetCandidate(e.model, m.candidate)
 	case rankDone:
-		r.Done(in.gpu.ID, in.gpu.Life, in.batch, in.at)
+		r.Done(e.gpu.ID, e.gpu.Life, e.batch, e.at)
 	case rankAdd:
-		r.AddGPU(in.gpu.ID, in.at)
+		r.AddGPU(e.gpu.ID, e.at)
 	case rankRemove:
-		r.RemoveGPU(in.gpu.ID)
+		r.RemoveGPU(e.gpu.ID)
 	}
 }

@@ -1,50 +1,82 @@
 package engine
 
 import (
-	"sync"
+	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 )
 
-// mail is what a model has to tell the rank: the answer to the grant under
-// way, if there is one, and then its latest candidate.
+// mail is what a model has to tell the rank: the answer to the last grant, and
+// its latest candidate.
 type mail struct {
 	answer    rank.Answer
 	candidate batching.Candidate
-	answered  bool
-	informed  bool
+	answers   uint32 // numbers answer; 0: none was given yet
+	answered  bool   // answer is news; set by take
 }
 
-// mailbox holds one model's mail. Written by the model's loop, emptied by the
-// rank loop; the lock is held for a copy.
+// mailbox holds one model's mail: written by the model's loop, emptied by the rank
+// loop, neither ever waits for the other. It is a triple buffer: each side has a
+// slot of its own, and the third one, in the middle, is swapped against it.
+// The rank so finds the latest mail, whole, and none before it.
+//
+// Invariant: what a later mail replaces is not lost. A candidate is void with the
+// next one; an answer goes with every mail until the next grant, and the rank
+// tells by its number whether it has had it.
 type mailbox struct {
-	mu      sync.Mutex
-	mail    mail // guarded by mu
-	waiting bool // guarded by mu: the rank's ring has this model's number
+	slots  [3]mail
+	middle atomic.Uint32 // a slot's index, and fresh
+	told   atomic.Bool   // the rank's ring has this model's number
+	_      [64]byte
+
+	// Owned by the model's loop.
+	back uint32
+	last uint32 // slot that was written last
+	_    [64]byte
+
+	// Owned by the rank loop.
+	front uint32
+	taken uint32 // number of the last answer taken
+	_     [64]byte
 }
 
-// put merges the news into the mail; true when the ring must be told.
-func (b *mailbox) put(answer *rank.Answer, candidate *batching.Candidate) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// fresh in middle: the rank has not taken that slot yet.
+const fresh = 1 << 7
+
+func newMailboxes(n int) []mailbox {
+	boxes := make([]mailbox, n)
+	for i := range boxes {
+		b := &boxes[i]
+		b.front, b.last = 2, 2 // back is 0
+		b.middle.Store(1)
+	}
+	return boxes
+}
+
+// put leaves a candidate and, where it is not nil, the answer that goes before it.
+// The model's loop only.
+func (b *mailbox) put(answer *rank.Answer, candidate *batching.Candidate) {
+	m, before := &b.slots[b.back], &b.slots[b.last]
 	if answer != nil {
-		// What was informed before the answer is void: the rank would ignore it.
-		b.mail = mail{answer: *answer, answered: true}
+		m.answer, m.answers = *answer, before.answers+1
+	} else if m.answers != before.answers {
+		m.answer, m.answers = before.answer, before.answers
 	}
-	if candidate != nil {
-		b.mail.candidate, b.mail.informed = *candidate, true
-	}
-	tell := !b.waiting
-	b.waiting = true
-	return tell
+	m.candidate = *candidate
+	b.last = b.back
+	b.back = b.middle.Swap(b.back|fresh) &^ fresh
 }
 
-// take empties the mailbox.
-func (b *mailbox) take() mail {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	m := b.mail
-	b.mail, b.waiting = mail{}, false
+// take is the latest mail; nil when it was taken before. It is valid until the next take.
+// The rank loop only.
+func (b *mailbox) take() *mail {
+	if b.middle.Load()&fresh == 0 {
+		return nil
+	}
+	b.front = b.middle.Swap(b.front) &^ fresh
+	m := &b.slots[b.front]
+	m.answered = m.answers != b.taken
+	b.taken = m.answers
 	return m
 }

@@ -1,63 +1,70 @@
 package engine
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/ring"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // burst bounds how many inputs of one ring a turn takes, so that timers are
 // not late behind a flood.
 const burst = 256
 
+// sampled is one request in so many whose way to the candidate is timed.
+const sampled = 8
+
 // modelLoop drives one shard on one thread.
 type modelLoop struct {
 	index    int     // Immutable.
 	engine   *Engine // Immutable.
-	requests *ring.Queue[input]
+	requests *ring.Queue[Submission]
 	commands *ring.Queue[input] // grants, reports, changes: never full (doc.go, rule 2)
-	waiter   ring.Waiter
+	waiter   *ring.Waiter       // of its thread
 
 	shard    *shard.Shard // Owned by run.
 	out      shard.Out    // Owned by run.
 	overruns []*overrun   // Owned by run; by model id.
 	in       input        // Owned by run: scratch
-	ended    shard.Run    // Owned by run: scratch, what the Sink is told of
+	told     shard.Run    // Owned by run: scratch, what the Sink is told of
 	report   Done         // Owned by run: likewise
+	log      *modelLog    // Owned by run; nil: nothing is recorded.
+	taken    int          // Owned by run: requests of the last turn
+	ended    bool         // Owned by run.
+	arrivals []mono.Time  // Owned by run: of the turn's requests, one in sampled
+	dues     []mono.Time  // Owned by run: of the turn's batches
 
 	stats loopStats    // Shared: written by run.
 	stop  atomic.Bool  // Shared.
 	used  atomic.Int64 // Shared: requests queued or running.
 }
 
-func (l *modelLoop) run() {
-	defer l.engine.wait.Done()
-	ring.Lock()
-	now := mono.Now()
-	for {
-		busyFrom := now
-		worked := l.turn(now)
-		if l.stop.Load() && !l.commands.Ready() && !l.requests.Ready() {
-			break
-		}
-		if worked {
-			now = mono.Now()
-			l.stats.busy.Add(int64(now.Sub(busyFrom)))
-			continue
-		}
-		now = l.idle(busyFrom)
+// step is one turn, and the time after it; false when there was nothing to do.
+func (l *modelLoop) step(now mono.Time) (mono.Time, bool) {
+	worked := l.turn(now)
+	if l.stop.Load() && !l.commands.Ready() && !l.requests.Ready() {
+		l.drain(mono.Now())
+		l.ended = true
 	}
-	l.drain(mono.Now())
+	if !worked {
+		return now, false
+	}
+	after := mono.Now()
+	l.stats.busy.Add(int64(after.Sub(now)))
+	l.timed(after)
+	return after, true
 }
 
 // turn does what is due at now; false when there was nothing.
 func (l *modelLoop) turn(now mono.Time) bool {
 	l.stats.turns.Add(1)
-	worked := l.take(now, l.commands)
-	if l.take(now, l.requests) {
+	worked := l.takeCommands(now)
+	if l.takeRequests(now) {
 		worked = true
 	}
 	if l.shard.NextWake() <= now {
@@ -72,27 +79,53 @@ func (l *modelLoop) turn(now mono.Time) bool {
 	return worked
 }
 
-// take applies up to a burst of a ring's inputs.
-func (l *modelLoop) take(now mono.Time, q *ring.Queue[input]) bool {
+// takeCommands applies up to a burst of grants, reports and changes.
+func (l *modelLoop) takeCommands(now mono.Time) bool {
 	n := 0
-	for ; n < burst && q.Pop(&l.in); n++ {
+	for ; n < burst && l.commands.Pop(&l.in); n++ {
 		l.apply(now)
-	}
-	if uint64(n) > l.stats.burstMax.Load() {
-		l.stats.burstMax.Store(uint64(n))
 	}
 	return n > 0
 }
 
-// idle sleeps until the next timer or wake-up.
-func (l *modelLoop) idle(from mono.Time) mono.Time {
-	l.waiter.Arm()
-	if l.commands.Ready() || l.requests.Ready() || l.stop.Load() {
-		l.waiter.Disarm()
-		return mono.Now()
+// takeRequests queues up to a burst of requests and then forms the candidates of
+// their models: one each, whatever came.
+func (l *modelLoop) takeRequests(now mono.Time) bool {
+	n := 0
+	for ; n < burst; n++ {
+		s := l.requests.Next()
+		if s == nil {
+			break
+		}
+		s.apply(now, l.shard, &l.out)
+		l.log.submission(s)
+		if n%sampled == 0 {
+			l.arrivals = append(l.arrivals, s.Request.Arrival)
+		}
 	}
-	l.waiter.Wait(l.shard.NextWake())
-	return mono.Now()
+	l.stats.took(n)
+	if l.taken = n; n == 0 {
+		return false
+	}
+	l.requests.Release()
+	l.in = input{op: opSettle}
+	l.apply(now)
+	return true
+}
+
+// timed takes the times of the turn that ended at now.
+func (l *modelLoop) timed(now mono.Time) {
+	for _, at := range l.arrivals {
+		l.stats.formed.Add(now.Sub(at))
+	}
+	for _, at := range l.dues {
+		l.stats.late.Add(now.Sub(at))
+	}
+	l.arrivals, l.dues = l.arrivals[:0], l.dues[:0]
+}
+
+func (l *modelLoop) news() bool {
+	return l.commands.Ready() || l.requests.Ready() || l.stop.Load()
 }
 
 // apply hands l.in to the core and carries out the effects.
@@ -101,7 +134,7 @@ func (l *modelLoop) apply(now mono.Time) {
 		l.addOverrunLoop()
 	}
 	run, completed := l.in.apply(now, l.shard, &l.out)
-	l.engine.cfg.Record.model(l.index, now, &l.in, &l.out)
+	l.log.input(now, &l.in, &l.out)
 	if completed {
 		l.completedLoop(now, run)
 	}
@@ -121,33 +154,58 @@ func (l *modelLoop) carryOut(now mono.Time) {
 		e.sink.Dispatch(l.index, d)
 		l.stats.dispatches.Add(1)
 		l.stats.requests.Add(uint64(len(d.Requests)))
+		l.dues = append(l.dues, d.Due)
 	}
+	l.mailLoop()
+	l.out.Reset()
+}
+
+// mailLoop tells the rank of answers and candidates: of a model's at once, so that
+// the rank never sees an answer beside a candidate of before the grant. An
+// answer needs the rank at once, a candidate not before its time has come.
+func (l *modelLoop) mailLoop() {
 	for i := range l.out.Answers {
 		a := &l.out.Answers[i]
-		e.mail(a.Grant.Model, a, nil)
+		c := batching.Candidate{} // the model may be gone
+		if k := l.candidateOf(a.Grant.Model); k != nil {
+			c, k.Model = k.Candidate, mailed
+		}
+		l.engine.mail(a.Grant.Model, a, &c)
 	}
 	for i := range l.out.Candidates {
-		c := &l.out.Candidates[i]
-		e.mail(c.Model, nil, &c.Candidate)
+		if c := &l.out.Candidates[i]; c.Model != mailed {
+			l.engine.mail(c.Model, nil, &c.Candidate)
+		}
 	}
-	l.out.Reset()
+}
+
+// mailed marks a candidate that went with its model's answer.
+const mailed = wire.ModelID(math.MaxUint32)
+
+func (l *modelLoop) candidateOf(id wire.ModelID) *shard.Candidate {
+	for i := range l.out.Candidates {
+		if l.out.Candidates[i].Model == id {
+			return &l.out.Candidates[i]
+		}
+	}
+	return nil
 }
 
 // completedLoop tells the rank when the GPU really became free, and learns
 // from how far the plan was off.
 func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
-	l.ended, l.report = run, l.in.done
+	l.told, l.report = run, l.in.done
 	done := &l.report
-	l.engine.toRank(&rankInput{op: rankDone, gpu: GPU{run.GPU, run.Life}, batch: done.Batch, at: done.End})
+	l.engine.toRank(&rankEvent{op: rankDone, gpu: GPU{run.GPU, run.Life}, batch: done.Batch, at: done.End, told: done.told}, mono.Past)
 	l.engine.fetches.add(done.Fetch, done.Ran)
-	l.engine.sink.Completed(l.index, &l.ended, done)
+	l.engine.sink.Completed(l.index, &l.told, done)
 	o := l.overruns[run.Model]
 	if o == nil || !o.add(now, done.End.Sub(run.Until)) {
 		return
 	}
 	l.in = input{op: opSetMargin, model: run.Model, margin: l.engine.cfg.Margin + o.bound()}
 	l.in.apply(now, l.shard, &l.out)
-	l.engine.cfg.Record.model(l.index, now, &l.in, &l.out)
+	l.log.input(now, &l.in, &l.out)
 }
 
 func (l *modelLoop) addOverrunLoop() {
@@ -162,7 +220,7 @@ func (l *modelLoop) addOverrunLoop() {
 func (l *modelLoop) drain(now mono.Time) {
 	l.requests.Seal()
 	for l.requests.Len() > 0 {
-		if !l.take(now, l.requests) {
+		if !l.takeRequests(now) {
 			runtime.Gosched() // a producer fills the cell that it claimed
 		}
 	}

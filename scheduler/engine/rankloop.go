@@ -8,64 +8,87 @@ import (
 	"github.com/symphony-serving/symphony/transport/ring"
 )
 
-// rankLoop drives the matchmaker on one thread.
+// rankLoop drives the matchmaker, on one thread (see thread).
 type rankLoop struct {
 	engine *Engine // Immutable.
-	events *ring.Queue[rankInput]
-	waiter ring.Waiter
+	events *ring.Queue[rankEvent]
+	waiter *ring.Waiter // of its thread
 
-	rank *rank.Rank // Owned by run.
-	out  rank.Out   // Owned by run.
-	in   rankInput  // Owned by run: scratch
+	rank  *rank.Rank  // Owned by run.
+	out   rank.Out    // Owned by run.
+	told  []mono.Time // Owned by run; by GPU: when its last report came to the engine
+	log   *rankLog    // Owned by run; nil: nothing is recorded.
+	ended bool        // Owned by run.
 
 	stats loopStats   // Shared: written by run.
 	stop  atomic.Bool // Shared.
 }
 
-func (l *rankLoop) run() {
-	defer l.engine.wait.Done()
-	ring.Lock()
-	for now := mono.Now(); ; {
-		from := now
-		worked := l.turn(now)
-		if l.stop.Load() && !l.events.Ready() {
-			return
-		}
-		if !worked {
-			l.waiter.Arm()
-			if l.events.Ready() || l.stop.Load() {
-				l.waiter.Disarm()
-			} else {
-				l.waiter.Wait(l.rank.NextWake())
-			}
-			now = mono.Now()
-			continue
-		}
-		now = mono.Now()
-		l.stats.busy.Add(int64(now.Sub(from)))
+// step is one turn, and the time after it; false when there was nothing to do.
+func (l *rankLoop) step(now mono.Time) (mono.Time, bool) {
+	worked := l.turn(now)
+	l.ended = l.stop.Load() && !l.events.Ready()
+	if !worked {
+		return now, false
 	}
+	after := mono.Now()
+	l.stats.busy.Add(int64(after.Sub(now)))
+	for i := range l.out.Grants {
+		l.stats.late.Add(after.Sub(l.out.Grants[i].Due))
+	}
+	return after, true
 }
+
+func (l *rankLoop) news() bool { return l.events.Ready() || l.stop.Load() }
 
 // turn takes the events that wait, fires the timers, sends the grants out.
 func (l *rankLoop) turn(now mono.Time) bool {
 	l.stats.turns.Add(1)
+	l.out.Grants = l.out.Grants[:0]
 	n := 0
-	for ; n < burst && l.events.Pop(&l.in); n++ {
-		if l.in.op == rankMail {
-			l.in.mail = l.engine.boxes[l.in.model].take()
+	for ; n < burst; n++ {
+		ev := l.events.Next()
+		if ev == nil {
+			break
 		}
-		l.in.apply(l.rank)
-		l.engine.cfg.Record.rankEvent(now, &l.in)
+		l.event(ev)
 	}
-	if n == 0 && l.rank.NextWake() > now {
+	l.stats.took(n)
+	if n > 0 {
+		l.events.Release()
+	} else if l.rank.NextWake() > now {
 		return false
 	}
-	l.out.Grants = l.out.Grants[:0]
 	l.rank.Step(now, &l.out)
-	l.engine.cfg.Record.rankStep(now, l.out.Grants)
-	for _, g := range l.out.Grants {
-		l.engine.command(l.engine.loopOf(g.Model), &input{op: opGranted, grant: g})
+	l.log.step(now, l.out.Grants)
+	for i := range l.out.Grants {
+		g := &l.out.Grants[i]
+		if int(g.GPU) < len(l.told) { // nobody could have granted what was not known to be free
+			g.Due = max(g.Due, l.told[g.GPU])
+		}
+		l.engine.command(l.engine.loopOf(g.Model), &input{op: opGranted, grant: *g})
 	}
 	l.stats.dispatches.Add(uint64(len(l.out.Grants)))
 	return true
+}
+
+// event hands one event to the core. A mailbox that was emptied meanwhile has
+// nothing to say.
+func (l *rankLoop) event(ev *rankEvent) {
+	var m *mail
+	if ev.op == rankMail {
+		box := &l.engine.boxes[ev.model]
+		box.told.Store(false) // before the look: who writes after it tells again
+		if m = box.take(); m == nil {
+			return
+		}
+	}
+	if ev.op == rankDone {
+		for int(ev.gpu.ID) >= len(l.told) {
+			l.told = append(l.told, 0)
+		}
+		l.told[ev.gpu.ID] = ev.told
+	}
+	ev.apply(l.rank, m)
+	l.log.event(ev, m)
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
+	"github.com/symphony-serving/symphony/transport/histogram"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -11,6 +12,17 @@ import (
 type loopStats struct {
 	turns, requests, dispatches, drops, full, burstMax atomic.Uint64
 	busy                                               atomic.Int64 // ns
+
+	thread atomic.Int64
+
+	late, formed histogram.Histogram
+}
+
+// took notes the size of a burst.
+func (c *loopStats) took(n int) {
+	if uint64(n) > c.burstMax.Load() {
+		c.burstMax.Store(uint64(n))
+	}
 }
 
 // LoopStats is a snapshot of a loop's counters.
@@ -25,6 +37,11 @@ type LoopStats struct {
 	Waiting    int    // inputs in the rings now
 	Used       int    // requests queued or running
 	Busy       mono.Dur
+	Thread     int // the kernel's number of its thread
+	// Late is how long after it was due (rank.Grant) a grant left the rank loop, or
+	// its batch the model loop. Formed, of model loops: from a request's arrival
+	// until its model had a candidate with it; one request in eight is timed.
+	Late, Formed histogram.Counts
 }
 
 // Stats is a snapshot of the engine.
@@ -52,5 +69,5 @@ func (e *Engine) Stats() Stats {
 
 func (c *loopStats) snapshot() LoopStats {
 	return LoopStats{Turns: c.turns.Load(), Requests: c.requests.Load(), Dispatches: c.dispatches.Load(), Drops: c.drops.Load(),
-		Full: c.full.Load(), BurstMax: c.burstMax.Load(), Busy: mono.Dur(c.busy.Load())}
+		Full: c.full.Load(), BurstMax: c.burstMax.Load(), Busy: mono.Dur(c.busy.Load()), Thread: int(c.thread.Load()), Late: c.late.Snapshot(), Formed: c.formed.Snapshot()}
 }

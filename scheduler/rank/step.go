@@ -56,7 +56,8 @@ func (r *Rank) grant(id, gpu uint32, idle bool, now mono.Time, out *Out) {
 	m.granting, g.granted = true, true
 	offer := batching.Offer{FreeAt: g.free, GPUs: r.count, Share: r.share(m, now), Rivals: r.last != wire.ModelID(id), Idle: idle}
 	r.last = wire.ModelID(id)
-	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, Offer: offer})
+	due := max(m.candidate.Exec, g.free).Add(-m.candidate.Delay)
+	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, Due: due, Offer: offer})
 	r.place(wire.GPUID(gpu))
 }
 

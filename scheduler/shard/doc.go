@@ -2,8 +2,8 @@
 // their requests, their timers, and the batches that are on GPUs (the
 // ModelThread of Symphony's Figure 18, for many models).
 //
-//	Submit, Granted, Completed, Lost, Wake --> Shard --> Out: Drops, Dispatches,
-//	                                                   Answers, Candidates
+//	Submit (Enqueue, Settle), Granted, --> Shard --> Out: Drops, Dispatches,
+//	Completed, Lost, Wake                                 Answers, Candidates
 //
 // A core: the engine and the simulator call it with `now` and carry out the
 // effects that it appends to an Out.
@@ -13,7 +13,8 @@
 //  1. A request that Submit accepted lies in one slot until it leaves by
 //     exactly one way: in Drops, or by Completed of its batch.
 //  2. A slot is free, or queued in its model, or in a batch's list: never two.
-//  3. After every call NextWake is later than now, or Never.
+//  3. After every call but Enqueue, which Settle completes, NextWake is later
+//     than now, or Never.
 //  4. Candidates has the last candidate of each model that the call changed.
 //  5. No call allocates in steady state; slots and batches are bounded.
 //

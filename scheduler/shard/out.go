@@ -14,6 +14,7 @@ type Dispatch struct {
 	Model    wire.ModelID
 	GPU      wire.GPUID
 	Life     rank.Life
+	Due      mono.Time // see rank.Grant
 	Exec     mono.Time
 	Until    mono.Time
 	Requests []batching.Request

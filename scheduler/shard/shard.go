@@ -28,6 +28,7 @@ type model struct {
 	*batching.Model // nil: not served
 	margin          mono.Dur
 	informed        batching.Candidate // what the rank was told last
+	stirred         bool               // requests came since its candidate was formed
 }
 
 // Shard is the models of one loop.
@@ -40,6 +41,7 @@ type Shard struct {
 	delay   batching.Delay
 	wakes   pq.Heap // model -> NextWake
 	dead    []rank.Life
+	stirred []wire.ModelID     // models whose candidates Settle forms; some may have been formed since
 	taken   []uint32           // scratch of Granted
 	dropped []batching.Dropped // scratch
 }
@@ -100,9 +102,18 @@ func (s *Shard) dropAll(m *model, reason wire.Reason, out *Out) {
 	}
 }
 
-// Submit queues a request. It is refused, in Drops, when the model is not
-// served, no GPU is there, or the queue or the slots are full.
+// Submit queues a request and forms its model's candidate. It is refused, in
+// Drops, when the model is not served, no GPU is there, or the queue or the
+// slots are full.
 func (s *Shard) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *Out) {
+	s.Enqueue(now, id, &r, out)
+	s.Settle(now, out)
+}
+
+// Enqueue is Submit without the candidate, which Settle forms: of many requests
+// that were there at the same instant a model gets one candidate, not as many
+// as there are requests, of which none but the last would matter.
+func (s *Shard) Enqueue(now mono.Time, id wire.ModelID, r *batching.Request, out *Out) {
 	m := s.model(id)
 	reason := wire.ReasonNone
 	switch {
@@ -114,7 +125,10 @@ func (s *Shard) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *
 	if reason == wire.ReasonNone {
 		slot, ok := s.slots.take(r)
 		if ok && m.Push(now, r.Deadline.Add(-m.margin), slot) {
-			s.update(now, id, out)
+			if !m.stirred {
+				m.stirred = true
+				s.stirred = append(s.stirred, id)
+			}
 			return
 		}
 		if ok {
@@ -122,7 +136,17 @@ func (s *Shard) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *
 		}
 		reason = wire.ReasonFull
 	}
-	out.Drops = append(out.Drops, batching.Drop{Request: r, Reason: reason})
+	out.Drops = append(out.Drops, batching.Drop{Request: *r, Reason: reason})
+}
+
+// Settle forms the candidates of the models that requests were queued for.
+func (s *Shard) Settle(now mono.Time, out *Out) {
+	for _, id := range s.stirred {
+		if s.models[id].stirred {
+			s.update(now, id, out)
+		}
+	}
+	s.stirred = s.stirred[:0]
 }
 
 // Granted answers a grant: with a batch, or with the GPU unused when nothing
@@ -160,7 +184,7 @@ func (s *Shard) dispatch(g rank.Grant, exec, until mono.Time, out *Out) wire.Bat
 		out.requests = append(out.requests, s.slots.requests[slot])
 	}
 	out.Dispatches = append(out.Dispatches, Dispatch{Batch: b.id, Model: b.model, GPU: b.gpu, Life: b.life,
-		Exec: exec, Until: until, Requests: out.requests[from:len(out.requests):len(out.requests)]})
+		Due: g.Due, Exec: exec, Until: until, Requests: out.requests[from:len(out.requests):len(out.requests)]})
 	return b.id
 }
 
@@ -325,6 +349,7 @@ func (s *Shard) model(id wire.ModelID) *model {
 // update forms the model's candidate, arms its timer, and informs the rank.
 func (s *Shard) update(now mono.Time, id wire.ModelID, out *Out) {
 	m := &s.models[id]
+	m.stirred = false
 	s.dropped = m.Update(now, s.dropped[:0])
 	s.dropAppend(out)
 	if wake := m.NextWake(); wake == mono.Never {
@@ -336,7 +361,8 @@ func (s *Shard) update(now mono.Time, id wire.ModelID, out *Out) {
 }
 
 // inform appends the candidate if the rank does not know it. An Out has at
-// most one entry for a model when it is drained after each call.
+// most one entry for a model when it is drained after each call, but for Lost, where
+// the last one counts.
 func (s *Shard) inform(id wire.ModelID, m *model, out *Out, always bool) {
 	c := m.Candidate()
 	if c == m.informed && !always {

@@ -26,13 +26,13 @@ func newSlots(n int) slots {
 	return s
 }
 
-func (s *slots) take(r batching.Request) (uint32, bool) {
+func (s *slots) take(r *batching.Request) (uint32, bool) {
 	i := s.free
 	if i == none {
 		return 0, false
 	}
 	s.free = s.next[i]
-	s.requests[i] = r
+	s.requests[i] = *r
 	s.used++
 	return i, true
 }

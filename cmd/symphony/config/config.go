@@ -45,16 +45,22 @@ type RDMA struct {
 	Buffers      Size     `yaml:"buffers"`       // registered memory for batches, taken as needed
 }
 
-// TCP configures what links over kernel sockets are measured with.
+// TCP configures links over kernel sockets.
 type TCP struct {
-	KernelRTT string `yaml:"kernel_rtt"` // auto: the kernel's round-trip times by eBPF where privileges allow; never: heartbeats alone
+	BusyPoll  mono.Dur `yaml:"busy_poll"`  // how long a link looks at its socket before it parks, for machines with processors to spare; 0: not at all
+	KernelRTT string   `yaml:"kernel_rtt"` // auto: the kernel's round-trip times by eBPF where privileges allow; never: heartbeats alone
 }
 
 // Scheduler configures the decision maker.
 type Scheduler struct {
 	Listen      []string `yaml:"listen"`       // "tcp:host:port", "inproc:name"
 	ModelLoops  int      `yaml:"model_loops"`  // threads that batch; models are sharded over them
-	Spin        mono.Dur `yaml:"spin"`         // how long before an instant a loop spins; 0: sleep only
+	ModelWait   string   `yaml:"model_wait"`   // model loops without work: park (sleep), spin (a core each), poll (a while, then sleep); auto: by the cores
+	RankWait    string   `yaml:"rank_wait"`    // the rank loop, likewise
+	RankThread  string   `yaml:"rank_thread"`  // own; shared: with the first model loop; auto: shared where cores are no more than loops
+	Pin         string   `yaml:"pin"`          // loops to cores: always, never; auto: where cores are twice the loops
+	Spin        mono.Dur `yaml:"spin"`         // how long before an instant a parked loop wakes up to spin; 0: not at all
+	Doze        mono.Dur `yaml:"doze"`         // how long requests in a dense row may wait for a model loop to wake up; 0: each wakes it
 	Margin      mono.Dur `yaml:"margin"`       // taken off every deadline for what no profile foresees
 	QueueMax    int      `yaml:"queue_max"`    // waiting requests per model
 	RequestsMax int      `yaml:"requests_max"` // waiting and running requests per model loop
@@ -120,6 +126,7 @@ func Default() Config {
 		TCP:       TCP{KernelRTT: "auto"},
 		Scheduler: Scheduler{
 			Listen: []string{"tcp:127.0.0.1:9000"}, ModelLoops: 1, Margin: mono.Millisecond,
+			ModelWait: "auto", RankWait: "auto", RankThread: "auto", Pin: "auto",
 			QueueMax: 1 << 15, RequestsMax: 1 << 17,
 			DelayMin: 100 * mono.Microsecond, DelayMax: 5 * mono.Millisecond, Lead: mono.Millisecond,
 		},

@@ -60,7 +60,7 @@ backend:
 		t.Fatal("no error")
 	}
 	for _, key := range []string{"log.level", "scheduler.listen", "scheduler.model_loops", "frontend.http", "frontend.full_status",
-		"backend.pools[0].device_type", "backend.pools[0].kind", "backend.pools[0].devices", "8 errors"} {
+		"backend.pools[0].device_type", "backend.pools[0].kind", "backend.pools[0].devices", "configuration: 8 errors:\n"} {
 		if !strings.Contains(err.Error(), key) {
 			t.Errorf("%q is missing in:\n%v", key, err)
 		}
@@ -77,6 +77,22 @@ func TestDecodingErrorsHideNothing(t *testing.T) {
 	}
 }
 
+// What cannot be read and what is out of its bounds make one list with one count.
+func TestErrorsAreOneList(t *testing.T) {
+	for text, want := range map[string]string{
+		"scheduler: {margin: fast, qeue_max: 3, model_loops: 0}\n": `configuration: 3 errors:
+scheduler.margin: "fast" is no span of time: write it with its unit, like 50ms or 1.5s
+scheduler.qeue_max: there is no such key
+scheduler.model_loops: is 0, must be 1 to 64`,
+		"scheduler: {model_loops: 0}\n": "configuration: 1 error:\nscheduler.model_loops: is 0, must be 1 to 64",
+		"one: 1\ntwo: 2\n":              "configuration: 2 errors:\none: there is no such key\ntwo: there is no such key",
+	} {
+		if _, err := Load(write(t, text), nil, nil); err == nil || err.Error() != want {
+			t.Errorf("%serror\n%v\nwant\n%s", text, err, want)
+		}
+	}
+}
+
 // A wrong key outside of the file is named with where it was set.
 func TestErrorsNameTheirOrigin(t *testing.T) {
 	_, err := Load("", []Set{{Key: "scheduler.marginn", Value: "1ms"}, {Key: "scheduler.margin", Value: "1ms"}, {Key: "log.level", Value: "info"}}, []string{"SYMPHONY_FRONTEND__AREN=1GiB", "HOME=/"})
@@ -85,9 +101,19 @@ func TestErrorsNameTheirOrigin(t *testing.T) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
 	}
-	for _, right := range []string{"log.level was set", "scheduler.margin was set"} {
+	for _, right := range []string{"log.level", "--set scheduler.margin or"} {
 		if err != nil && strings.Contains(err.Error(), right) {
 			t.Errorf("names a key that is right:\n%v", err)
+		}
+	}
+}
+
+// So do values out of their bounds.
+func TestBoundsNameTheirOrigin(t *testing.T) {
+	_, err := Load("", []Set{{Key: "scheduler.queue_max", Value: "-1"}}, []string{"SYMPHONY_SCHEDULER__MODEL_LOOPS=0"})
+	for _, want := range []string{"configuration: 2 errors", "--set scheduler.queue_max", "the environment: SYMPHONY_SCHEDULER__MODEL_LOOPS"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
 		}
 	}
 }

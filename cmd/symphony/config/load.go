@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -25,7 +24,7 @@ const EnvPrefix = "SYMPHONY_"
 type Set struct{ Key, Value string }
 
 // Load reads the file (none if path is empty), then flags, then environ
-// ("KEY=value", as os.Environ gives it), and returns all errors joined.
+// ("KEY=value", as os.Environ gives it), and returns all errors in one list.
 // Variables that other parts of the system read are left alone (reserved, and
 // SYMPHONY_REQUIRE_*).
 func Load(path string, flags []Set, environ []string) (Config, error) {
@@ -44,43 +43,78 @@ func Load(path string, flags []Set, environ []string) (Config, error) {
 		}
 	}
 	c, err := decode(k)
-	if err != nil {
-		err = errors.Join(err, origins(err.Error(), flags, environ))
+	from := func(key string) string { return origin(key, flags, environ) }
+	wrong := wrongs(err, from)
+	for _, e := range c.validate() { // what could not be decoded keeps its default
+		key, _, _ := strings.Cut(e.Error(), ":")
+		wrong = append(wrong, fmt.Errorf("%w%s", e, from(key)))
 	}
-	return c, errors.Join(err, c.Validate()) // what could not be decoded keeps its default
+	return c, listed(wrong)
+}
+
+// listed is one error of all, with their number.
+func listed(all []error) error {
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("configuration: 1 error:\n%w", all[0])
+	}
+	return fmt.Errorf("configuration: %d errors:\n%w", len(all), errors.Join(all...))
+}
+
+// wrongs lists what mapstructure says, a key each, as validate does. from goes on
+// about where a key was set.
+func wrongs(err error, from func(key string) string) (all []error) {
+	if err == nil {
+		return nil
+	}
+	var many interface{ Unwrap() []error }
+	if errors.As(err, &many) {
+		for _, e := range many.Unwrap() {
+			all = append(all, wrongs(e, from)...)
+		}
+		return all
+	}
+	var one *mapstructure.DecodeError
+	if !errors.As(err, &one) {
+		return []error{err}
+	}
+	keys, unknown := strings.CutPrefix(one.Unwrap().Error(), "has invalid keys: ")
+	if !unknown {
+		return []error{fmt.Errorf("%s: %w%s", one.Name(), one.Unwrap(), from(one.Name()))}
+	}
+	for key := range strings.SplitSeq(keys, ", ") {
+		key = strings.TrimPrefix(one.Name()+"."+key, ".")
+		all = append(all, fmt.Errorf("%s: there is no such key%s", key, from(key)))
+	}
+	return all
 }
 
 // reserved are variables with the prefix that are not keys: the path of the
 // file, of a library, and what tests read.
 func reserved() []string { return []string{"CONFIG", "ONNXRUNTIME", "E2E_FULL", "PRINT", "PYTHON"} }
 
-// origins says where the keys were set that an error of decode may be about, where
-// that was not in the file.
-func origins(text string, flags []Set, environ []string) error {
-	var all []error
-	told := func(key, where string) {
-		parent, last, ok := strings.Cut(key, ".")
-		if i := strings.LastIndexByte(last, '.'); i >= 0 {
-			last = last[i+1:]
-		}
-		word := func(s string) bool {
-			found, err := regexp.MatchString(`\b`+regexp.QuoteMeta(s)+`\b`, text)
-			return err == nil && found
-		}
-		if !ok && word(key) || ok && last != "" && word(parent) && word(last) {
-			all = append(all, fmt.Errorf("%s was set by %s", key, where))
+// origin says where a key was set, or what it is a part of, where that was not in the
+// file. The environment lies over flags.
+func origin(key string, flags []Set, environ []string) string {
+	about := func(set string) bool {
+		return set == key || strings.HasPrefix(set, key+".") || strings.HasPrefix(key, set+".") || strings.HasPrefix(key, set+"[")
+	}
+	for _, kv := range environ {
+		for set := range envLayer([]string{kv}) {
+			if about(set) {
+				name, _, _ := strings.Cut(kv, "=")
+				return "; set by the environment: " + name
+			}
 		}
 	}
 	for _, f := range flags {
-		told(f.Key, "a flag: --set "+f.Key+" or its own")
-	}
-	for _, kv := range environ {
-		for key := range envLayer([]string{kv}) {
-			name, _, _ := strings.Cut(kv, "=")
-			told(key, "the environment: "+name)
+		if about(f.Key) {
+			return "; set by a flag: --set " + f.Key + " or its own"
 		}
 	}
-	return errors.Join(all...)
+	return ""
 }
 
 func flagLayer(flags []Set) map[string]any {
@@ -114,10 +148,7 @@ func decode(k *koanf.Koanf) (Config, error) {
 			DecodeHook: mapstructure.ComposeDecodeHookFunc(spanHook, sizeHook, mapstructure.StringToSliceHookFunc(",")),
 		},
 	})
-	if err != nil {
-		return c, fmt.Errorf("configuration: %w", err)
-	}
-	return c, nil
+	return c, err
 }
 
 // spanHook reads spans as "50ms"; a bare number other than 0 has no unit and

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -54,8 +53,8 @@ func (r *report) hostPort(key, a string) {
 	r.need(err == nil, key, "%q is no port", port)
 }
 
-// Validate returns every error at once, joined; nil if there is none.
-func (c *Config) Validate() error {
+// validate returns every error at once.
+func (c *Config) validate() []error {
 	r := &report{}
 	r.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	r.oneOf("log.format", c.Log.Format, "auto", "console", "json")
@@ -66,14 +65,12 @@ func (c *Config) Validate() error {
 		r.hostPort("metrics", c.Metrics)
 	}
 	c.RDMA.validate(r)
+	r.span("tcp.busy_poll", c.TCP.BusyPoll, 0, mono.Millisecond)
 	r.oneOf("tcp.kernel_rtt", c.TCP.KernelRTT, "auto", "never")
 	c.Scheduler.validate(r)
 	c.Frontend.validate(r)
 	c.Backend.validate(r)
-	if len(r.errs) == 0 {
-		return nil
-	}
-	return fmt.Errorf("configuration has %d errors:\n%w", len(r.errs), errors.Join(r.errs...))
+	return r.errs
 }
 
 func (c *RDMA) validate(r *report) {
@@ -95,6 +92,11 @@ func (s *Scheduler) validate(r *report) {
 	}
 	r.between("scheduler.model_loops", int64(s.ModelLoops), 1, 64)
 	r.span("scheduler.spin", s.Spin, 0, mono.Second)
+	r.span("scheduler.doze", s.Doze, 0, mono.Millisecond)
+	r.oneOf("scheduler.model_wait", s.ModelWait, "auto", "park", "poll", "spin")
+	r.oneOf("scheduler.rank_wait", s.RankWait, "auto", "park", "poll", "spin")
+	r.oneOf("scheduler.rank_thread", s.RankThread, "auto", "own", "shared")
+	r.oneOf("scheduler.pin", s.Pin, "auto", "never", "always")
 	r.span("scheduler.margin", s.Margin, 0, mono.Second)
 	r.between("scheduler.queue_max", int64(s.QueueMax), 1, 1<<22)
 	r.between("scheduler.requests_max", int64(s.RequestsMax), 1, 1<<24)

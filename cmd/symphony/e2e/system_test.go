@@ -109,18 +109,25 @@ type cluster struct {
 	address   string
 	metrics   string
 	repo      string
+	flags     []string // of the scheduler
 	client    *frontend.Client
 }
 
 func newCluster(t *testing.T, models ...emulated) *cluster {
 	t.Helper()
-	c := &cluster{t: t, address: hostPort(freePort(t)), metrics: hostPort(freePort(t)), repo: emulatedRepository(t, models...)}
+	return newClusterWith(t, nil, models...)
+}
+
+// newClusterWith is newCluster with further flags of the scheduler.
+func newClusterWith(t *testing.T, flags []string, models ...emulated) *cluster {
+	t.Helper()
+	c := &cluster{flags: flags, t: t, address: hostPort(freePort(t)), metrics: hostPort(freePort(t)), repo: emulatedRepository(t, models...)}
 	c.startScheduler()
 	return c
 }
 
 func (c *cluster) startScheduler() {
-	c.scheduler = start(c.t, "scheduler", "scheduler", "--listen", "tcp:"+c.address, "--metrics", c.metrics)
+	c.scheduler = start(c.t, "scheduler", append([]string{"scheduler", "--listen", "tcp:" + c.address, "--metrics", c.metrics}, c.flags...)...)
 }
 
 // backend starts a backend with emulated devices; it returns its metrics
@@ -135,10 +142,17 @@ func (c *cluster) backend(name string, devices int) (*process, string) {
 // dial makes the test's own client and waits for the models.
 func (c *cluster) dial(models ...string) {
 	c.t.Helper()
+	c.dialWith(frontend.Options{ArenaBytes: 16 << 20}, models...)
+}
+
+// dialWith is dial with options; where and who is filled in.
+func (c *cluster) dialWith(o frontend.Options, models ...string) {
+	c.t.Helper()
+	o.Scheduler, o.Name = "tcp:"+c.address, c.t.Name()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var err error
-	if c.client, err = frontend.Dial(ctx, frontend.Options{Scheduler: "tcp:" + c.address, Name: c.t.Name(), ArenaBytes: 16 << 20}); err != nil {
+	if c.client, err = frontend.Dial(ctx, o); err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { c.client.Close() })

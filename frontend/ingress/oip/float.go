@@ -3,6 +3,7 @@ package oip
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"strconv"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -40,24 +41,20 @@ func short(b []byte, i int, single bool) (v float64, end int, ok bool) {
 	if negative {
 		i++
 	}
-	from, mantissa, point := i, uint64(0), -1
-	for ; i < len(b) && i-from <= 16; i++ {
-		if c := b[i] - '0'; c < 10 {
-			mantissa = mantissa*10 + uint64(c)
-		} else if b[i] == '.' && point < 0 {
-			point = i
-		} else {
-			break
+	from := i
+	mantissa, i := digits(b, i, 0)
+	whole, after := i-from, 0
+	if i < len(b) && b[i] == '.' {
+		point := i + 1
+		mantissa, i = fraction(b, point, mantissa)
+		if after = i - point; after == 0 {
+			return 0, 0, false
 		}
 	}
-	digits, after := i-from, 0
-	if point >= 0 {
-		digits, after = digits-1, i-point-1
-	}
 	switch {
-	case digits == 0 || digits > 15 || point == from || point >= 0 && after == 0:
+	case whole == 0 || whole+after > 15:
 		return 0, 0, false
-	case b[from] == '0' && digits > 1 && point != from+1:
+	case b[from] == '0' && whole > 1:
 		return 0, 0, false // a number must not begin with 0
 	case i < len(b) && b[i]|0x20 == 'e':
 		return 0, 0, false
@@ -73,6 +70,52 @@ func short(b []byte, i int, single bool) (v float64, end int, ok bool) {
 		v = -v
 	}
 	return v, i, true
+}
+
+// digits reads decimal digits behind those of v, whose number is then end less i; with
+// more than 16, v is of no use.
+func digits(b []byte, i int, v uint64) (mantissa uint64, end int) {
+	for most := i + 17; i < len(b) && i < most && b[i]-'0' < 10; i++ {
+		v = v*10 + uint64(b[i]-'0')
+	}
+	return v, i
+}
+
+// fraction is digits for what stands behind a point: seven to nine digits mostly, and no
+// way to predict how many. So it takes sixteen at once without a branch on their number:
+// a loop over them was mispredicted where each ended, and that cost more than the digits.
+func fraction(b []byte, i int, v uint64) (mantissa uint64, end int) {
+	if i+16 > len(b) {
+		return digits(b, i, v)
+	}
+	head, n := leading(binary.LittleEndian.Uint64(b[i:]))
+	tail, m := leading(binary.LittleEndian.Uint64(b[i+8:]))
+	if n < 8 { // a conditional move
+		m = 0
+	}
+	v = v*ten(n) + eight(head<<(64-8*n))
+	v = v*ten(m) + eight(tail<<(64-8*m))
+	return v, i + int(n+m)
+}
+
+// leading is the digits' values, the first in the lowest byte, and how many there are
+// before something else.
+func leading(w uint64) (values uint64, n uint) {
+	w ^= 0x3030303030303030
+	other := (w + 0x7676767676767676 | w) & 0x8080808080808080 // behind the first that is none may be false ones
+	return w, uint(bits.TrailingZeros64(other)) / 8
+}
+
+// eight joins eight digits, the first in the lowest byte, pairwise.
+func eight(w uint64) uint64 {
+	w = (w * (1 + 10<<8)) >> 8 & 0x00ff00ff00ff00ff
+	w = (w * (1 + 100<<16)) >> 16 & 0x0000ffff0000ffff
+	return (w * (1 + 10000<<32)) >> 32
+}
+
+// ten is ten to the n, as an integer.
+func ten(n uint) uint64 {
+	return [...]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}[n]
 }
 
 // power is ten to the n.

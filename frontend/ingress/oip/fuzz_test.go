@@ -97,6 +97,8 @@ func FuzzBinary(f *testing.F) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("[1,2.5,-0,1e-7,123456.7,0.1]"))
 	f.Add([]byte("[0.30000001192092896]"))
+	f.Add([]byte("[0.14509805,0.0039215690,12.1234567,-0.12345678901234567,0.1234567,0.12345678:,3.003921569,0.5]"))
+	f.Add([]byte("[0.1450980500000001,0.14509805e1,0.1450980:,1.,1.23456789012345678901234567890]                "))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var want []float32
 		wantErr := json.Unmarshal(data, &want)

@@ -52,6 +52,19 @@ func (r *Request) Reset() {
 // ParseRequest reads the JSON header of a message and cuts the binary tensors
 // behind it. binary is nil when the message has no such part.
 func (r *Request) ParseRequest(header, binary []byte) error {
+	if err := r.ParseHeader(header); err != nil {
+		return err
+	}
+	return r.cutBinary(binary)
+}
+
+// BinarySize is how many bytes of the message's binary part the tensor has; -1: it is
+// JSON.
+func (t *Input) BinarySize() int64 { return t.size }
+
+// ParseHeader is ParseRequest for those who have the binary part not yet, and will check
+// it themselves: inputs with a BinarySize have no data.
+func (r *Request) ParseHeader(header []byte) error {
 	r.Reset()
 	if !utf8.Valid(header) {
 		return Errorf("", "the JSON is not UTF-8")
@@ -71,10 +84,7 @@ func (r *Request) ParseRequest(header, binary []byte) error {
 	if len(r.Inputs) == 0 {
 		return Errorf("inputs", "empty")
 	}
-	if err := r.duplicates(); err != nil {
-		return err
-	}
-	return r.cutBinary(binary)
+	return r.duplicates()
 }
 
 const (

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// said is what the command line prints of itself for these arguments.
+func said(t *testing.T, args ...string) string {
+	t.Helper()
+	type ended int
+	var out bytes.Buffer
+	parser := newParser(kong.Writers(&out, &out), kong.Exit(func(status int) { panic(ended(status)) }))
+	func() { // the help would go on to parse: it ends here
+		defer func() {
+			if r := recover(); r != nil && r != any(ended(0)) {
+				panic(r)
+			}
+		}()
+		if _, err := parser.Parse(args); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+	}()
+	return strings.Join(strings.Fields(out.String()), " ") // where lines break is not the question
+}
+
+func TestVersionFlag(t *testing.T) {
+	if got := said(t, "--version"); got != versionText() || !strings.Contains(got, "wire protocol") {
+		t.Errorf("--version: %q, want %q", got, versionText())
+	}
+}
+
+// Placeholders do not look like defaults, and the helps say what one must know before.
+func TestHelps(t *testing.T) {
+	for command, wants := range map[string][]string{
+		"bench":           {"Measure a running server (load), or what this machine makes of Symphony's parts."},
+		"bench load":      {"Exit status 1 if interrupted.", "- is standard output"},
+		"bench http":      {"--only=KIND", "Exit status 1 if interrupted.", "- is standard output", "rounds times rows times span"},
+		"bench scheduler": {"--disturb=SHARE", "Exit status 1 if interrupted.", "- is standard output", "Drawn of --scaling"},
+		"bench net":       {"Exit status 1 if interrupted."},
+		"bench paper":     {"Exit status 1 if interrupted."},
+	} {
+		got := said(t, append(strings.Fields(command), "--help")...)
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s --help lacks %q:\n%s", command, want, got)
+			}
+		}
+	}
+}

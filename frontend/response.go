@@ -1,0 +1,66 @@
+package frontend
+
+import (
+	"sync"
+	"time"
+
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Response is an inference and where its time went.
+type Response struct {
+	Outputs   []Tensor
+	BatchSize int
+	GPU       int
+	Request   wire.RequestID // what scheduler and backend call the request
+
+	Preprocess time.Duration // decoding and resizing at the frontend
+	Queue      time.Duration // from the submission until the inputs were fetched
+	Fetch      time.Duration // the backend's READ of the batch's inputs
+	Execute    time.Duration // the batch on the device
+	Reply      time.Duration // from the end of execution to this answer
+	Total      time.Duration
+	Slack      time.Duration // left until the deadline; negative: late
+
+	pool *sync.Pool // where Release puts it; nil once released
+	few  [2]Tensor  // what Outputs mostly needs, so that it is no allocation of its own
+	data []byte     // the outputs' bytes
+}
+
+// dataKeep is the most bytes that a released response holds for its next life.
+const dataKeep = 1 << 20
+
+// Release gives the response and its outputs back for reuse: who calls it has
+// inferences without garbage. It is optional, what is not released is the
+// collector's. Nothing of the response may be used after it.
+func (r *Response) Release() {
+	p := r.pool
+	if p == nil {
+		return
+	}
+	data := r.data
+	if cap(data) > dataKeep {
+		data = nil
+	}
+	*r = Response{data: data[:0]}
+	p.Put(r)
+}
+
+// response takes a released one, or makes one.
+func (c *Client) response() *Response {
+	r, _ := c.responses.Get().(*Response)
+	if r == nil {
+		r = new(Response)
+	}
+	r.pool = &c.responses
+	return r
+}
+
+// room makes room for n bytes of outputs.
+func (r *Response) room(n int) []byte {
+	if cap(r.data) < n {
+		r.data = make([]byte, n)
+	}
+	r.data = r.data[:n]
+	return r.data
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/scheduler/shard"
+)
+
+// Replay feeds the log to bare cores of the same configuration and returns
+// the number of grants and batches that were compared, or the first difference.
+// Call it after Stop.
+func (r *Recording) Replay(cfg Config) (grants, batches int, err error) {
+	if err := cfg.complete(); err != nil {
+		return 0, 0, err
+	}
+	for i, log := range r.models {
+		n, err := log.replay(cfg, i)
+		batches += n
+		if err != nil {
+			return grants, batches, err
+		}
+	}
+	grants, err = r.ranks.replay(cfg)
+	return grants, batches, err
+}
+
+func (l *rankLog) replay(cfg Config) (grants int, err error) {
+	core, out := rank.New(rank.Config{Outstanding: cfg.Outstanding}), rank.Out{}
+	for i := range l.records.len() {
+		rec := l.records.at(i)
+		if !rec.step {
+			rec.ev.apply(core, rec.mail)
+			continue
+		}
+		out.Grants = out.Grants[:0]
+		core.Step(rec.now, &out)
+		if !slices.Equal(out.Grants, rec.grants) {
+			return grants, fmt.Errorf("rank record %d at %v: replay grants %+v, live %+v", i, rec.now, out.Grants, rec.grants)
+		}
+		grants += len(out.Grants)
+	}
+	return grants, nil
+}
+
+func (l *modelLog) replay(cfg Config, loop int) (batches int, err error) {
+	s := shard.New(shard.Config{Index: cfg.FirstLoop + loop, RequestsMax: cfg.RequestsMax, BatchesMax: cfg.GPUsMax * cfg.Outstanding})
+	var out shard.Out
+	var made []dispatched
+	next := 0
+	for i := range l.inputs.len() {
+		rec := l.inputs.at(i)
+		for range rec.submissions {
+			l.submissions.at(next).apply(rec.now, s, &out)
+			next++
+		}
+		rec.in.apply(rec.now, s, &out)
+		if made = appendDispatched(made[:0], out.Dispatches); len(out.Drops) != rec.drops || !slices.Equal(made, rec.dispatches) {
+			return batches, fmt.Errorf("loop %d record %d at %v: replay has %d drops and %+v, live %d and %+v",
+				loop, i, rec.now, len(out.Drops), made, rec.drops, rec.dispatches)
+		}
+		batches += len(made)
+		out.Reset()
+	}
+	return batches, nil
+}
