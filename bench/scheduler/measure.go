@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // Plan is which parts of the benchmark run, and with what.
@@ -112,11 +111,10 @@ func (b *bench) point() error {
 	return err
 }
 
-// suite is what runs without flags, within three minutes.
+// suite is each part once, but runs at one rate, heaps and replays.
 func (b *bench) suite() []func() error {
 	cfg := b.plan.Config
-	cfg.Duration = min(cfg.Duration, 3*mono.Second)
-	b.plan.Disturb, b.plan.Config = 0.5, cfg
+	b.plan.Disturb = 0.5
 	at := func(gpus int) func() error {
 		return func() error {
 			c := cfg

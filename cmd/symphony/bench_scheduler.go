@@ -18,22 +18,22 @@ import (
 )
 
 type benchSchedulerCmd struct {
-	Loops    *int          `help:"Model loops, 1 to 64 [1]." placeholder:"N"`
-	GPUs     *int          `name:"gpus" help:"Emulated GPUs, 8 to 4096 [64]." placeholder:"N"`
-	Models   *int          `help:"Models, equally popular, 1 to 1000 [20]." placeholder:"N"`
-	Arrivals string        `help:"Arrivals of each model: poisson, or gamma, which come in bursts." default:"poisson" enum:"poisson,gamma"`
-	Shape    *float64      `help:"Shape of gamma; below 1 bursts (default 0.3)." placeholder:"SHAPE"`
-	Rate     *float64      `help:"Offer so many requests/s. Without it, the highest rate with a bad rate below 1 % is sought." placeholder:"R"`
-	Duration time.Duration `help:"Span of each run that counts; a warm-up comes before it." default:"5s"`
-	SLO      time.Duration `name:"slo" help:"Latency SLO." default:"100ms"`
-	Profile  string        `help:"A model's profile and SLO for all models, from the A100 zoo by name or as name:alpha:beta:slo in ms. Without it the profile is made for the rate, so that any number of GPUs is about 75 % busy in batches of about 17." placeholder:"MODEL"`
-	Quantum  time.Duration `help:"How long the generator sleeps between two looks." default:"200us"`
-	Pin      []int         `help:"Processors of the model loops' threads and then of the rank loop's; others float." placeholder:"CPU"`
-	Wait     string        `help:"Loops without work: park (sleep), poll (look a while, then sleep), spin (for ever); auto: by the processors." default:"auto" enum:"auto,park,poll,spin"`
-	Rank     string        `name:"rank-thread" help:"The rank loop's thread: own, shared (with the first model loop); auto: by the processors." default:"auto" enum:"auto,own,shared"`
-	Spin     time.Duration `help:"How long before an instant a parked loop wakes up to spin." default:"0"`
-	Doze     time.Duration `help:"How long requests that come in a dense row may wait for a model loop." default:"0"`
-	Seed     uint64        `help:"Seed of the arrivals." default:"1"`
+	Loops    *int           `help:"Model loops, 1 to 64 [1]." placeholder:"N"`
+	GPUs     *int           `name:"gpus" help:"Emulated GPUs, 8 to 4096 [64]." placeholder:"N"`
+	Models   *int           `help:"Models, equally popular, 1 to 1000 [20]." placeholder:"N"`
+	Arrivals string         `help:"Arrivals of each model: poisson, or gamma, which come in bursts." default:"poisson" enum:"poisson,gamma"`
+	Shape    *float64       `help:"Shape of gamma; below 1 bursts (default 0.3)." placeholder:"SHAPE"`
+	Rate     *float64       `help:"Offer so many requests/s. Without it, the highest rate with a bad rate below 1 % is sought." placeholder:"R"`
+	Duration *time.Duration `help:"Span of each run that counts; a warm-up comes before it [5s; in the suite 3s]." placeholder:"SPAN"`
+	SLO      *time.Duration `name:"slo" help:"Latency SLO [100ms]." placeholder:"SPAN"`
+	Profile  string         `help:"A model's profile and SLO for all models, from the A100 zoo by name or as name:alpha:beta:slo in ms. Without it the profile is made for the rate, so that any number of GPUs is about 75 % busy in batches of about 17." placeholder:"MODEL"`
+	Quantum  time.Duration  `help:"How long the generator sleeps between two looks." default:"200us"`
+	Pin      []int          `help:"Processors of the model loops' threads and then of the rank loop's; others float." placeholder:"CPU"`
+	Wait     string         `help:"Loops without work: park (sleep), poll (look a while, then sleep), spin (for ever); auto: by the processors." default:"auto" enum:"auto,park,poll,spin"`
+	Rank     string         `name:"rank-thread" help:"The rank loop's thread: own, shared (with the first model loop); auto: by the processors." default:"auto" enum:"auto,own,shared"`
+	Spin     time.Duration  `help:"How long before an instant a parked loop wakes up to spin." default:"0"`
+	Doze     time.Duration  `help:"How long requests that come in a dense row may wait for a model loop." default:"0"`
+	Seed     uint64         `help:"Seed of the arrivals." default:"1"`
 
 	Cores   bool     `help:"Only drive the bare cores on one thread under a virtual clock, stage by stage."`
 	Scaling bool     `help:"Only measure one and two model loops, and reckon what 16 and 32 cores would do."`
@@ -49,12 +49,16 @@ type benchSchedulerCmd struct {
 	DisturbChild float64 `hidden:"" name:"disturb-child"` // be the process of --disturb
 }
 
+// suiteSpan is how long each of the suite's runs counts, so that all take under three
+// minutes.
+const suiteSpan = 3 * mono.Second
+
 // shapeBursts is the gamma distribution's where none is given.
 const shapeBursts = 0.3
 
 // Help is shown by --help.
 func (benchSchedulerCmd) Help() string {
-	return "The scheduler alone, as in the paper's section 5.5: requests and GPUs are objects of this process. Without flags a suite of under three minutes; with --loops, --gpus or --models the highest rate they carry; with --rate one run at that rate. Ctrl-C ends the run and prints what was counted by then. Exit status 1 if interrupted."
+	return "The scheduler alone, as in the paper's section 5.5: requests and GPUs are objects of this process. Without a flag that says what to measure, a suite of under three minutes; with --loops, --gpus or --models the highest rate they carry; with --rate one run at that rate. Ctrl-C ends the run and prints what was counted by then. Exit status 1 if interrupted."
 }
 
 // Run measures.
@@ -88,7 +92,7 @@ func (c benchSchedulerCmd) Run() error {
 // plan checks the flags.
 func (c benchSchedulerCmd) plan() (schedbench.Plan, error) {
 	p := schedbench.Plan{Config: schedbench.Config{Loops: orZero(c.Loops), GPUs: orZero(c.GPUs), Models: orZero(c.Models), Process: workload.Process(c.Arrivals),
-		Rate: orZero(c.Rate), Duration: mono.Dur(c.Duration), SLO: mono.Dur(c.SLO), Quantum: mono.Dur(c.Quantum), Seed: c.Seed,
+		Rate: orZero(c.Rate), Duration: mono.Dur(cmp.Or(orZero(c.Duration), 5*time.Second)), SLO: mono.Dur(orZero(c.SLO)), Quantum: mono.Dur(c.Quantum), Seed: c.Seed,
 		Placement: c.placement()}}
 	if p.Process == workload.Gamma {
 		if p.Shape = shapeBursts; c.Shape != nil {
@@ -144,6 +148,9 @@ func (c benchSchedulerCmd) planParts(p *schedbench.Plan) error {
 		p.Search = true
 	case !special:
 		p.Suite, p.Disturber = true, startDisturber
+		if c.Duration == nil {
+			p.Duration = suiteSpan
+		}
 	}
 	if c.Out != "" && !p.Suite && !p.Scaling {
 		return errors.New("--out: nothing is drawn of this run; give --scaling, or leave --out out")

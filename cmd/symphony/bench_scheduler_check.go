@@ -26,6 +26,8 @@ func (c benchSchedulerCmd) check(cores []int) error {
 	switch {
 	case c.Scaling && (c.Loops != nil || c.GPUs != nil || c.Rate != nil):
 		return errors.New("--scaling chooses --loops, --gpus and --rate itself")
+	case c.SLO != nil && c.Profile != "":
+		return errors.New("--profile brings its own SLO: leave --slo out, or give the profile as name:alpha:beta:slo")
 	case c.Shape != nil && c.Arrivals != "gamma":
 		return errors.New("--shape is of gamma: give --arrivals gamma, too")
 	}
@@ -38,7 +40,7 @@ func (c benchSchedulerCmd) check(cores []int) error {
 	if err := checkBounds(optional("rate", c.Rate, 1, 1e8), optional("disturb", c.Disturb, 0.01, 1), optional("shape", c.Shape, 0.01, 100)); err != nil {
 		return err
 	}
-	if err := checkBounds(bounded[time.Duration]{"duration", c.Duration, 10 * time.Millisecond, time.Hour}, bounded[time.Duration]{"slo", c.SLO, time.Millisecond, time.Minute},
+	if err := checkBounds(optional("duration", c.Duration, 10*time.Millisecond, time.Hour), optional("slo", c.SLO, time.Millisecond, time.Minute),
 		bounded[time.Duration]{"quantum", c.Quantum, time.Microsecond, 10 * time.Millisecond}, bounded[time.Duration]{"spin", c.Spin, 0, time.Second},
 		bounded[time.Duration]{"doze", c.Doze, 0, time.Millisecond}); err != nil {
 		return err

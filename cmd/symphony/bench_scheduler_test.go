@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/symphony-serving/symphony/bench/scheduler"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 func TestSchedulerRefuses(t *testing.T) {
@@ -47,6 +48,7 @@ func TestSchedulerRefuses(t *testing.T) {
 		"--scaling --replay":                "give one of --cores, --scaling, --disturb, --heap, --replay",
 		"--scaling --loops=2":               "--scaling chooses",
 		"--shape=0.5":                       "--shape is of gamma",
+		"--profile=BERT --slo=1s":           "--profile brings its own SLO",
 		"--pin=9999":                        "--pin: 9999: this machine has processor",
 		"--rate=1000 --out=pic":             "--out: nothing is drawn of this run",
 		"--heap=1GiB --out=pic":             "--out: nothing is drawn of this run",
@@ -61,7 +63,10 @@ func TestSchedulerRefuses(t *testing.T) {
 // What is measured follows from the flags.
 func TestSchedulerPlan(t *testing.T) {
 	for flags, want := range map[string]func(schedbench.Plan) bool{
-		"":                               func(p schedbench.Plan) bool { return p.Suite },
+		"":                               func(p schedbench.Plan) bool { return p.Suite && p.Duration == 3*mono.Second },
+		"--duration=7s":                  func(p schedbench.Plan) bool { return p.Suite && p.Duration == 7*mono.Second },
+		"--duration=7s --cores":          func(p schedbench.Plan) bool { return p.Cores && p.Duration == 7*mono.Second },
+		"--slo=30ms --rate=100":          func(p schedbench.Plan) bool { return p.SLO == 30*mono.Millisecond && p.Duration == 5*mono.Second },
 		"--gpus=64":                      func(p schedbench.Plan) bool { return p.Search && p.GPUs == 64 },
 		"--rate=1000 --profile=ResNet50": func(p schedbench.Plan) bool { return p.Point && p.Zoo != nil },
 		"--rate=1000 --replay":           func(p schedbench.Plan) bool { return p.Replay && !p.Point },

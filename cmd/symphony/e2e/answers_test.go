@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -116,6 +117,19 @@ func (d direct) digits(t *testing.T) [][]byte {
 	return out
 }
 
+// patiently asks until an answer is not late, three times at most: what is compared
+// here is bytes, and a lone request is served so near its deadline that one pause of
+// the machine makes it late. That none is lost is shown by TestSoak.
+func patiently[T any](t *testing.T, ask func() (T, error)) (T, error) {
+	for tries := 1; ; tries++ {
+		r, err := ask()
+		if !errors.Is(err, frontend.ErrDeadlineExceeded) || tries == 3 {
+			return r, err
+		}
+		t.Logf("asked again: %v", err)
+	}
+}
+
 // compare asks the server for every digit, alone and all at once, and demands
 // the very bytes that ONNX Runtime gives for the same batch size.
 func (d direct) compare(t *testing.T, client *frontend.Client) {
@@ -123,8 +137,10 @@ func (d direct) compare(t *testing.T, client *frontend.Client) {
 	digits, sizes := d.digits(t), map[int]int{}
 	in := d.model.Spec.Inputs[0]
 	ask := func(tensor []byte) (*frontend.Response, error) {
-		return client.Infer(context.Background(), frontend.Request{Model: d.model.Spec.Name, Timeout: 2 * time.Second,
-			Inputs: []frontend.Tensor{{Name: in.Name, Type: in.Type, Shape: in.Shape, Data: tensor}}})
+		return patiently(t, func() (*frontend.Response, error) {
+			return client.Infer(context.Background(), frontend.Request{Model: d.model.Spec.Name, Timeout: 2 * time.Second,
+				Inputs: []frontend.Tensor{{Name: in.Name, Type: in.Type, Shape: in.Shape, Data: tensor}}})
+		})
 	}
 	check := func(i int, r *frontend.Response, err error) {
 		if err != nil {
@@ -196,16 +212,22 @@ func (d direct) compareHTTP(t *testing.T, http string) {
 	in, out := d.model.Spec.Inputs[0], d.model.Spec.Outputs[0]
 	head := fmt.Sprintf(`{"id":"7","parameters":{"timeout":2000000},"inputs":[{"name":%q,"datatype":"FP32","shape":%s,"parameters":{"binary_data_size":%d}}],"outputs":[{"name":%q,"parameters":{"binary_data":true}}]}`,
 		in.Name, shape(in), len(tensor), out.Name)
-	code, header, body := post(t, "http://"+http+"/v2/models/"+d.model.Spec.Name+"/infer", append([]byte(head), tensor...),
-		"Inference-Header-Content-Length", fmt.Sprint(len(head)))
-	if code != 200 {
-		t.Fatalf("status %d: %s", code, body)
-	}
-	var at int
-	if _, err := fmt.Sscan(header.Get("Inference-Header-Content-Length"), &at); err != nil {
+	output, err := patiently(t, func() ([]byte, error) {
+		code, header, body := post(t, "http://"+http+"/v2/models/"+d.model.Spec.Name+"/infer", append([]byte(head), tensor...),
+			"Inference-Header-Content-Length", fmt.Sprint(len(head)))
+		if code == 503 && bytes.Contains(body, []byte("Request timeout expired")) {
+			return nil, frontend.ErrDeadlineExceeded
+		}
+		if code != 200 {
+			return nil, fmt.Errorf("status %d: %s", code, body)
+		}
+		at, err := strconv.Atoi(header.Get("Inference-Header-Content-Length"))
+		return body[min(at, len(body)):], err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if want := d.run(t, tensor, 1); !bytes.Equal(body[at:], want) {
+	if want := d.run(t, tensor, 1); !bytes.Equal(output, want) {
 		t.Errorf("%s over HTTP: the bytes differ from ONNX Runtime's", d.model.Spec.Name)
 	}
 }

@@ -245,6 +245,10 @@ func tolerance(short, claimed float64) float64 {
 	return short
 }
 
+// prompt is how soon a part that came back must be in use: as claimed in the full
+// run, later in the short one.
+func prompt() time.Duration { return span(8*time.Second, 2*time.Second) }
+
 // logFormat makes parts log for people; bench has no such flag.
 func logFormat(args []string) []string {
 	if args[0] == "bench" {
