@@ -10,19 +10,19 @@ import (
 // ResNet50's 1080Ti profile with an SLO of 100 ms, 3,000 requests/s: less than
 // 0.1 % bad in the full span, and at least ten GPUs with the highest ids under
 // 5 % busy. One pause of a shared machine costs more than 0.1 % of the short
-// span, so that asks for 1 %, and there are three tries; lost or doubled answers
-// fail at once.
+// span, so that asks for 1 % beside the pauses seen, and there are three tries; lost
+// or doubled answers fail at once.
 func TestConsolidation(t *testing.T) {
 	var models []emulated
 	for i := range 10 {
 		models = append(models, emulated{fmt.Sprintf("ResNet50-%d", i), 2.05, 5.378, "100ms"})
 	}
-	most := tolerance(0.01, 0.001)
 	s := serveEmulated(t, 24, models...)
 	for try := 1; ; try++ {
+		machine := watch(t)
 		r := bench(t, "--scheduler", "tcp:"+s.scheduler, "--metrics", "http://"+s.http, "--rate", "3000", "--duration", span(15*time.Second, time.Minute).String())
 		onceEach(t, r)
-		idle := idleGPUs(r.GPUBusy, 24)
+		idle, most := idleGPUs(r.GPUBusy, 24), tolerance(0.01, 0.001)+machine.pardon(t, 100*time.Millisecond)
 		if r.All.BadRate < most && idle >= 10 {
 			return
 		}
@@ -48,15 +48,16 @@ func idleGPUs(busy map[string]float64, gpus int) int {
 func TestOverload(t *testing.T) {
 	s := serveEmulated(t, 2, emulated{"slow", 10, 50, "250ms"})
 	spanEach := span(6*time.Second, 20*time.Second).String()
-	offer := func(rate float64) (goodput, bad float64) {
+	offer := func(rate float64) (goodput, bad, pardon float64) {
+		machine := watch(t)
 		r := bench(t, "--scheduler", "tcp:"+s.scheduler, "--rate", fmt.Sprint(rate), "--duration", spanEach)
 		onceEach(t, r)
-		return r.All.Goodput, r.All.BadRate
+		return r.All.Goodput, r.All.BadRate, machine.pardon(t, 250*time.Millisecond)
 	}
 	peak := 0.0
 	for _, rate := range []float64{90, 105, 115, 122, 129, 136} {
-		goodput, bad := offer(rate)
-		if bad > 0.01 {
+		goodput, bad, pardon := offer(rate)
+		if bad > 0.01+pardon {
 			break
 		}
 		peak = max(peak, goodput)
@@ -64,9 +65,9 @@ func TestOverload(t *testing.T) {
 	if peak == 0 {
 		t.Fatal("not even 90 requests/s are served with 1 % bad")
 	}
-	served, bad := offer(1.5 * peak)
+	served, bad, pardon := offer(1.5 * peak)
 	t.Logf("peak %.1f, at 1.5 times the peak %.1f are served (%.3f), %.3f bad", peak, served, served/peak, bad)
-	if served < 0.95*peak {
+	if served < (0.95-pardon)*peak {
 		t.Errorf("served %.1f of a peak of %.1f", served, peak)
 	}
 }

@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pauseLeast is the shortest oversleep that a witness takes for the machine's.
+const pauseLeast = 10 * time.Millisecond
+
+// witness is a thread that only sleeps: what it oversleeps, the machine took from
+// everything that ran beside it.
+type witness struct {
+	since  time.Time
+	end    chan struct{}
+	pauses chan []time.Duration
+}
+
+// watch starts one, until the test ends or pardon asks it.
+func watch(t *testing.T) *witness {
+	w := &witness{since: time.Now(), end: make(chan struct{}), pauses: make(chan []time.Duration)}
+	go func() {
+		runtime.LockOSThread() // and the thread ends with this goroutine
+		const nap = 2 * time.Millisecond
+		interval := syscall.NsecToTimespec(int64(nap))
+		var seen []time.Duration
+		for {
+			before := time.Now()
+			syscall.Nanosleep(&interval, nil)
+			if over := time.Since(before) - nap; over >= pauseLeast {
+				seen = append(seen, over)
+			}
+			select {
+			case <-w.end:
+				return
+			case w.pauses <- seen:
+			default:
+			}
+		}
+	}()
+	t.Cleanup(func() { close(w.end) })
+	return w
+}
+
+// pardon is the share of requests that may be bad by what the witness saw: a pause
+// takes those that come in it and those that wait, for latency at most, when it begins.
+// A claim of the full run has no pardon.
+func (w *witness) pardon(t *testing.T, latency time.Duration) float64 {
+	t.Helper()
+	if full() {
+		return 0
+	}
+	lost, seen := time.Duration(0), <-w.pauses
+	for _, pause := range seen {
+		lost += pause + latency
+	}
+	share := min(1, lost.Seconds()/time.Since(w.since).Seconds())
+	if len(seen) > 0 {
+		t.Logf("the machine paused %d times, for %v at most: %.3f of the requests may be bad by that", len(seen), longest(seen).Round(time.Millisecond), share)
+	}
+	return share
+}
+
+func longest(spans []time.Duration) (most time.Duration) {
+	for _, s := range spans {
+		most = max(most, s)
+	}
+	return most
+}
