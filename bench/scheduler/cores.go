@@ -96,7 +96,7 @@ func (r *rig) arrive() {
 		r.requests++
 		q := batching.Request{ID: wire.RequestID(r.requests), Arrival: r.source.next, Deadline: r.source.next.Add(r.slo)}
 		t := r.watch.begin(callEnqueue)
-		r.shard.Enqueue(r.now, r.source.model, &q, &r.out)
+		r.shard.Enqueue(r.now, r.now, r.source.model, &q, &r.out)
 		r.watch.end(callEnqueue, t)
 		r.source.advance()
 		if r.turn == 0 {

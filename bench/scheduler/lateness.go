@@ -28,7 +28,7 @@ type Compared struct {
 
 // Collector is what Go's garbage collector did in the run with the large heap.
 type Collector struct {
-	LiveBytes, GarbagePerSecond int64
+	LiveBytes, GarbagePerSecond int64 // as made
 	GOGC                        int64
 	MemoryLimit                 int64 // bytes; the largest number: none
 	Cycles                      uint32
@@ -103,15 +103,20 @@ func (b *bench) disturbed() (err error) {
 }
 
 func (b *bench) heaped() (err error) {
-	gc := &Collector{LiveBytes: b.plan.Heap, GarbagePerSecond: b.plan.Garbage, GOGC: gogc(), MemoryLimit: debug.SetMemoryLimit(-1)}
+	gc := &Collector{LiveBytes: b.plan.Heap, GOGC: gogc(), MemoryLimit: debug.SetMemoryLimit(-1)}
 	what := fmt.Sprintf("a heap of %d MiB of live pointers and %d MiB/s of garbage", b.plan.Heap>>20, b.plan.Garbage>>20)
 	var before debug.GCStats
 	b.r.Heap, err = b.pair(what, func() (func() error, error) {
 		h := newHeap(b.plan.Heap)
 		runtime.GC()
 		debug.ReadGCStats(&before)
+		began := time.Now()
 		h.litter(b.plan.Garbage)
-		return h.end, nil
+		return func() error {
+			err := h.end()
+			gc.GarbagePerSecond = int64(float64(h.made.Load()) / time.Since(began).Seconds())
+			return err
+		}, nil
 	})
 	if b.r.Heap == nil {
 		return err
@@ -141,6 +146,7 @@ type node struct{ to [8]*node }
 type heap struct {
 	roots []*node
 	stop  atomic.Bool
+	made  atomic.Int64 // bytes of garbage
 	ended chan struct{}
 	last  *node // the latest garbage, so that the compiler must make it
 }
@@ -172,11 +178,12 @@ func (h *heap) litter(perSecond int64) {
 		defer close(h.ended)
 		const turn = 5 * time.Millisecond
 		n := int(perSecond / 64 / int64(time.Second/turn))
-		for !h.stop.Load() {
+		for next := time.Now(); !h.stop.Load(); time.Sleep(time.Until(next)) {
 			for range n {
 				h.last = &node{}
 			}
-			time.Sleep(turn)
+			h.made.Add(int64(n) * 64)
+			next = next.Add(turn) // what a pause held up is made up for
 		}
 	}()
 }
@@ -199,8 +206,9 @@ func (c *Compared) Print(to io.Writer) {
 	}
 	row("without, a bare thread's sleeps", &c.Bare, 0)
 	for _, r := range c.runs() {
-		row(r.name+", grant: due until it left the rank loop", &r.p.Grants, r.p.BadRate)
-		row("order: until it left the model loop", &r.p.Lateness, r.p.BadRate)
+		row(r.name+", grant: planned by its exec until it left the rank loop", &r.p.Grants, r.p.BadRate)
+		row("due, its last request's hand-in too, until then", &r.p.Due, r.p.BadRate)
+		row("order: due until it left the model loop", &r.p.Lateness, r.p.BadRate)
 	}
 	w.Flush()
 	if g := c.Collector; g != nil {
@@ -208,7 +216,7 @@ func (c *Compared) Print(to io.Writer) {
 		if g.MemoryLimit < 1<<50 {
 			limit = fmt.Sprintf("%d MiB", g.MemoryLimit>>20)
 		}
-		fmt.Fprintf(to, "  GOGC %d, memory limit %s: %d collections meanwhile, longest pause %s us\n", g.GOGC, limit, g.Cycles, report.Micros(g.PauseMax))
+		fmt.Fprintf(to, "  %d MiB of garbage made a second; GOGC %d, memory limit %s: %d collections meanwhile, longest pause %s us\n", g.GarbagePerSecond>>20, g.GOGC, limit, g.Cycles, report.Micros(g.PauseMax))
 	}
 	for _, r := range c.runs() {
 		fmt.Fprintf(to, "grants, %s:\n", r.name)

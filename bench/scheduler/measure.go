@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
 )
 
 // Plan is which parts of the benchmark run, and with what.

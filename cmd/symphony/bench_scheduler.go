@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/symphony-serving/symphony/bench/scheduler"
@@ -75,6 +76,7 @@ func (c benchSchedulerCmd) Run() error {
 	}
 	// Every loop that must be on time holds a P, as where it serves (ARCHITECTURE.md).
 	runtime.GOMAXPROCS(runtime.NumCPU() + max(2, orZero(c.Loops)) + 2)
+	debug.SetGCPercent(config.Default().GCPercent)
 	ctx, cancel := untilSignal(newLogger(config.Log{Level: "error"}))
 	defer cancel()
 	ended := func() {}

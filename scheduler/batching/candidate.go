@@ -41,4 +41,7 @@ type Candidate struct {
 	Exec   mono.Time // desired start
 	Latest mono.Time // last start that keeps the earliest deadline
 	Delay  mono.Dur  // delay(Size): the order leaves at Exec - Delay
+	// Due is when the order had left if nothing took time: at Exec - Delay, or, where
+	// nothing defers it, when the request came in that made it so. It decides nothing.
+	Due mono.Time
 }

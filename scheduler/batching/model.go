@@ -26,6 +26,7 @@ type Model struct {
 	lost      int       // requests since the last batch
 	forgone   mono.Dur  // see Forgone
 	since     mono.Time // the queue has not been empty from then on
+	came      mono.Time // when the newest request since the last Update came in; 0: none
 	aims
 	arrivals arrivals
 	opening  opening
@@ -82,6 +83,10 @@ func (m *Model) Push(now, deadline mono.Time, slot uint32) bool {
 	return true
 }
 
+// Came tells when a request that Push queues came in: before now, where it waited for
+// whoever drives the Model. For Candidate.Due.
+func (m *Model) Came(at mono.Time) { m.came = max(m.came, at) }
+
 // PopAny takes the first waiting request out, for a model that goes away.
 func (m *Model) PopAny() (slot uint32, ok bool) {
 	if m.queue.Len() == 0 {
@@ -99,14 +104,16 @@ func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 	}
 	for m.queue.Len() > 0 {
 		if b := m.fit(m.deadline(0), now, mono.Past); b > 0 {
-			m.candidate = m.window(min(b, m.queue.Len()), now)
+			c := m.window(min(b, m.queue.Len()), now)
+			c.Due = m.due(&c, now)
+			m.candidate, m.came = c, 0
 			invariants.Check(m.candidate.Exec <= m.candidate.Latest, "batching: a window that ends before it begins")
 			invariants.Check(m.NextWake() > now, "batching: a candidate that has expired when it is formed")
 			return drops
 		}
 		drops = m.drop(wire.ReasonDeadline, expired, drops)
 	}
-	m.candidate = Candidate{}
+	m.candidate, m.came = Candidate{}, 0
 	return drops
 }
 
@@ -118,6 +125,19 @@ func (m *Model) drop(reason wire.Reason, lost bool, drops []Dropped) []Dropped {
 		m.lost++
 	}
 	return append(drops, Dropped{m.queue.Pop().Value, reason})
+}
+
+// due is the candidate's Due. One that requests joined was due before if the one that
+// stood was.
+func (m *Model) due(c *Candidate, now mono.Time) mono.Time {
+	leave := c.Exec.Add(-c.Delay)
+	if leave > now || m.came == 0 {
+		return leave
+	}
+	if m.candidate.Size > 0 {
+		return min(m.came, m.candidate.Due)
+	}
+	return min(m.came, now)
 }
 
 // window is the candidate of size b at the front of the queue.

@@ -109,7 +109,7 @@ func (e *Engine) Stop() {
 // full or the engine is stopped. Any goroutine.
 func (e *Engine) Submit(model wire.ModelID, r *batching.Request) bool {
 	l := e.loopOf(model)
-	if l.stop.Load() || !l.requests.Push(&Submission{model, *r}) {
+	if l.stop.Load() || !l.requests.Push(&Submission{model, mono.Now(), *r}) {
 		l.stats.full.Add(1)
 		return false
 	}
@@ -117,11 +117,14 @@ func (e *Engine) Submit(model wire.ModelID, r *batching.Request) bool {
 	return true
 }
 
-// SubmitAll is Submit for several requests of models of one loop (Loop): one
-// wake-up for all. It says how many it took, from the first on.
+// SubmitAll is Submit for several requests of models of one loop (Loop), which came at
+// once: one wake-up for all. It says how many it took, from the first on.
 func (e *Engine) SubmitAll(loop int, s []Submission) int {
 	l := e.loops[loop]
-	n := 0
+	n, now := 0, mono.Now()
+	for i := range s {
+		s[i].Came = now
+	}
 	if !l.stop.Load() {
 		n = l.requests.PushAll(s)
 	}

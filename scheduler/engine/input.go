@@ -32,13 +32,14 @@ const (
 // cost each of them four times the memory traffic.
 type Submission struct {
 	Model   wire.ModelID
+	Came    mono.Time // when it was handed in
 	Request batching.Request
 }
 
 // apply hands the request to the core; like input.apply it is where loop and
 // replay meet. An opSettle follows before anything else does.
 func (in *Submission) apply(now mono.Time, s *shard.Shard, out *shard.Out) {
-	s.Enqueue(now, in.Model, &in.Request, out)
+	s.Enqueue(now, in.Came, in.Model, &in.Request, out)
 }
 
 // input is any other event of a model loop: plain values, so that a log of

@@ -106,14 +106,15 @@ func (s *Shard) dropAll(m *model, reason wire.Reason, out *Out) {
 // Drops, when the model is not served, no GPU is there, or the queue or the
 // slots are full.
 func (s *Shard) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *Out) {
-	s.Enqueue(now, id, &r, out)
+	s.Enqueue(now, now, id, &r, out)
 	s.Settle(now, out)
 }
 
 // Enqueue is Submit without the candidate, which Settle forms: of many requests
 // that were there at the same instant a model gets one candidate, not as many
-// as there are requests, of which none but the last would matter.
-func (s *Shard) Enqueue(now mono.Time, id wire.ModelID, r *batching.Request, out *Out) {
+// as there are requests, of which none but the last would matter. came is when the
+// request was there; it decides nothing (batching.Candidate.Due).
+func (s *Shard) Enqueue(now, came mono.Time, id wire.ModelID, r *batching.Request, out *Out) {
 	m := s.model(id)
 	reason := wire.ReasonNone
 	switch {
@@ -125,6 +126,7 @@ func (s *Shard) Enqueue(now mono.Time, id wire.ModelID, r *batching.Request, out
 	if reason == wire.ReasonNone {
 		slot, ok := s.slots.take(r)
 		if ok && m.Push(now, r.Deadline.Add(-m.margin), slot) {
+			m.Came(came)
 			if !m.stirred {
 				m.stirred = true
 				s.stirred = append(s.stirred, id)
