@@ -135,7 +135,7 @@ func (h *dataHandler) Receive(l transport.Link, f transport.Frame) {
 		l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
 		return
 	}
-	if h.client.answer(m, f.Payload, h.response()) {
+	if h.client.answer(m, f.Payload, h.response()) || cap(h.next.data) > dataKeep {
 		h.next = nil
 	}
 }

@@ -47,7 +47,7 @@ func TestInferenceDoesNotAllocate(t *testing.T) {
 }
 
 // A response that is kept is not touched by later ones; one that is released is
-// used again, and releasing it twice does no harm.
+// used again, and releasing it twice at once does no harm.
 func TestRelease(t *testing.T) {
 	c := newCluster(t)
 	client := c.dial(nil)

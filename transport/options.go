@@ -19,7 +19,7 @@ type Options struct {
 	Hello      wire.Hello // what we say of ourselves
 	Slabs      SlabSource // nil: READs are refused
 	SendBuffer int        // bytes of queued frames and payloads before ErrFull (default 4 MiB)
-	ReadsMax   int        // READs of ours in flight before ErrFull (default 4096, at most ReadsLimit)
+	ReadsMax   int        // READs of ours in flight before ErrFull (default 4096, at most half of ReadsLimit)
 	Heartbeat  mono.Dur   // between pings (default 100 ms)
 	Silence    mono.Dur   // without any byte from the peer: ErrSilent (default 1 s)
 	Handshake  mono.Dur   // limit of the exchange of hellos (default 2 s)
@@ -53,7 +53,7 @@ func Defaults(o Options) Options {
 	span(&o.Heartbeat, 100*mono.Millisecond)
 	span(&o.Silence, mono.Second)
 	span(&o.Handshake, 2*mono.Second)
-	o.ReadsMax = min(o.ReadsMax, ReadsLimit)
+	o.ReadsMax = min(o.ReadsMax, ReadsLimit/2) // the other side counts a reply until its mover looks again
 	o.PayloadMax = min(o.PayloadMax, wire.PayloadMax)
 	if o.Refused == nil {
 		o.Refused = func(string, error) {}

@@ -76,7 +76,7 @@ func (s *Server) body(x *exchange) ([]byte, error) {
 }
 
 func (s *Server) readFixed(x *exchange, stream io.Reader, n int) ([]byte, error) {
-	if err := s.hold(x, int64(n)); err != nil {
+	if err := s.hold(x, int64(n)-x.held); err != nil { // direct may hold the header
 		return nil, err
 	}
 	if cap(x.buffer) < n {

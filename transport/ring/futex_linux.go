@@ -67,7 +67,7 @@ const (
 // Yield lets a thread go first that waits for this core: one that the caller has just
 // woken, as a rule, and that would wait until the caller sleeps. Where none waits it
 // costs a fraction of a microsecond.
-func Yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+func Yield() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // Thread is the kernel's number of the calling thread.
 func Thread() int { return unix.Gettid() }

@@ -6,8 +6,9 @@
 // dial the scheduler with it, backends dial the frontends.
 //
 //	Send, SendPayload, Read          any goroutine, never blocks
-//	      |  transport.Outbox        bounded, frames copied, payloads referenced
-//	      v
+//	      |  transport.Outbox        bounded; frames and small payloads copied, large ones referenced
+//	      |\_ the sender itself, while the link is at rest: a write that does not wait
+//	      v                       \
 //	writer goroutine --writev-->  socket  --read--> receiving goroutine --> Handler
 //	      ^                                               |
 //	      +------- pongs, replies to READs ---------------+
@@ -41,8 +42,7 @@
 // # Measured
 //
 // Two cores, both ends in one process, beside bare blocking TCP in the same run
-// (go test -bench .): a round trip 20 us where the bare one takes 16 (two
-// hand-overs to the writers), 4.7 million small records a second one way, READs
+// (go test -bench .): a round trip 20 us where the bare one takes 16, 4.7 million small records a second one way, READs
 // of 8 x 150 KB at 3.2 GB/s, 0 allocations each. What the profiles taught:
 //
 //   - Nearly all of a READ is the kernel's two copies (58 % of the samples are
@@ -55,9 +55,9 @@
 //     flood's time and turns a caller's mistake into an error instead of a
 //     broken stream. Kept.
 //
-// Rejected: writing from the sender's goroutine while the writer sleeps (saves
-// a hand-over, but a model loop would pay 5 us of system call a Send, and a
-// full socket must not stop it); a read deadline per frame (a timer re-armed
+// Rejected: writing from the sender's goroutine whenever the writer sleeps (under load
+// bursts no longer share a system call; on a link at rest it saves a hand-over, and is
+// done: transport.Outbox.Direct); a read deadline per frame (a timer re-armed
 // per read; the heartbeat looks at one atomic instead).
 //
 // # Refuses

@@ -19,10 +19,19 @@ const syncRounds = 4
 func newLink(conn *net.TCPConn, in *inbound, o transport.Options, h transport.Handler) *link {
 	l := &link{o: o, conn: conn, in: in, handler: h,
 		heart: transport.NewHeart(o.Silence, o.Clock),
-		out:   transport.NewStreamOutbox(o.SendBuffer),
+		out:   newOutbox(&o),
 		wrote: make(chan struct{}), done: make(chan struct{})}
 	l.reads.most, l.reads.payloadMax = o.ReadsMax, o.PayloadMax
 	return l
+}
+
+// newOutbox copies small payloads, but not below a stream of messages (rdmalink): that
+// bounds what lies here by its payloads' releases.
+func newOutbox(o *transport.Options) *transport.Outbox {
+	if o.Hello.Features&wire.FeatureLane != 0 {
+		return transport.NewOutbox(o.SendBuffer)
+	}
+	return transport.NewStreamOutbox(o.SendBuffer)
 }
 
 // greet is the dialler's handshake: it fills l.peer and the heart.

@@ -152,9 +152,9 @@ func (in *inbound) read(dst []byte) (int, error) {
 	in.reading.Store(true)
 	n, err := 0, error(nil)
 	if in.poller != nil {
-		n = in.poller.read(dst)
+		n, err = in.poller.read(dst)
 	}
-	if n == 0 {
+	if n == 0 && err == nil {
 		n, err = in.conn.Read(dst)
 	}
 	in.reading.Store(false)

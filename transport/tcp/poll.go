@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"net"
+	"os"
 	"syscall"
 
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -18,6 +19,7 @@ type poller struct {
 	look func(fd uintptr) bool // bound once
 	dst  []byte
 	n    int
+	err  error
 }
 
 // newPoller is nil where nothing is to be polled.
@@ -35,24 +37,29 @@ func newPoller(conn net.Conn, span mono.Dur) *poller {
 	return p
 }
 
-// read is the bytes that came within the span; 0 when none did, also when the
-// connection ended: an ordinary read tells how.
-func (p *poller) read(dst []byte) int {
-	p.dst, p.n = dst, 0
+// read is the bytes that came within the span; 0 when none did, also at the end of
+// the stream, which an ordinary read tells.
+func (p *poller) read(dst []byte) (int, error) {
+	p.dst, p.n, p.err = dst, 0, nil
 	if p.raw.Read(p.look) != nil {
-		return 0
+		return 0, nil // closed: likewise
 	}
 	p.dst = nil
-	return max(p.n, 0)
+	return max(p.n, 0), p.err
 }
 
 // poll always ends the wait: true tells the runtime not to park for it.
 func (p *poller) poll(fd uintptr) bool {
 	for until := mono.Now().Add(p.span); ; {
 		n, err := syscall.Read(int(fd), p.dst)
-		if err != syscall.EAGAIN && err != syscall.EINTR || mono.Now() >= until {
-			p.n = n
-			return true
+		again := err == syscall.EAGAIN || err == syscall.EINTR
+		if again && mono.Now() < until {
+			continue
 		}
+		p.n = n
+		if err != nil && !again { // the socket tells it once
+			p.err = os.NewSyscallError("read", err)
+		}
+		return true
 	}
 }

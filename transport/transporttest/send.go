@@ -3,6 +3,7 @@ package transporttest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,9 +70,15 @@ func testManySenders(t *testing.T, f Fixture) {
 // reads on, all that was taken arrives, once and in order, and each payload is
 // released exactly once, also those that were refused.
 func testBackPressure(t *testing.T, f Fixture) {
-	const size = 64 << 10
+	for _, size := range []int{64 << 10, 512} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) { fillLink(t, f, size) })
+	}
+}
+
+func fillLink(t *testing.T, f Fixture, size int) {
+	const box = 256 << 10
 	gate := make(chan struct{})
-	p := connect(t, f, func(d, l *transport.Options) { d.SendBuffer = 4 * size }, nil)
+	p := connect(t, f, func(d, l *transport.Options) { d.SendBuffer = box }, nil)
 	open := sync.OnceFunc(func() { close(gate) })
 	t.Cleanup(open)
 	p.accepted.OnReceive(func(transport.Link, transport.Frame) { <-gate })
@@ -96,11 +103,11 @@ func testBackPressure(t *testing.T, f Fixture) {
 		default:
 			t.Fatal(err)
 		}
-		if taken > 4096 {
+		if taken*uint64(size) > 256<<20 {
 			t.Fatal("256 MiB were taken and nobody read them")
 		}
 	}
-	if err := p.link.Send(bytes.Repeat(answer(1), 4*size/len(answer(1)))); !errors.Is(err, transport.ErrFull) {
+	if err := p.link.Send(bytes.Repeat(answer(1), box/len(answer(1)))); !errors.Is(err, transport.ErrFull) {
 		t.Errorf("small frames on a full link: %v", err)
 	}
 	if p.link.Stats().SendsFull < 21 {
