@@ -18,7 +18,7 @@ import (
 // Recorder.
 type System struct {
 	Client   *frontend.Client
-	Requests []frontend.Request // one per model, sent by chance
+	Requests []frontend.Request // one per model, sent by chance; with their timeouts
 	Recorder *Recorder
 }
 
@@ -172,15 +172,17 @@ func (g *generator) send(due mono.Time) {
 	g.open.Add(1)
 	q.holders.Store(2)
 	q.row = answered{called: mono.Now()}
+	lag := q.row.called.Sub(due)
 	if g.measure.Load() {
-		lag := q.row.called.Sub(due)
 		g.counted++
 		g.lagSum += lag
 		if g.record && g.counted%g.every == 0 && len(g.lags) < cap(g.lags) {
 			g.lags = append(g.lags, lag)
 		}
 	}
-	g.s.Client.InferAsync(context.Background(), g.s.Requests[g.rng.IntN(len(g.s.Requests))], q.done)
+	r := g.s.Requests[g.rng.IntN(len(g.s.Requests))]
+	r.Timeout = max(1, r.Timeout-lag.Std()) // the SLO counts from the request's instant
+	g.s.Client.InferAsync(context.Background(), r, q.done)
 	q.row.sent = mono.Now()
 	q.letGo()
 }

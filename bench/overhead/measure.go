@@ -170,6 +170,8 @@ const (
 	searchMost  = 1 << 30
 	searchSteps = 4
 	searchTries = 2
+	// So often a rate is lowered that was borne only for the span of the search.
+	confirmTries = 20
 )
 
 // highest searches the highest rate that is borne for d.
@@ -192,12 +194,15 @@ func (g *generator) highest(ctx context.Context, d mono.Dur, tell func(outcome))
 	for rate < searchMost && bears(rate) {
 		rate *= 2
 	}
+	for rate >= 2 && best.offered == 0 && ctx.Err() == nil && !bears(rate/2) {
+		rate /= 2
+	}
 	low, high := best.offered, rate
 	for range searchSteps {
 		if ctx.Err() != nil {
 			return outcome{}
 		}
-		if mid := (low + high) / 2; bears(mid) {
+		if mid := (low + high) / 2; low > 0 && bears(mid) {
 			low = mid
 		} else {
 			high = mid
@@ -209,7 +214,11 @@ func (g *generator) highest(ctx context.Context, d mono.Dur, tell func(outcome))
 // confirm lowers a rate until it is borne for longer: a queue that grows slowly does
 // not show in the search.
 func (g *generator) confirm(ctx context.Context, best outcome, d mono.Dur, tell func(outcome)) outcome {
-	for rate := best.offered; rate >= searchFrom && ctx.Err() == nil; rate *= 0.9 {
+	rate := best.offered
+	for range confirmTries {
+		if rate == 0 || ctx.Err() != nil {
+			break
+		}
 		o := g.run(ctx, rate, d/4, d, false)
 		if ctx.Err() != nil {
 			break
@@ -217,6 +226,7 @@ func (g *generator) confirm(ctx context.Context, best outcome, d mono.Dur, tell 
 		if tell(o); o.kept() {
 			return o
 		}
+		rate *= 0.9
 	}
 	return outcome{}
 }

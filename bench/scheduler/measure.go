@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/symphony-serving/symphony/scheduler/engine"
 )
 
 // Plan is which parts of the benchmark run, and with what.
@@ -20,6 +22,9 @@ type Plan struct {
 	Heap    int64   // bytes of live pointers; 0: no such run
 	Garbage int64   // bytes per second
 	Tell    Progress
+	// Place is the placement of so many model loops, where a plan has runs with different
+	// numbers; nil: that of Config for all.
+	Place func(loops int) engine.Placement
 	// Disturber starts the process that keeps a processor busy part of the time,
 	// and returns what ends it.
 	Disturber func(part float64) (end func() error, err error)

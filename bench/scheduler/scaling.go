@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/symphony-serving/symphony/bench/plot"
@@ -105,17 +106,18 @@ func (b *bench) scaling() error {
 		}
 		s.One = append(s.One, b.searched(1, gpus))
 	}
-	if len(b.r.Cores) == 0 {
-		cfg := b.plan.Config
-		cfg.Loops, cfg.GPUs = 1, 64
-		if err := b.cores(cfg); err != nil {
-			return err
-		}
-	}
 	for _, f := range s.One {
-		if f != nil && f.Best != nil {
-			s.Models = append(s.Models, loopModel(f.Best, b.r.Cores[len(b.r.Cores)-1]))
+		if f == nil || f.Best == nil {
+			continue
 		}
+		if b.coresOn(f.GPUs) == nil {
+			cfg := b.plan.Config
+			cfg.Loops, cfg.GPUs = 1, f.GPUs
+			if err := b.cores(cfg); err != nil {
+				return err
+			}
+		}
+		s.Models = append(s.Models, loopModel(f.Best, b.coresOn(f.GPUs)))
 	}
 	var err error
 	if s.Parallel, err = b.parallel(); err != nil {
@@ -124,11 +126,24 @@ func (b *bench) scaling() error {
 	b.r.Scaling = s
 	cfg := b.plan.Config
 	cfg.Loops, cfg.GPUs, cfg.Rate = 2, 64, 0
+	if b.plan.Place != nil {
+		cfg.Placement = b.plan.Place(2)
+	}
 	if err := b.search(cfg); err != nil || b.ctx.Err() != nil {
 		return err
 	}
 	if s.Two = b.searched(2, 64); s.Two != nil && s.Two.Best != nil && s.One[0].Best != nil {
 		s.Factor = s.Two.Best.OfferedRate / s.One[0].Best.OfferedRate
+	}
+	return nil
+}
+
+// coresOn is what the bare cores cost in turns, with so many GPUs; nil: not measured.
+func (b *bench) coresOn(gpus int) *CoreCosts {
+	for _, c := range slices.Backward(b.r.Cores) {
+		if c.GPUs == gpus {
+			return c
+		}
 	}
 	return nil
 }

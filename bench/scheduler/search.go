@@ -9,8 +9,9 @@ import (
 // Found is the highest rate with a bad rate below BadMost, and the runs on the way.
 type Found struct {
 	Loops, GPUs int
-	Interrupted bool   `json:",omitzero"`  // there would have been more to try
-	Best        *Point `json:",omitempty"` // nil: not even the first rate was carried
+	Interrupted bool    `json:",omitzero"`  // there would have been more to try
+	Best        *Point  `json:",omitempty"` // nil: not even the first rate was carried
+	Within      float64 `json:",omitzero"`  // the lowest rate that was not carried is so many times Best's
 	Tried       []Tried
 }
 
@@ -22,12 +23,13 @@ type Tried struct {
 
 const (
 	searchFrom  = 400_000 // requests/s
-	searchSteps = 9
-	searchClose = 1.05 // highest that held and lowest that did not: then it ends
+	searchSteps = 16      // runs at most
+	searchClose = 1.05    // highest that held and lowest that did not: then it ends
 )
 
 // search doubles the rate until it is not carried, then halves the distance on a
-// scale of ratios. The profile is made anew for each rate (load.go), so that the
+// scale of ratios. A rate that is not carried is tried twice: one pause of the machine
+// is enough for a bad run. The profile is made anew for each rate (load.go), so that the
 // scheduler, not the GPUs, is what gives in.
 func (b *bench) search(cfg Config) error {
 	def(&cfg.Loops, 1)
@@ -48,6 +50,7 @@ func (b *bench) search(cfg Config) error {
 	if cfg.Zoo != nil { // the GPUs' own limit is where to begin
 		rate = zooRate(&cfg) / 4
 	}
+	failed := 0.0 // a rate that is to be tried again
 	for range searchSteps {
 		cfg.Rate = rate
 		p, err := Live(b.ctx, cfg, b.plan.Tell)
@@ -56,9 +59,13 @@ func (b *bench) search(cfg Config) error {
 			return err
 		}
 		f.Tried = append(f.Tried, Tried{rate, p.BadRate, p.Holds()})
-		if p.Holds() {
+		switch {
+		case p.Holds():
 			low, f.Best = rate, p
-		} else {
+		case failed != rate:
+			failed = rate
+			continue
+		default:
 			high = rate
 		}
 		switch {
@@ -67,6 +74,7 @@ func (b *bench) search(cfg Config) error {
 		case low == 0:
 			rate /= 2
 		case high/low < searchClose:
+			f.Within = high / low
 			return nil
 		default:
 			rate = low * math.Sqrt(high/low)
@@ -110,6 +118,9 @@ func (f *Found) Print(to io.Writer) {
 	if f.Best == nil {
 		fmt.Fprintln(to, "  none of them was carried")
 		return
+	}
+	if f.Within > 0 {
+		fmt.Fprintf(to, "  %.2f times the highest was not carried, twice\n", f.Within)
 	}
 	f.Best.Print(to)
 }

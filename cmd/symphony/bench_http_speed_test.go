@@ -62,7 +62,7 @@ func TestHTTPSpeed(t *testing.T) {
 func TestHTTPSpeedInterrupted(t *testing.T) {
 	t.Setenv(beMain, "1")
 	c := parsed[httpCmd](t, "--connections=4", "--span=1h", "--quiet", "--only=json")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	if r, err := c.measure(ctx); !errors.Is(err, httpbench.ErrNothing) {
 		t.Errorf("result %+v, error %v", r, err)

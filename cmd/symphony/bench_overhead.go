@@ -37,7 +37,7 @@ type overheadCmd struct {
 
 // Help is shown by --help.
 func (overheadCmd) Help() string {
-	return "The whole system in one process, with emulated GPUs, once with in-process links and once over TCP loopback: the highest rate with a bad rate below 1 %, and at shares of it (--loads) the time that a request spends anywhere but in waiting by design (deferral, a busy GPU) and in execution, by stage. Ctrl-C ends the run and prints what was measured by then. Exit status 1 if interrupted."
+	return "The whole system in one process, with emulated GPUs, once with in-process links and once over TCP loopback: the highest rate with a bad rate below 1 %, and at shares of it (--loads) the time that a request spends anywhere but in waiting by design (deferral, a busy GPU) and in execution, by stage. Ctrl-C ends the run and prints what was measured by then. Exit status 1 if interrupted, or if no rate was carried."
 }
 
 // Run measures.
@@ -72,6 +72,11 @@ func (c overheadCmd) Run() error {
 	}
 	if r.Interrupted && out.err == nil {
 		return told(os.Stdout, "interrupted: the report has what was measured by then")
+	}
+	for i := range r.Ways {
+		if len(r.Ways[i].Loads) == 0 && out.err == nil {
+			return told(os.Stdout, "no rate was carried over "+r.Ways[i].Name+": give a larger --slo, more --gpus, or an idler machine")
+		}
 	}
 	return out.err
 }
@@ -140,7 +145,7 @@ func (w wholeSystem) measured(ctx context.Context, rec *overhead.Recorder) (*ove
 	m := &overhead.System{Client: s.client}
 	for _, e := range s.client.Models().Entries {
 		in := load.MakeInput(&e.Spec, 1)
-		m.Requests = append(m.Requests, frontend.Request{Model: in.Name, Inputs: in.Inputs})
+		m.Requests = append(m.Requests, frontend.Request{Model: in.Name, Inputs: in.Inputs, Timeout: e.Spec.SLO.Std()})
 	}
 	return m, func() error { return errors.Join(end(), os.RemoveAll(dir)) }, nil
 }

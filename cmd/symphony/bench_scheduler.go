@@ -95,7 +95,7 @@ func (c benchSchedulerCmd) Run() error {
 func (c benchSchedulerCmd) plan() (schedbench.Plan, error) {
 	p := schedbench.Plan{Config: schedbench.Config{Loops: orZero(c.Loops), GPUs: orZero(c.GPUs), Models: orZero(c.Models), Process: workload.Process(c.Arrivals),
 		Rate: orZero(c.Rate), Duration: mono.Dur(cmp.Or(orZero(c.Duration), 5*time.Second)), SLO: mono.Dur(orZero(c.SLO)), Quantum: mono.Dur(c.Quantum), Seed: c.Seed,
-		Placement: c.placement()}}
+		Placement: c.placement(max(1, orZero(c.Loops)))}, Place: c.placement}
 	if p.Process == workload.Gamma {
 		if p.Shape = shapeBursts; c.Shape != nil {
 			p.Shape = *c.Shape
@@ -111,9 +111,9 @@ func (c benchSchedulerCmd) plan() (schedbench.Plan, error) {
 }
 
 // placement is as where it serves, but that processors can be named.
-func (c benchSchedulerCmd) placement() engine.Placement {
-	p := placement(config.Scheduler{ModelLoops: max(1, orZero(c.Loops)), ModelWait: c.Wait, RankWait: c.Wait, RankThread: c.Rank,
-		Spin: mono.Dur(c.Spin), Doze: mono.Dur(c.Doze)}, ring.Cores())
+func (c benchSchedulerCmd) placement(loops int) engine.Placement {
+	p := placement(config.Scheduler{ModelLoops: loops, ModelWait: c.Wait, RankWait: c.Wait, RankThread: c.Rank,
+		Spin: mono.Dur(c.Spin), Doze: mono.Dur(c.Doze)}, ring.Cores(), processors)
 	if len(c.Pin) > 0 {
 		p.Cores = c.Pin
 	}

@@ -26,6 +26,12 @@ func (c benchSchedulerCmd) check(cores []int) error {
 	switch {
 	case c.Scaling && (c.Loops != nil || c.GPUs != nil || c.Rate != nil):
 		return errors.New("--scaling chooses --loops, --gpus and --rate itself")
+	case c.Scaling && c.Profile != "":
+		return errors.New("--scaling makes the profile for each rate: leave --profile out")
+	case c.Cores && (c.Loops != nil || c.Duration != nil || len(c.Pin) > 0 || c.Wait != "auto" || c.Rank != "auto" || c.Spin != 0 || c.Doze != 0):
+		return errors.New("--cores has no loops and no clock: leave --loops, --duration, --pin, --wait, --rank-thread, --spin and --doze out")
+	case c.Cores && c.Profile != "" && c.Rate == nil:
+		return errors.New("--cores --profile: give the --rate that such GPUs carry, too")
 	case c.SLO != nil && c.Profile != "":
 		return errors.New("--profile brings its own SLO: leave --slo out, or give the profile as name:alpha:beta:slo")
 	case c.Shape != nil && c.Arrivals != "gamma":

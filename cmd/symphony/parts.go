@@ -59,7 +59,7 @@ func newParts(cfg config.Config) (*parts, error) {
 func (p *parts) scheduler() (*control.Server, error) {
 	c := p.cfg.Scheduler
 	return control.New(control.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.log,
-		Metrics: p.registry, ModelLoops: c.ModelLoops, Placement: placement(c, ring.Cores()), Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
+		Metrics: p.registry, ModelLoops: c.ModelLoops, Placement: placement(c, ring.Cores(), processors), Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
 		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Watch: p.watch})
 }
 

@@ -1,16 +1,22 @@
 package main
 
 import (
+	"runtime"
+
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
+// processors is what the process may use of the cores: less where a container has a quota.
+// (Read before anything raises it.)
+var processors = runtime.GOMAXPROCS(0)
+
 // placement is how the scheduler's loops share these cores: the default for them, and
 // over that what the configuration says. Pinned always, loops take all cores in
 // turn, from the last one down; those of pools beyond them float.
-func placement(c config.Scheduler, cores []int) engine.Placement {
-	p := engine.PlacementOn(cores, c.ModelLoops)
+func placement(c config.Scheduler, cores []int, processors int) engine.Placement {
+	p := engine.PlacementOn(cores, processors, c.ModelLoops)
 	switch c.RankThread {
 	case "own":
 		p.Joined = false

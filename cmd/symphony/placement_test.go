@@ -18,7 +18,7 @@ func TestPlacement(t *testing.T) {
 		want   engine.Placement
 	}{
 		"two cores":     {func(*config.Scheduler) {}, 2, engine.Placement{Joined: true}},
-		"sixteen cores": {func(*config.Scheduler) {}, 16, engine.PlacementOn(cores(16), 1)},
+		"sixteen cores": {func(*config.Scheduler) {}, 16, engine.PlacementOn(cores(16), 16, 1)},
 		"own thread":    {func(c *config.Scheduler) { c.RankThread = "own" }, 2, engine.Placement{}},
 		"shared thread": {func(c *config.Scheduler) {
 			c.RankThread, c.Pin, c.ModelWait, c.RankWait = "shared", "never", "park", "park"
@@ -30,7 +30,7 @@ func TestPlacement(t *testing.T) {
 	} {
 		cfg := base
 		c.change(&cfg)
-		if got := placement(cfg, cores(c.cores)); !reflect.DeepEqual(got, c.want) {
+		if got := placement(cfg, cores(c.cores), c.cores); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -107,6 +107,7 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 	if l.taken = n; n == 0 {
 		return false
 	}
+	l.used.Store(int64(l.shard.Used())) // before the ring says that they have left it
 	l.requests.Release()
 	l.in = input{op: opSettle}
 	l.apply(now)

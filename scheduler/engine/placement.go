@@ -34,16 +34,18 @@ const Spinning = mono.Dur(mono.Never)
 // what a sleep and a wake-up take.
 const HalfPoll = 50 * mono.Microsecond
 
-// PlacementOn is the default on these cores. With less than one for
+// PlacementOn is the default on these cores, of which the process may use so much time
+// (processors: fewer than cores where a container has a quota). With less than one for
 // each loop and one for the rest, the rank loop has no thread of its own and all
-// sleep. With twice as many as loops, each has a core, from the last one down (the
-// first ones take most interrupts), and looks a while before it sleeps.
-func PlacementOn(cores []int, modelLoops int) Placement {
+// sleep. With twice as many as loops and two to spare, and no quota, each has a core, from
+// the last one down (the first ones take most interrupts), and looks a while before it
+// sleeps.
+func PlacementOn(cores []int, processors, modelLoops int) Placement {
 	threads := modelLoops + 1
-	switch n := len(cores); {
+	switch n := min(len(cores), processors); {
 	case n <= threads:
 		return Placement{Joined: true}
-	case n < 2*threads+2:
+	case n < 2*threads+2 || n < len(cores):
 		return Placement{}
 	}
 	return Placement{ModelPoll: HalfPoll, RankPoll: HalfPoll, Cores: LastCores(cores, threads)}

@@ -11,10 +11,13 @@ func TestPlacementOn(t *testing.T) {
 			all = append(all, 100+c) // a process may be kept to some of a machine's cores
 		}
 		for loops := 1; loops <= 64; loops++ {
-			p := PlacementOn(all, loops)
+			p := PlacementOn(all, cores, loops)
 			threads := loops + 1
 			if p.Joined {
 				threads--
+			}
+			if q := PlacementOn(append(all, 99), cores, loops); q.Joined != p.Joined || q.Cores != nil || q.ModelPoll != 0 || q.RankPoll != 0 {
+				t.Fatalf("a quota of %d of %d cores, %d loops: %+v", cores, cores+1, loops, q)
 			}
 			if p.Joined != (cores <= loops+1) {
 				t.Fatalf("%d cores, %d loops: joined is %v", cores, loops, p.Joined)
