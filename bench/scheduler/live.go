@@ -125,9 +125,14 @@ func (m *meter) watch(ended <-chan struct{}, tell Progress) {
 func (m *meter) look(tell Progress) {
 	s := m.w.engine.Stats()
 	for _, l := range s.Models {
+		if !m.began {
+			break
+		}
 		m.ringMax, m.usedMax = max(m.ringMax, l.Waiting), max(m.usedMax, l.Used)
 	}
-	m.rankMax = max(m.rankMax, s.Rank.Waiting)
+	if m.began {
+		m.rankMax = max(m.rankMax, s.Rank.Waiting)
+	}
 	if tell != nil {
 		w := m.w
 		part := mono.Now().Sub(w.start).Seconds() / w.until.Sub(w.start).Seconds()

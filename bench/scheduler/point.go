@@ -52,10 +52,11 @@ func (c *Cost) add(d Cost) { c.PerRequest, c.Busy = c.PerRequest+d.PerRequest, c
 
 // LoopUse is what a loop did.
 type LoopUse struct {
-	Turns, Wakes, Full, BurstMax uint64
-	WaitingMax                   int     // most inputs seen waiting, ten looks a second
-	Busy                         float64 // share of the time in turns that had work, by its own clock
-	Dispatches                   uint64  // batches; grants of the rank loop
+	Turns, Wakes, Full uint64
+	BurstMax           uint64  // since the start, the warm-up included
+	WaitingMax         int     // most inputs seen waiting, ten looks a second
+	Busy               float64 // share of the time in turns that had work, by its own clock
+	Dispatches         uint64  // batches; grants of the rank loop
 }
 
 func (p *Point) finish(span, busy mono.Dur) {

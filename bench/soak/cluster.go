@@ -77,7 +77,7 @@ func (c *cluster) writeFiles() error {
 	for _, m := range c.cfg.Models {
 		text := fmt.Sprintf("platform: emulated\ndevice_type: emulated\nslo: %v\nmax_batch: %d\nprofile: {alpha_ms: %g, beta_ms: %g}\n"+
 			"inputs: [{name: input, type: FP32, shape: [%d]}]\noutputs: [{name: output, type: FP32, shape: [%d]}]\n",
-			m.SLO.Std(), batchMax, m.Alpha.Millis(), m.Beta.Millis(), m.Floats, stampLen/4)
+			m.SLO.Std(), batchMax, m.Alpha.Millis(), m.Beta.Millis(), m.Floats, m.Echo)
 		folder := filepath.Join(c.dir, "models", m.Name)
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err

@@ -16,6 +16,7 @@ type Model struct {
 	Beta   mono.Dur `json:"beta_ns"`
 	SLO    mono.Dur `json:"slo_ns"`
 	Floats int      `json:"floats"` // of its input
+	Echo   int      `json:"echo"`   // of its output: the first of its input
 }
 
 const (
@@ -51,10 +52,10 @@ type Config struct {
 func DefaultModels() []Model {
 	const ms = mono.Millisecond
 	return []Model{
-		{"small", 6 * ms, 20 * ms, 250 * ms, 8},
-		{"even", 20 * ms, 5 * ms, 300 * ms, 1024},
-		{"steep", 3 * ms, 60 * ms, 400 * ms, 4096},
-		{"large", 15 * ms, 60 * ms, 500 * ms, 37632}, // 150 KB, an image
+		{"small", 6 * ms, 20 * ms, 250 * ms, 8, 8},
+		{"even", 20 * ms, 5 * ms, 300 * ms, 1024, 1024},
+		{"steep", 3 * ms, 60 * ms, 400 * ms, 4096, 4096},
+		{"large", 15 * ms, 60 * ms, 500 * ms, 37632, 8}, // 150 KB, an image
 	}
 }
 

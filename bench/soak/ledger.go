@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"sync"
@@ -13,14 +12,22 @@ import (
 // answers at the deadline by itself, and an HTTP client gives up before this.
 const overdue = 10 * mono.Second
 
-// stampLen is what each input begins with, and each output repeats.
-const stampLen = 32
-
-// stamp makes 32 bytes that no other request has.
+// stamp fills dst, of whole words, with what no other request has at any place. An
+// output repeats the begin of its input, or all of it (Model.Echo).
 func stamp(dst []byte, id uint64) {
-	for i := range stampLen / 8 {
+	for i := range len(dst) / 8 {
 		binary.LittleEndian.PutUint64(dst[8*i:], id^(uint64(i)*0x9e3779b97f4a7c15))
 	}
+}
+
+// stamped finds the first word that is not the request's; -1: all are.
+func stamped(b []byte, id uint64) (wrong int) {
+	for i := range len(b) / 8 {
+		if binary.LittleEndian.Uint64(b[8*i:]) != id^(uint64(i)*0x9e3779b97f4a7c15) {
+			return i
+		}
+	}
+	return -1
 }
 
 // Counts is what the ledger knows.
@@ -58,8 +65,8 @@ func (l *ledger) ask(now mono.Time, budget mono.Dur) (id uint64) {
 }
 
 // answer strikes a request out and says whether this is its first answer. output is
-// nil when there is none, only a reason.
-func (l *ledger) answer(id uint64, who string, output []byte) (fits bool) {
+// nil when there is none, only a reason; else it must have so many bytes, all its own.
+func (l *ledger) answer(id uint64, who string, output []byte, size int) (fits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.open[id]; !ok {
@@ -74,13 +81,13 @@ func (l *ledger) answer(id uint64, who string, output []byte) (fits bool) {
 		return true
 	}
 	l.counts.Outputs++
-	var want [stampLen]byte
-	if stamp(want[:], id); !bytes.Equal(output, want[:]) {
-		l.counts.Foreign++
-		l.note("%s: request %d got %x, its own would be %x", who, id, output[:min(len(output), stampLen)], want)
-		return false
+	wrong := stamped(output, id)
+	if wrong < 0 && len(output) == size {
+		return true
 	}
-	return true
+	l.counts.Foreign++
+	l.note("%s: request %d got %d bytes, from byte %d on not its own; it should have got %d", who, id, len(output), 8*wrong, size)
+	return false
 }
 
 func (l *ledger) brokenConnection() {

@@ -11,15 +11,24 @@ import (
 func TestLedgerBites(t *testing.T) {
 	l := newLedger()
 	var a, b, c uint64 = l.ask(0, mono.Second), l.ask(0, mono.Second), l.ask(0, mono.Second)
-	out := make([]byte, stampLen)
+	out := make([]byte, 32)
 	stamp(out, a)
-	if !l.answer(a, "test", out) || l.answer(a, "test", out) {
+	if !l.answer(a, "test", out, 32) || l.answer(a, "test", out, 32) {
 		t.Error("first and second answer of one request")
 	}
-	if l.answer(b, "test", out) {
+	if l.answer(b, "test", out, 32) {
 		t.Error("the output of another request passed")
 	}
-	if got := l.look(mono.Time(5 * mono.Second)); got != (Counts{Asked: 3, Answered: 2, Outputs: 2, Open: 1, Twice: 1, Foreign: 1}) {
+	torn := make([]byte, 64)
+	stamp(torn, l.ask(0, mono.Second))
+	torn[63]++
+	if l.answer(4, "test", torn, 64) {
+		t.Error("an output with another's end passed")
+	}
+	if short := l.ask(0, mono.Second); l.answer(short, "test", torn[:0], 64) {
+		t.Error("half an output passed")
+	}
+	if got := l.look(mono.Time(5 * mono.Second)); got != (Counts{Asked: 5, Answered: 4, Outputs: 4, Open: 1, Twice: 1, Foreign: 3}) {
 		t.Errorf("counts %+v", got)
 	}
 	for range 2 { // told once
@@ -27,7 +36,7 @@ func TestLedgerBites(t *testing.T) {
 			t.Errorf("overdue %d", got.Overdue)
 		}
 	}
-	if !l.answer(c, "test", nil) || l.look(0).Open != 0 || len(l.notes) != 3 {
+	if !l.answer(c, "test", nil, 32) || l.look(0).Open != 0 || len(l.notes) != 5 {
 		t.Errorf("a reason is an answer; notes %q", l.notes)
 	}
 }

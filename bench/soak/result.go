@@ -105,8 +105,20 @@ func (r *run) slos(res *Result) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("%s: %.2f %% bad outside of the faults' windows: %s", m.Name, 100*s.BadRate, reasons(s.Bad)))
 		}
 	}
+	for _, k := range []Kind{Garbage, SlowLoris, Flood} {
+		if s := res.Faulty[k]; s.Answered >= strangersLeast && s.BadRate >= strangersMost {
+			wrong = append(wrong, fmt.Sprintf("%.2f %% bad during %s, which concerns nobody else: %s", 100*s.BadRate, k, reasons(s.Bad)))
+		}
+	}
 	return wrong
 }
+
+// Who sends garbage, or nothing, to a port must not disturb the others: of so many
+// requests meanwhile, less than this share is bad.
+const (
+	strangersLeast = 500
+	strangersMost  = 0.05
+)
 
 // reasons are all that is against a pass.
 func (res *Result) reasons() []string { return slices.Concat(res.Violations, res.Late) }

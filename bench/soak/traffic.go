@@ -30,13 +30,14 @@ type source struct {
 // and strikes it out when the answer is there.
 func (s *source) Send(model int, budget mono.Dur, done func(load.Answer)) {
 	id := s.ledger.ask(mono.Now(), max(0, budget))
+	m := s.models[model]
 	answer := func(reason string, output []byte, batch int) {
 		if reason != "" {
 			output = nil
 		} else if output == nil {
 			output = []byte{} // served, but with nothing
 		}
-		if !s.ledger.answer(id, s.name, output) && reason == "" {
+		if !s.ledger.answer(id, s.name, output, 4*m.Echo) && reason == "" {
 			reason = "foreign"
 		}
 		done(load.Answer{Reason: reason, BatchSize: batch})
@@ -45,7 +46,6 @@ func (s *source) Send(model int, budget mono.Dur, done func(load.Answer)) {
 		answer(reasonLate, nil, 0)
 		return
 	}
-	m := s.models[model]
 	input := make([]byte, 4*m.Floats)
 	stamp(input, id)
 	s.send(m, budget, input, answer)

@@ -16,10 +16,11 @@ type gauge struct {
 
 const mib = 1 << 20
 
-// gauges are compared between the begin and the end of each life. What a leak of a
-// hundred bytes for each request, or of a goroutine for each lost connection, would show
-// in a run of half an hour is above the bounds; below are collections, caches, and the
-// buffers for batches of the largest inputs, which a backend makes as it meets them.
+// gauges are compared between the begin and the end of each life. Below the bounds are
+// collections, caches, and the buffers for batches of the largest inputs, which a backend
+// makes as it meets them. Above are 50 bytes for each request in the process that loads
+// for half an hour, a goroutine for each lost connection, and 500 bytes a request in
+// a scheduler that lives for the two minutes between its kills.
 func gauges() []gauge {
 	return []gauge{
 		{"heap", "go_gc_heap_live_bytes", 48 * mib, 0.3, 0},
