@@ -53,12 +53,14 @@ func (o *Outbox) Flush() (calm bool) {
 // TryTake finds nothing, a sender for the length of one write. The lock is not held
 // meanwhile.
 func (o *Outbox) flushLocked() (moved bool) {
-	if !o.idle || len(o.pending.Bytes) == 0 {
-		o.pace.flushes++
+	if len(o.pending.Bytes) == 0 {
+		return false
+	}
+	o.pace.flushes++
+	if !o.idle {
 		return false
 	}
 	o.idle = false
-	o.pace.flushes++
 	if o.near == nil || len(o.pending.Parts) > 0 || len(o.pending.Bytes) > directMax || !o.pace.light() {
 		o.rouse()
 		return false
