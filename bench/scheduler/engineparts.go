@@ -91,12 +91,12 @@ func (w *world) hand(loop int) bool {
 	return len(d.waiting) == 0
 }
 
-// lateness is how long after they were planned, and due, the grants left the rank loop and
-// after they were due the orders the model loops, between two snapshots.
-func lateness(a, b *engine.Stats) (grants, due, orders Spread) {
-	g, d := b.Rank.Overdue.Minus(a.Rank.Overdue), b.Rank.Late.Minus(a.Rank.Late)
+// lateness is how long after they were due the grants left the rank loop and the
+// orders the model loops, between two snapshots.
+func lateness(a, b *engine.Stats) (grants, orders Spread) {
+	g := b.Rank.Late.Minus(a.Rank.Late)
 	o := sum(a, b, func(l *engine.LoopStats) histogram.Counts { return l.Late })
-	return spreadOf(&g), spreadOf(&d), spreadOf(&o)
+	return spreadOf(&g), spreadOf(&o)
 }
 
 // toCandidate is the time from a request's arrival until a candidate had it.

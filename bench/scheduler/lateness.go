@@ -206,9 +206,8 @@ func (c *Compared) Print(to io.Writer) {
 	}
 	row("without, a bare thread's sleeps", &c.Bare, 0)
 	for _, r := range c.runs() {
-		row(r.name+", grant: planned by its exec until it left the rank loop", &r.p.Grants, r.p.BadRate)
-		row("due, its last request's hand-in too, until then", &r.p.Due, r.p.BadRate)
-		row("order: due until it left the model loop", &r.p.Lateness, r.p.BadRate)
+		row(r.name+", grant: due by its exec until it left the rank loop", &r.p.Grants, r.p.BadRate)
+		row("order: due by its last request until it left the model loop", &r.p.Lateness, r.p.BadRate)
 	}
 	w.Flush()
 	if g := c.Collector; g != nil {

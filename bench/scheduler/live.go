@@ -227,7 +227,7 @@ func (m *meter) costs(p *Point) {
 	}
 	p.RankLoop = loopUse(&m.stats[0].Rank, &m.stats[1].Rank, wall, m.rankMax)
 	p.UsedMax = m.usedMax
-	p.Grants, p.Due, p.Lateness = lateness(&m.stats[0], &m.stats[1])
+	p.Grants, p.Lateness = lateness(&m.stats[0], &m.stats[1])
 	p.ToCandidate = toCandidate(&m.stats[0], &m.stats[1])
 }
 

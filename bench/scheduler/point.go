@@ -33,9 +33,8 @@ type Point struct {
 	RankLoop                              LoopUse
 	UsedMax                               int // most requests that a loop held
 
-	Grants      Spread // from when a grant was planned, by its candidate's Exec and its GPU, until it left the rank loop
-	Due         Spread // the same from when it was due, which counts a request's way to the candidate, too
-	Lateness    Spread // from when it was due until the order left the model loop
+	Grants      Spread // from when a grant was due, by its candidate's Exec and its GPU, until it left the rank loop
+	Lateness    Spread // from when an order was due, its last request's way to the candidate counted, until it left the model loop
 	ToCandidate Spread // from a request's arrival until a candidate had it
 	Lag         Spread // of the world's offers: how late the oldest of a turn was
 

@@ -53,9 +53,8 @@ func (p *Point) Print(to io.Writer) {
 	spread := func(name string, s *Spread) {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t\n", name, s.Samples, report.Micros(s.P50), report.Micros(s.P99), report.Micros(s.P999), report.Micros(s.P9999), report.Micros(s.Max))
 	}
-	spread("grant: planned by its exec until it left the rank loop", &p.Grants)
-	spread("due, its last request's hand-in too, until then", &p.Due)
-	spread("order: due until it left the model loop", &p.Lateness)
+	spread("grant: due by its exec until it left the rank loop", &p.Grants)
+	spread("order: due by its last request until it left the model loop", &p.Lateness)
 	spread("request: arrival until in a candidate", &p.ToCandidate)
 	spread("the world's own delay, oldest of a turn", &p.Lag)
 	w.Flush()

@@ -23,8 +23,8 @@ func TestDue(t *testing.T) {
 	formed := func(at, due float64) {
 		t.Helper()
 		m.Update(sec(at), nil)
-		if c := m.Candidate(); c.Due != sec(due) {
-			t.Errorf("formed at %v: due at %v, want %v", at, c.Due, sec(due))
+		if m.Due() != sec(due) {
+			t.Errorf("formed at %v: due at %v, want %v", at, m.Due(), sec(due))
 		}
 	}
 	come(1)

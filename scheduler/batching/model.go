@@ -27,6 +27,7 @@ type Model struct {
 	forgone   mono.Dur  // see Forgone
 	since     mono.Time // the queue has not been empty from then on
 	came      mono.Time // when the newest request since the last Update came in; 0: none
+	due       mono.Time // see Due
 	aims
 	arrivals arrivals
 	opening  opening
@@ -84,7 +85,7 @@ func (m *Model) Push(now, deadline mono.Time, slot uint32) bool {
 }
 
 // Came tells when a request that Push queues came in: before now, where it waited for
-// whoever drives the Model. For Candidate.Due.
+// whoever drives the Model. For Due.
 func (m *Model) Came(at mono.Time) { m.came = max(m.came, at) }
 
 // PopAny takes the first waiting request out, for a model that goes away.
@@ -104,9 +105,9 @@ func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 	}
 	for m.queue.Len() > 0 {
 		if b := m.fit(m.deadline(0), now, mono.Past); b > 0 {
-			c := m.window(min(b, m.queue.Len()), now)
-			c.Due = m.due(&c, now)
-			m.candidate, m.came = c, 0
+			stood := m.candidate.Size > 0
+			m.candidate = m.window(min(b, m.queue.Len()), now)
+			m.setDue(stood, now)
 			invariants.Check(m.candidate.Exec <= m.candidate.Latest, "batching: a window that ends before it begins")
 			invariants.Check(m.NextWake() > now, "batching: a candidate that has expired when it is formed")
 			return drops
@@ -127,17 +128,24 @@ func (m *Model) drop(reason wire.Reason, lost bool, drops []Dropped) []Dropped {
 	return append(drops, Dropped{m.queue.Pop().Value, reason})
 }
 
-// due is the candidate's Due. One that requests joined was due before if the one that
-// stood was.
-func (m *Model) due(c *Candidate, now mono.Time) mono.Time {
-	leave := c.Exec.Add(-c.Delay)
-	if leave > now || m.came == 0 {
-		return leave
+// Due is when the candidate's order had left if nothing took time: at Exec - Delay, or,
+// where nothing defers it, when the request came in that made it so. It decides
+// nothing.
+func (m *Model) Due() mono.Time { return m.due }
+
+// setDue is for a candidate that was just formed. One that requests joined was due
+// before if the one that stood was.
+func (m *Model) setDue(stood bool, now mono.Time) {
+	leave := m.candidate.Exec.Add(-m.candidate.Delay)
+	switch {
+	case leave > now || m.came == 0:
+		m.due = leave
+	case stood:
+		m.due = min(m.came, m.due)
+	default:
+		m.due = min(m.came, now)
 	}
-	if m.candidate.Size > 0 {
-		return min(m.came, m.candidate.Due)
-	}
-	return min(m.came, now)
+	m.came = 0
 }
 
 // window is the candidate of size b at the front of the queue.

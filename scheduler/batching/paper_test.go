@@ -40,7 +40,7 @@ func TestSchedulableWindow(t *testing.T) {
 	m := example(t, nil)
 	push(t, m, 12, 12.75, 13.5, 14.25)
 	m.Update(0, nil)
-	if want := (Candidate{Size: 4, Exec: sec(2), Latest: sec(3), Due: sec(2)}); m.Candidate() != want {
+	if want := (Candidate{Size: 4, Exec: sec(2), Latest: sec(3)}); m.Candidate() != want {
 		t.Fatalf("%+v, want %+v", m.Candidate(), want)
 	}
 }
@@ -109,7 +109,7 @@ func TestEagerWindow(t *testing.T) {
 	m := example(t, func(c *Config) { c.Window = WindowEager })
 	push(t, m, 12)
 	m.Update(sec(1), nil)
-	if want := (Candidate{Size: 1, Exec: sec(1), Latest: sec(6), Due: sec(1)}); m.Candidate() != want {
+	if want := (Candidate{Size: 1, Exec: sec(1), Latest: sec(6)}); m.Candidate() != want {
 		t.Fatalf("%+v, want %+v", m.Candidate(), want)
 	}
 }
@@ -120,13 +120,13 @@ func TestTimeoutWindow(t *testing.T) {
 	m := example(t, func(c *Config) { c.Window, c.Timeout = WindowTimeout, sec(2).Sub(0) })
 	push(t, m, 12, 12)
 	m.Update(0, nil)
-	if want := (Candidate{Size: 2, Exec: sec(2), Latest: sec(5), Due: sec(2)}); m.Candidate() != want {
+	if want := (Candidate{Size: 2, Exec: sec(2), Latest: sec(5)}); m.Candidate() != want {
 		t.Errorf("k = 2: %+v, want %+v", m.Candidate(), want)
 	}
 	m = example(t, func(c *Config) { c.Window, c.Timeout = WindowTimeout, sec(4.5).Sub(0) })
 	push(t, m, 12, 12, 12, 12)
 	m.Update(0, nil)
-	if want := (Candidate{Size: 2, Exec: sec(4.5), Latest: sec(5), Due: sec(4.5)}); m.Candidate() != want {
+	if want := (Candidate{Size: 2, Exec: sec(4.5), Latest: sec(5)}); m.Candidate() != want {
 		t.Errorf("k = 4.5: %+v, want %+v", m.Candidate(), want)
 	}
 }

@@ -34,9 +34,7 @@ func (l *rankLoop) step(now mono.Time) (mono.Time, bool) {
 	after := mono.Now()
 	l.stats.busy.Add(int64(after.Sub(now)))
 	for i := range l.out.Grants {
-		g := &l.out.Grants[i]
-		l.stats.late.Add(after.Sub(g.Due))
-		l.stats.overdue.Add(after.Sub(g.Planned))
+		l.stats.late.Add(after.Sub(l.out.Grants[i].Due))
 	}
 	return after, true
 }
@@ -66,7 +64,7 @@ func (l *rankLoop) turn(now mono.Time) bool {
 	for i := range l.out.Grants {
 		g := &l.out.Grants[i]
 		if int(g.GPU) < len(l.told) { // nobody could have granted what was not known to be free
-			g.Planned, g.Due = max(g.Planned, l.told[g.GPU]), max(g.Due, l.told[g.GPU])
+			g.Due, g.Ready = max(g.Due, l.told[g.GPU]), max(g.Ready, l.told[g.GPU])
 		}
 		l.engine.command(l.engine.loopOf(g.Model), &input{op: opGranted, grant: *g})
 	}

@@ -15,7 +15,7 @@ type loopStats struct {
 
 	thread atomic.Int64
 
-	late, overdue, formed histogram.Histogram
+	late, formed histogram.Histogram
 }
 
 // took notes the size of a burst.
@@ -38,11 +38,11 @@ type LoopStats struct {
 	Used       int    // requests queued or running
 	Busy       mono.Dur
 	Thread     int // the kernel's number of its thread
-	// Late is how long after it was due (rank.Grant) a grant left the rank loop, or
-	// its batch the model loop; Overdue, of the rank loop, how long after it was planned.
+	// Late is how long after it was due a grant left the rank loop (rank.Grant: by its
+	// candidate's Exec), or a batch the model loop (shard.Dispatch: by its requests, too).
 	// Formed, of model loops: from a request's arrival until its model had a candidate
 	// with it; one request in eight is timed.
-	Late, Overdue, Formed histogram.Counts
+	Late, Formed histogram.Counts
 }
 
 // Stats is a snapshot of the engine.
@@ -70,5 +70,5 @@ func (e *Engine) Stats() Stats {
 
 func (c *loopStats) snapshot() LoopStats {
 	return LoopStats{Turns: c.turns.Load(), Requests: c.requests.Load(), Dispatches: c.dispatches.Load(), Drops: c.drops.Load(),
-		Full: c.full.Load(), BurstMax: c.burstMax.Load(), Busy: mono.Dur(c.busy.Load()), Thread: int(c.thread.Load()), Late: c.late.Snapshot(), Overdue: c.overdue.Snapshot(), Formed: c.formed.Snapshot()}
+		Full: c.full.Load(), BurstMax: c.burstMax.Load(), Busy: mono.Dur(c.busy.Load()), Thread: int(c.thread.Load()), Late: c.late.Snapshot(), Formed: c.formed.Snapshot()}
 }

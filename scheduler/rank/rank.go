@@ -19,10 +19,10 @@ type Grant struct {
 	Model wire.ModelID
 	GPU   wire.GPUID
 	Life  Life
-	// Planned is when the order was to leave by the candidate's Exec and the GPU; Due when
-	// it had left if nothing took time (batching.Candidate). How late the grant is
-	// shows how late the loops are. They decide nothing.
-	Planned, Due mono.Time
+	// Due is the instant from which model and GPU, by what both said, could have been
+	// brought together, Ready that of the GPU alone: how late the grant is shows how late
+	// the loops are. They decide nothing.
+	Due, Ready mono.Time
 	batching.Offer
 }
 

@@ -56,9 +56,9 @@ func (r *Rank) grant(id, gpu uint32, idle bool, now mono.Time, out *Out) {
 	m.granting, g.granted = true, true
 	offer := batching.Offer{FreeAt: g.free, GPUs: r.count, Share: r.share(m, now), Rivals: r.last != wire.ModelID(id), Idle: idle}
 	r.last = wire.ModelID(id)
-	free := g.free.Add(-m.candidate.Delay)
-	planned, due := max(m.candidate.Exec.Add(-m.candidate.Delay), free), max(m.candidate.Due, free)
-	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, Planned: planned, Due: due, Offer: offer})
+	ready := g.free.Add(-m.candidate.Delay)
+	due := max(m.candidate.Exec.Add(-m.candidate.Delay), ready)
+	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, Due: due, Ready: ready, Offer: offer})
 	r.place(wire.GPUID(gpu))
 }
 

@@ -14,7 +14,7 @@ type Dispatch struct {
 	Model    wire.ModelID
 	GPU      wire.GPUID
 	Life     rank.Life
-	Due      mono.Time // see rank.Grant
+	Due      mono.Time // when its order had left if nothing took time; decides nothing
 	Exec     mono.Time
 	Until    mono.Time
 	Requests []batching.Request

@@ -113,7 +113,7 @@ func (s *Shard) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *
 // Enqueue is Submit without the candidate, which Settle forms: of many requests
 // that were there at the same instant a model gets one candidate, not as many
 // as there are requests, of which none but the last would matter. came is when the
-// request was there; it decides nothing (batching.Candidate.Due).
+// request was there; it decides nothing (batching.Model.Due).
 func (s *Shard) Enqueue(now, came mono.Time, id wire.ModelID, r *batching.Request, out *Out) {
 	m := s.model(id)
 	reason := wire.ReasonNone
@@ -158,11 +158,12 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 	answer := rank.Answer{Grant: g}
 	if m != nil && !s.isDead(g.GPU, g.Life) && len(s.batches.free) > 0 {
 		var exec mono.Time
+		due := max(m.Due(), g.Ready)
 		s.taken, s.dropped, exec = m.Take(now, g.Offer, s.taken[:0], s.dropped[:0])
 		s.dropAppend(out)
 		if n := len(s.taken); n > 0 {
 			until := exec.Add(m.Profile().Latency(n))
-			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, exec, until, out), exec, until
+			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, due, exec, until, out), exec, until
 			answer.Forgone = m.Forgone()
 		}
 	}
@@ -174,7 +175,7 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 }
 
 // dispatch records the batch of the taken slots.
-func (s *Shard) dispatch(g rank.Grant, exec, until mono.Time, out *Out) wire.BatchID {
+func (s *Shard) dispatch(g rank.Grant, due, exec, until mono.Time, out *Out) wire.BatchID {
 	b := s.batches.take()
 	b.model, b.gpu, b.life, b.exec, b.until, b.size = g.Model, g.GPU, g.Life, exec, until, len(s.taken)
 	b.first = none
@@ -186,7 +187,7 @@ func (s *Shard) dispatch(g rank.Grant, exec, until mono.Time, out *Out) wire.Bat
 		out.requests = append(out.requests, s.slots.requests[slot])
 	}
 	out.Dispatches = append(out.Dispatches, Dispatch{Batch: b.id, Model: b.model, GPU: b.gpu, Life: b.life,
-		Due: g.Due, Exec: exec, Until: until, Requests: out.requests[from:len(out.requests):len(out.requests)]})
+		Due: due, Exec: exec, Until: until, Requests: out.requests[from:len(out.requests):len(out.requests)]})
 	return b.id
 }
 
