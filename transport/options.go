@@ -10,7 +10,7 @@ import (
 )
 
 // ReadsLimit bounds the READs in flight on one link, on both its sides: a
-// reader beyond it gets ErrFull, a peer beyond it broke the protocol. It is
+// reader beyond half of it gets ErrFull, a peer beyond it broke the protocol. It is
 // what bounds the replies that a server queues, without ever stopping to read.
 const ReadsLimit = 16 << 10
 

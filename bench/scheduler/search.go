@@ -119,6 +119,9 @@ func (f *Found) Print(to io.Writer) {
 		fmt.Fprintln(to, "  none of them was carried")
 		return
 	}
+	if f.Within == 0 && !f.Interrupted {
+		fmt.Fprintf(to, "  the search ended after %d runs, before it was sure to within %.0f %%\n", len(f.Tried), 100*(searchClose-1))
+	}
 	if f.Within > 0 {
 		fmt.Fprintf(to, "  %.2f times the highest was not carried, twice\n", f.Within)
 	}

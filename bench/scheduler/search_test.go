@@ -25,7 +25,8 @@ func TestSearchInterruptedSaysSo(t *testing.T) {
 	}
 }
 
-// Interrupted in its second run, it keeps the first; before that there is nothing.
+// Interrupted when it goes on to another rate, it keeps the first (which is tried twice if
+// the machine pauses); before that there is nothing.
 func TestSearchInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	plan := Plan{Search: true, Config: Config{Duration: 200 * mono.Millisecond, Warmup: 100 * mono.Millisecond}}
@@ -39,7 +40,7 @@ func TestSearchInterrupted(t *testing.T) {
 		}
 	}
 	r, err := Measure(ctx, plan)
-	if err != nil || !r.Interrupted || len(r.Searches) != 1 || !r.Searches[0].Interrupted || len(r.Searches[0].Tried) != 1 {
+	if err != nil || !r.Interrupted || len(r.Searches) != 1 || !r.Searches[0].Interrupted || len(r.Searches[0].Tried) == 0 || len(r.Searches[0].Tried) > 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err := Measure(ctx, plan); !errors.Is(err, ErrNothing) || !strings.HasPrefix(err.Error(), "interrupted: ") {

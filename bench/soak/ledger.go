@@ -86,7 +86,11 @@ func (l *ledger) answer(id uint64, who string, output []byte, size int) (fits bo
 		return true
 	}
 	l.counts.Foreign++
-	l.note("%s: request %d got %d bytes, from byte %d on not its own; it should have got %d", who, id, len(output), 8*wrong, size)
+	own := 8 * wrong
+	if wrong < 0 {
+		own = len(output)
+	}
+	l.note("%s: request %d got %d bytes, the first %d its own; it should have got %d", who, id, len(output), own, size)
 	return false
 }
 

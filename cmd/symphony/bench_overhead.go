@@ -74,8 +74,13 @@ func (c overheadCmd) Run() error {
 		return told(os.Stdout, "interrupted: the report has what was measured by then")
 	}
 	for i := range r.Ways {
-		if len(r.Ways[i].Loads) == 0 && out.err == nil {
-			return told(os.Stdout, "no rate was carried over "+r.Ways[i].Name+": give a larger --slo, more --gpus, or an idler machine")
+		w := &r.Ways[i]
+		switch {
+		case len(w.Loads) > 0 || out.err != nil:
+		case w.Given:
+			return told(os.Stdout, "nothing was measured over "+w.Name+": give a higher --rate or a longer --duration")
+		default:
+			return told(os.Stdout, "no rate was carried over "+w.Name+": give a larger --slo, more --gpus, or an idler machine")
 		}
 	}
 	return out.err

@@ -8,8 +8,8 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// processors is what the process may use of the cores: less where a container has a quota.
-// (Read before anything raises it.)
+// processors is what the process may use of the cores: less where a container has a quota,
+// or GOMAXPROCS is set. (Read before anything raises it.)
 var processors = runtime.GOMAXPROCS(0)
 
 // placement is how the scheduler's loops share these cores: the default for them, and

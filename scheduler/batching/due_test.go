@@ -23,8 +23,8 @@ func TestDue(t *testing.T) {
 	formed := func(at, due float64) {
 		t.Helper()
 		m.Update(sec(at), nil)
-		if m.Due() != sec(due) {
-			t.Errorf("formed at %v: due at %v, want %v", at, m.Due(), sec(due))
+		if got, deferred := m.Due(); got != sec(due) || deferred != (due > at) {
+			t.Errorf("formed at %v: due at %v, want %v; deferred %v", at, got, sec(due), deferred)
 		}
 	}
 	come(1)
@@ -35,9 +35,15 @@ func TestDue(t *testing.T) {
 	formed(3.5, 3) // full
 	come(4)
 	formed(5, 3)
-	formed(6, 6) // formed for another reason: from now on
+	formed(6, 3) // formed anew for another reason
 	if _, _, start := m.Take(sec(7), Offer{}, nil, nil); start != sec(8) {
 		t.Fatalf("starts at %v", start)
 	}
 	formed(7, 100-7-1)
+	come(8)
+	come(9)
+	come(10)
+	formed(11, 10)
+	m.Take(sec(12), Offer{}, nil, nil)
+	formed(12, 100-7-1)
 }

@@ -28,6 +28,7 @@ type Model struct {
 	since     mono.Time // the queue has not been empty from then on
 	came      mono.Time // when the newest request since the last Update came in; 0: none
 	due       mono.Time // see Due
+	deferred  bool      // likewise
 	aims
 	arrivals arrivals
 	opening  opening
@@ -128,24 +129,28 @@ func (m *Model) drop(reason wire.Reason, lost bool, drops []Dropped) []Dropped {
 	return append(drops, Dropped{m.queue.Pop().Value, reason})
 }
 
-// Due is when the candidate's order had left if nothing took time: at Exec - Delay, or,
-// where nothing defers it, when the request came in that made it so. It decides
-// nothing.
-func (m *Model) Due() mono.Time { return m.due }
+// Due is when the candidate's order had left if nothing took time: at Exec - Delay where it
+// is deferred, else when it was formed or its newest request came in, if not earlier:
+// a batch that does not take all that wait was complete with its own last request. It
+// decides nothing.
+func (m *Model) Due() (at mono.Time, deferred bool) { return m.due, m.deferred }
 
-// setDue is for a candidate that was just formed. One that requests joined was due
-// before if the one that stood was.
+// setDue is for a candidate that was just formed; stood: in the place of one that nobody
+// took. If that was due, so is this one, from then on.
 func (m *Model) setDue(stood bool, now mono.Time) {
 	leave := m.candidate.Exec.Add(-m.candidate.Delay)
-	switch {
-	case leave > now || m.came == 0:
-		m.due = leave
-	case stood:
-		m.due = min(m.came, m.due)
-	default:
-		m.due = min(m.came, now)
+	came := min(m.came, now)
+	if came == 0 {
+		came = now
 	}
 	m.came = 0
+	if m.deferred = leave > now; m.deferred {
+		m.due = leave
+	} else if stood {
+		m.due = min(m.due, came)
+	} else {
+		m.due = came
+	}
 }
 
 // window is the candidate of size b at the front of the queue.
@@ -208,6 +213,7 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	for range b {
 		batch = append(batch, m.queue.Pop().Value)
 	}
+	m.candidate = Candidate{}
 	return batch, drops, start
 }
 

@@ -26,7 +26,7 @@ func newLoopMetrics() loopMetrics {
 		decided: of("dispatches_total", "Batches that left the loop; of the rank loop: grants."),
 		waiting: of("ring_depth", "Inputs in the loop's rings."),
 		burst:   of("ring_burst_max", "Most inputs of one ring that the loop found in a turn."),
-		late:    of("lateness_seconds", "From when a grant was due until it left the rank loop, or its batch the model loop."),
+		late:    of("lateness_seconds", "From when a grant was due until it left the rank loop, or from when a batch was due until it left the model loop."),
 		formed:  of("candidate_seconds", "From a request's arrival until its model had a candidate with it; one in eight is timed."),
 	}
 }

@@ -13,9 +13,9 @@
 //     input value, stamped with the loop's one clock reading of the turn; so
 //     the log of (now, input) replays the loop exactly (Recording).
 //  2. Request rings may be full: Submit then says so. The ring of grants and
-//     commands never is for grants and reports: of those at most one per GPU and
-//     one per undone batch are under way, and changes of membership and settings
-//     leave that much room (Engine.order).
+//     commands never is for grants, of which at most one per GPU is under way: who
+//     brings reports, or changes of membership and settings, waits while less room
+//     is left than grants and the batches under way could take (Engine.order).
 //  3. Requests that a turn finds are queued together, and then each of their
 //     models gets one candidate.
 //  4. The rank loop sees a model's latest candidate only, whole, together with the

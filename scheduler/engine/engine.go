@@ -140,8 +140,8 @@ func (e *Engine) SubmitAll(loop int, s []Submission) int {
 // Loop is the number of the model's loop, from 0 on.
 func (e *Engine) Loop(model wire.ModelID) int { return int(model) % len(e.loops) }
 
-// Done hands in a backend's report. It waits where more of them lie in the ring than
-// batches can run: a backend that reports without end must leave room for grants.
+// Done hands in a backend's report. It waits for room as orders do: a backend that reports
+// without end must leave some for grants.
 func (e *Engine) Done(d Done) {
 	i := shard.ShardOf(d.Batch) - e.cfg.FirstLoop
 	if i < 0 || i >= len(e.loops) {
@@ -149,8 +149,7 @@ func (e *Engine) Done(d Done) {
 	}
 	d.told = mono.Now()
 	l := e.loops[i]
-	e.await(l, e.cfg.GPUsMax+ordersAtOnce)
-	e.command(l, &input{op: opCompleted, done: d})
+	e.order(l, &input{op: opCompleted, done: d})
 }
 
 // AddModel begins to serve a model.
@@ -251,20 +250,15 @@ func (e *Engine) tellGPUs() {
 
 func (e *Engine) loopOf(id wire.ModelID) *modelLoop { return e.loops[e.Loop(id)] }
 
-// order puts a change of membership or settings into a loop's ring, and leaves
-// room there for what comes of requests: the rank loop may share the thread that
-// empties the ring, and must never wait for it.
+// order puts a report, or a change of membership or settings, into a loop's ring, and
+// leaves room there for grants: the rank loop may share the thread that empties the
+// ring, and must never wait for it. Not for the loops' own threads.
 func (e *Engine) order(l *modelLoop, in *input) {
-	e.await(l, e.inFlight()+ordersAtOnce)
-	e.command(l, in)
-}
-
-// await waits until the ring has so much room. Not for the loops' own threads.
-func (e *Engine) await(l *modelLoop, room int) {
-	for l.commands.Len() >= l.commands.Cap()-room && !l.stop.Load() {
+	for l.commands.Len() >= l.commands.Cap()-e.inFlight()-ordersAtOnce && !l.stop.Load() {
 		l.waiter.Rouse()
 		runtime.Gosched()
 	}
+	e.command(l, in)
 }
 
 // inFlight is how many grants and reports can be under way at a time.

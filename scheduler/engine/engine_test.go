@@ -294,6 +294,11 @@ func idleUsesNoCPU(t *testing.T, cfg Config) {
 // However many changes of settings wait, the rings keep room for the grants and
 // reports that can be under way: on a shared thread the rank loop must never wait.
 func TestOrdersLeaveRoom(t *testing.T) {
+	t.Run("orders", func(t *testing.T) { flood(t, func(e *Engine) { e.SetDelay(batching.Delay{}) }) })
+	t.Run("reports", func(t *testing.T) { flood(t, func(e *Engine) { e.Done(Done{Batch: 1}) }) })
+}
+
+func flood(t *testing.T, order func(*Engine)) {
 	e, err := New(Config{GPUsMax: 8, Placement: Placement{Joined: true}}, newDevices(1, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +307,7 @@ func TestOrdersLeaveRoom(t *testing.T) {
 	go func() {
 		defer close(done)
 		for range l.commands.Cap() {
-			e.SetDelay(batching.Delay{})
+			order(e)
 		}
 	}()
 	most := l.commands.Cap() - e.inFlight()

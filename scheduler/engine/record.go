@@ -17,7 +17,7 @@ import (
 //
 // Each loop writes its own log, without a lock, in chunks that are never moved:
 // minutes at hundreds of thousands of requests a second can be recorded. A
-// request takes 64 bytes, a turn or a batch some 300.
+// request takes 72 bytes, a turn or a batch some 300.
 type Recording struct {
 	models []*modelLog
 	ranks  *rankLog

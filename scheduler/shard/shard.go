@@ -124,7 +124,7 @@ func (s *Shard) Enqueue(now, came mono.Time, id wire.ModelID, r *batching.Reques
 		reason = wire.ReasonUnavailable
 	}
 	if reason == wire.ReasonNone {
-		slot, ok := s.slots.take(r)
+		slot, ok := s.slots.take(r, came)
 		if ok && m.Push(now, r.Deadline.Add(-m.margin), slot) {
 			m.Came(came)
 			if !m.stirred {
@@ -158,12 +158,15 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 	answer := rank.Answer{Grant: g}
 	if m != nil && !s.isDead(g.GPU, g.Life) && len(s.batches.free) > 0 {
 		var exec mono.Time
-		due := max(m.Due(), g.Ready)
+		due, deferred := m.Due()
 		s.taken, s.dropped, exec = m.Take(now, g.Offer, s.taken[:0], s.dropped[:0])
 		s.dropAppend(out)
 		if n := len(s.taken); n > 0 {
 			until := exec.Add(m.Profile().Latency(n))
-			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, due, exec, until, out), exec, until
+			if !deferred {
+				due = min(due, s.lastCame())
+			}
+			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, max(due, g.Ready), exec, until, out), exec, until
 			answer.Forgone = m.Forgone()
 		}
 	}
@@ -172,6 +175,15 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 		s.update(now, g.Model, out)
 		s.inform(g.Model, m, out, true) // the rank dropped what it knew when it granted
 	}
+}
+
+// lastCame is when the last of the taken requests was handed in.
+func (s *Shard) lastCame() mono.Time {
+	last := mono.Past
+	for _, slot := range s.taken {
+		last = max(last, s.slots.came[slot])
+	}
+	return last
 }
 
 // dispatch records the batch of the taken slots.
@@ -242,6 +254,7 @@ func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 		if m != nil && s.gpus > 0 {
 			alone = now.Add(m.Delay().Of(1) + m.Profile().Latency(1) + m.margin)
 		}
+		s.slots.came[slot] = now
 		if alone > r.Deadline || !m.Push(now, r.Deadline.Add(-m.margin), slot) {
 			s.drop(slot, wire.ReasonBackendLost, out)
 		}

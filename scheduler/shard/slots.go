@@ -13,26 +13,27 @@ const none = ^uint32(0)
 // slots is the fixed memory of requests; free ones form a list.
 type slots struct {
 	requests []batching.Request
-	next     []uint32 // the free list, or the list of a batch
+	came     []mono.Time // when they were handed in
+	next     []uint32    // the free list, or the list of a batch
 	free     uint32
 	used     int
 }
 
 func newSlots(n int) slots {
-	s := slots{requests: make([]batching.Request, n), next: make([]uint32, n), free: none}
+	s := slots{requests: make([]batching.Request, n), came: make([]mono.Time, n), next: make([]uint32, n), free: none}
 	for i := n - 1; i >= 0; i-- {
 		s.next[i], s.free = s.free, uint32(i)
 	}
 	return s
 }
 
-func (s *slots) take(r *batching.Request) (uint32, bool) {
+func (s *slots) take(r *batching.Request, came mono.Time) (uint32, bool) {
 	i := s.free
 	if i == none {
 		return 0, false
 	}
 	s.free = s.next[i]
-	s.requests[i] = *r
+	s.requests[i], s.came[i] = *r, came
 	s.used++
 	return i, true
 }

@@ -25,8 +25,9 @@ func newLink(conn *net.TCPConn, in *inbound, o transport.Options, h transport.Ha
 	return l
 }
 
-// newOutbox copies small payloads, but not below a stream of messages (rdmalink): that
-// bounds what lies here by its payloads' releases.
+// newOutbox copies small payloads, but not where a stream of messages may lie above
+// (rdmalink, on a host with a device): that bounds what lies here by its payloads'
+// releases. Whether the peer has one, too, is not known yet.
 func newOutbox(o *transport.Options) *transport.Outbox {
 	if o.Hello.Features&wire.FeatureLane != 0 {
 		return transport.NewOutbox(o.SendBuffer)

@@ -58,7 +58,7 @@ type Scheduler struct {
 	ModelWait   string   `yaml:"model_wait"`   // model loops without work: park (sleep), spin (a core each), poll (a while, then sleep); auto: by the cores
 	RankWait    string   `yaml:"rank_wait"`    // the rank loop, likewise
 	RankThread  string   `yaml:"rank_thread"`  // own; shared: with the first model loop; auto: shared where cores are no more than loops
-	Pin         string   `yaml:"pin"`          // loops to cores: always, never; auto: where cores are twice the loops
+	Pin         string   `yaml:"pin"`          // loops to cores: always, never; auto: where cores are twice the loops and two to spare, and no quota is set
 	Spin        mono.Dur `yaml:"spin"`         // how long before an instant a parked loop wakes up to spin; 0: not at all
 	Doze        mono.Dur `yaml:"doze"`         // how long requests in a dense row may wait for a model loop to wake up; 0: each wakes it
 	Margin      mono.Dur `yaml:"margin"`       // taken off every deadline for what no profile foresees

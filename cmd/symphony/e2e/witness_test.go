@@ -47,10 +47,16 @@ func watch(t *testing.T) *witness {
 	return w
 }
 
-// pardon is the share of requests that may be bad by what the witness saw: a pause
-// takes those that come in it and those that wait, for latency at most, when it begins.
-// A claim of the full run has no pardon.
+// pardon is the share of requests that may be bad by what the witness saw. A claim of the
+// full run has no pardon.
 func (w *witness) pardon(t *testing.T, latency time.Duration) float64 {
+	t.Helper()
+	return w.lost(t, latency) / time.Since(w.since).Seconds()
+}
+
+// lost is for how many seconds requests may be bad: a pause takes those that come in it
+// and those that wait, for latency at most, when it begins.
+func (w *witness) lost(t *testing.T, latency time.Duration) float64 {
 	t.Helper()
 	if full() {
 		return 0
@@ -59,11 +65,13 @@ func (w *witness) pardon(t *testing.T, latency time.Duration) float64 {
 	for _, pause := range seen {
 		lost += pause + latency
 	}
-	share := min(pardonMost, lost.Seconds()/time.Since(w.since).Seconds())
+	span := time.Since(w.since)
+	lost = min(lost, time.Duration(pardonMost*float64(span)))
 	if len(seen) > 0 {
-		t.Logf("the machine paused %d times, for %v at most: %.3f of the requests may be bad by that", len(seen), longest(seen).Round(time.Millisecond), share)
+		t.Logf("the machine paused %d times in %v, for %v at most: requests of %v may be bad by that", len(seen),
+			span.Round(time.Millisecond), longest(seen).Round(time.Millisecond), lost.Round(time.Millisecond))
 	}
-	return share
+	return lost.Seconds()
 }
 
 func longest(spans []time.Duration) (most time.Duration) {
