@@ -116,17 +116,32 @@ func (s *Server) admitBackend(b *backend, l transport.Link, info catalog.Backend
 	for _, f := range s.frontends {
 		_ = l.Send(s.memberFrame(f, true))
 	}
-	for i := range info.Pools {
-		if err := s.joinPool(b, uint32(i), &info.Pools[i]); err != nil {
-			s.unseat(b)
-			delete(s.backends, b.name)
-			b.admitted = false
-			s.peers.Add(-1)
-			return err
-		}
+	if err := s.joinPools(b, info.Pools); err != nil {
+		s.unseat(b)
+		delete(s.backends, b.name)
+		b.admitted = false
+		s.peers.Add(-1)
+		return err
 	}
 	s.broadcastCatalogue()
 	s.log.Info().Str("backend", b.name).Int("gpus", len(b.seats)).Msg("backend joined")
+	return nil
+}
+
+// joinPools adds what the backend has. It hears of the models before its first GPU is
+// there to be granted: an order of a model that it does not know it can only refuse.
+func (s *Server) joinPools(b *backend, pools []catalog.Pool) error {
+	for i := range pools {
+		if err := s.joinModels(b, &pools[i]); err != nil {
+			return err
+		}
+	}
+	sendDoc(b.link, wire.DocCatalogue, s.catalogue())
+	for i := range pools {
+		if err := s.joinGPUs(b, uint32(i), &pools[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// joinPool adds a backend's devices and models to the pool of their type.
-// Caller holds mu and has checked the pool.
-func (s *Server) joinPool(b *backend, index uint32, doc *catalog.Pool) error {
+// joinModels adds a backend's models to the pool of their type. Caller holds mu and has
+// checked the pool.
+func (s *Server) joinModels(b *backend, doc *catalog.Pool) error {
 	p := s.pools[doc.DeviceType]
 	if p == nil {
 		var err error
@@ -25,10 +25,15 @@ func (s *Server) joinPool(b *backend, index uint32, doc *catalog.Pool) error {
 		}
 	}
 	if s.othersIn(p, b.name) == "" {
-		if err := s.setModels(p, doc); err != nil {
-			return err
-		}
+		return s.setModels(p, doc)
 	}
+	return nil
+}
+
+// joinGPUs adds a backend's devices to the pool of their type, which has their models.
+// Batches may go to them before it returns.
+func (s *Server) joinGPUs(b *backend, index uint32, doc *catalog.Pool) error {
+	p := s.pools[doc.DeviceType]
 	for device := range doc.Devices {
 		free := mono.Now()
 		g := p.slot(b.name, device, free)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -81,6 +82,9 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 		var m wire.Batch
 		if err := m.Decode(f.Body, l.Shift()); err != nil {
 			p.t.Error(err)
+		}
+		if !slices.ContainsFunc(p.doc.Entries, func(e catalog.Entry) bool { return e.ID == m.Model }) {
+			p.t.Errorf("an order of model %d, of which the backend has not heard", m.Model)
 		}
 		p.batches = append(p.batches, m)
 		if !p.mute {

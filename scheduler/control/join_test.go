@@ -10,7 +10,8 @@ import (
 
 // TestJoiningGPUKeepsItsBatches: a GPU that joins while requests are ripe may be granted
 // before its backend's admission is over. No batch may be thrown away then: its requests
-// would expire, and the GPU would be one batch short for the rest of its life.
+// would expire, and the GPU would be one batch short for the rest of its life. Nor may an
+// order come before the catalogue that names its model (peer.Receive looks).
 func TestJoiningGPUKeepsItsBatches(t *testing.T) {
 	s, n := newServer(t, nil)
 	backendPeer(t, n, "stays", 1, "m")
