@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,15 +130,18 @@ func (a *account) Observe(o load.Observation) {
 	}
 }
 
-// known is whether an answer has a reason that it may have.
+var never = []wire.Reason{wire.ReasonCancelled, wire.ReasonDraining, wire.ReasonExecution, wire.ReasonUnknownModel}
+
+// known is whether an answer has a reason that it may have: no fault makes an execution
+// fail, a model unknown, or who asks give up.
 func known(reason string) bool {
 	switch reason {
 	case "", "late", reasonLate, "generator_full", "foreign":
 		return true
 	}
 	for r := range wire.Reason(wire.ReasonCount) {
-		if reason == r.String() && r != wire.ReasonCancelled && r != wire.ReasonDraining {
-			return true
+		if reason == r.String() {
+			return !slices.Contains(never, r)
 		}
 	}
 	return false
