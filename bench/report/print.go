@@ -24,7 +24,7 @@ func (p *Report) Print(w io.Writer) {
 	fmt.Fprintf(w, "\noffered %.1f r/s for %.1f s; sent %d, lost %d, answered twice %d; generator lag mean %.2f ms, max %.1f ms\n",
 		p.Offered, p.Seconds, p.Sent, p.Lost, p.Duplicates, p.LagMean, p.LagMax)
 	if len(p.All.Bad) > 0 {
-		fmt.Fprintf(w, "bad by reason: %s\n", counts(p.All.Bad))
+		fmt.Fprintf(w, "bad by reason: %s\n", Counts(p.All.Bad))
 	}
 	fmt.Fprintf(w, "batch size: mean %.1f; requests by size: %s\n", p.BatchMean, sizes(p.Batches))
 	if len(p.GPUBusy) > 0 {
@@ -33,7 +33,8 @@ func (p *Report) Print(w io.Writer) {
 	fmt.Fprintln(w, p.Verdict)
 }
 
-func counts(m map[string]int64) string {
+// Counts is how often each was counted, in one line.
+func Counts(m map[string]int64) string {
 	var parts []string
 	for k, n := range m {
 		parts = append(parts, fmt.Sprintf("%s %d", k, n))

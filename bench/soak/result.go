@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sort"
 	"strings"
 	"text/tabwriter"
 
@@ -102,12 +101,12 @@ func (r *run) slos(res *Result) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("%s: p99 %.1f ms outside of the faults' windows, the SLO is %.0f ms", m.Name, s.P99, slo))
 		}
 		if s.BadRate >= badMost {
-			wrong = append(wrong, fmt.Sprintf("%s: %.2f %% bad outside of the faults' windows: %s", m.Name, 100*s.BadRate, reasons(s.Bad)))
+			wrong = append(wrong, fmt.Sprintf("%s: %.2f %% bad outside of the faults' windows: %s", m.Name, 100*s.BadRate, report.Counts(s.Bad)))
 		}
 	}
 	for _, k := range []Kind{Garbage, SlowLoris, Flood} {
 		if s := res.Faulty[k]; s.Answered >= strangersLeast && s.BadRate >= strangersMost {
-			wrong = append(wrong, fmt.Sprintf("%.2f %% bad during %s, which concerns nobody else: %s", 100*s.BadRate, k, reasons(s.Bad)))
+			wrong = append(wrong, fmt.Sprintf("%.2f %% bad during %s, which concerns nobody else: %s", 100*s.BadRate, k, report.Counts(s.Bad)))
 		}
 	}
 	return wrong
@@ -159,15 +158,6 @@ func firstLine(s string) string {
 	return line
 }
 
-func reasons(m map[string]int64) string {
-	var parts []string
-	for k, n := range m {
-		parts = append(parts, fmt.Sprintf("%s %d", k, n))
-	}
-	sort.Strings(parts)
-	return strings.Join(parts, ", ")
-}
-
 // Print writes the result for people.
 func (res *Result) Print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -194,7 +184,7 @@ func (res *Result) Print(w io.Writer) {
 	t.Flush()
 	for _, k := range Kinds() {
 		if s, ok := res.Faulty[k]; ok && len(s.Bad) > 0 {
-			fmt.Fprintf(w, "bad during %s: %s\n", k, reasons(s.Bad))
+			fmt.Fprintf(w, "bad during %s: %s\n", k, report.Counts(s.Bad))
 		}
 	}
 	c := res.Counts

@@ -9,13 +9,10 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/symphony-serving/symphony/bench/http"
 	"github.com/symphony-serving/symphony/bench/net"
@@ -103,39 +100,9 @@ func echoPart() error {
 
 // httpParts are the processes that a run starts.
 type httpParts struct {
-	generator, echo part
+	generator, echo *child
 	address         string        // of the echo
 	done            chan struct{} // lets the thread go that started them
-}
-
-// part is one of them.
-type part struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-func startPart(name string) (part, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return part{}, err
-	}
-	p := part{cmd: exec.Command(self, "bench", "http", "--part="+name)}
-	p.cmd.Stderr, p.cmd.SysProcAttr = os.Stderr, endWithParent()
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return part{}, err
-	}
-	p.out = bufio.NewReader(out)
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		return part{}, err
-	}
-	if err := p.cmd.Start(); err != nil {
-		return part{}, fmt.Errorf("%s: %w", name, err)
-	}
-	p.in = in
-	return p, nil
 }
 
 // start starts both, and tells the echo what to say.
@@ -143,11 +110,11 @@ func (h *httpParts) start(e httpbench.Echo) error {
 	h.done = make(chan struct{})
 	started := make(chan error, 1)
 	go func() {
-		// The kernel ends the parts with the thread that started them, so it must live.
+		// see child
 		runtime.LockOSThread()
 		var err, err2 error
-		h.generator, err = startPart("generator")
-		h.echo, err2 = startPart("echo")
+		h.generator, err = startChild("bench", "http", "--part=generator")
+		h.echo, err2 = startChild("bench", "http", "--part=echo")
 		started <- errors.Join(err, err2)
 		<-h.done
 	}()
@@ -159,15 +126,6 @@ func (h *httpParts) start(e httpbench.Echo) error {
 		h.address, err = h.echo.line("echo")
 	}
 	return err
-}
-
-// line is what a part says next.
-func (p *part) line(name string) (string, error) {
-	line, err := p.out.ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("the %s process ended (its own words are above): %w", name, err)
-	}
-	return strings.TrimSpace(line), nil
 }
 
 func (h *httpParts) echoCPU() (mono.Dur, error) {
@@ -212,14 +170,10 @@ func (h *httpParts) stop() error {
 	}
 	defer close(h.done)
 	var errs []error
-	for _, p := range []part{h.generator, h.echo} {
-		if p.in == nil {
-			continue
+	for _, p := range []*child{h.generator, h.echo} {
+		if p != nil {
+			errs = append(errs, p.end())
 		}
-		p.in.Close()
-		kill := time.AfterFunc(endMax, func() { _ = p.cmd.Process.Kill() }) // ended by itself: fine
-		errs = append(errs, p.cmd.Wait())
-		kill.Stop()
 	}
 	return errors.Join(errs...)
 }

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/symphony-serving/symphony/bench/net"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -52,15 +50,9 @@ func (c netCmd) serve() error {
 
 // servers are the client's side.
 type servers struct {
-	all    []*serverProcess
+	all    []*child
 	offers []netbench.Offer
 	done   chan struct{} // lets the thread go that started them
-}
-
-type serverProcess struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
 }
 
 // startServers starts them all, and waits for their offers.
@@ -68,7 +60,7 @@ func startServers(c netCmd, w *netWays) (*servers, error) {
 	s := &servers{done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		// The kernel ends the servers with the thread that started them, so it must live.
+		// see child
 		runtime.LockOSThread()
 		started <- s.start(c, w)
 		<-s.done
@@ -84,10 +76,6 @@ func startServers(c netCmd, w *netWays) (*servers, error) {
 }
 
 func (s *servers) start(c netCmd, w *netWays) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	args := []string{"bench", "net", "--poll=" + c.Poll, fmt.Sprintf("--objects=%d", c.Objects), fmt.Sprintf("--size=%d", c.Size)}
 	if w.nic == nil {
 		args = append(args, "--tcp-only")
@@ -95,17 +83,8 @@ func (s *servers) start(c netCmd, w *netWays) error {
 		args = append(args, "--device="+w.nic.Name())
 	}
 	for i := range c.Servers {
-		p := &serverProcess{cmd: exec.Command(self, append(args, fmt.Sprintf("--serve=%d", i))...)}
-		p.cmd.Stderr, p.cmd.SysProcAttr = os.Stderr, endWithParent()
-		out, err := p.cmd.StdoutPipe()
+		p, err := startChild(append(args, fmt.Sprintf("--serve=%d", i))...)
 		if err != nil {
-			return err
-		}
-		p.out = bufio.NewReader(out)
-		if p.in, err = p.cmd.StdinPipe(); err != nil {
-			return err
-		}
-		if err := p.cmd.Start(); err != nil {
 			return fmt.Errorf("server %d: %w", i, err)
 		}
 		s.all = append(s.all, p)
@@ -149,9 +128,6 @@ func (s *servers) cpu() (mono.Dur, error) {
 	return sum, nil
 }
 
-// endMax is how long a server may take to end.
-const endMax = 10 * time.Second
-
 // stop ends the servers.
 func (s *servers) stop() error {
 	defer close(s.done)
@@ -160,11 +136,9 @@ func (s *servers) stop() error {
 		p.in.Close()
 	}
 	for i, p := range s.all {
-		kill := time.AfterFunc(endMax, func() { _ = p.cmd.Process.Kill() }) // ended by itself: fine
-		if err := p.cmd.Wait(); err != nil {
+		if err := p.end(); err != nil {
 			errs = append(errs, fmt.Errorf("server %d: %w", i, err))
 		}
-		kill.Stop()
 	}
 	return errors.Join(errs...)
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"syscall"
@@ -40,29 +38,18 @@ func disturb(part float64) error {
 
 // startDisturber starts that process; end ends it.
 func startDisturber(part float64) (end func() error, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	type started struct {
-		cmd *exec.Cmd
-		in  io.WriteCloser
+		*child
 		err error
 	}
 	begun, done := make(chan started), make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // the kernel ends the process with the thread that started it
-		cmd := exec.Command(self, "bench", "scheduler", fmt.Sprintf("--disturb-child=%g", part))
-		cmd.Stderr, cmd.SysProcAttr = os.Stderr, endWithParent()
-		in, err := cmd.StdinPipe()
-		out, err2 := cmd.StdoutPipe()
-		if err = errors.Join(err, err2); err == nil {
-			err = cmd.Start()
-		}
+		runtime.LockOSThread() // see child
+		c, err := startChild("bench", "scheduler", fmt.Sprintf("--disturb-child=%g", part))
 		if err == nil { // it says one word when it has begun
-			_, err = io.ReadFull(out, make([]byte, 1))
+			_, err = c.out.ReadByte()
 		}
-		begun <- started{cmd, in, err}
+		begun <- started{c, err}
 		<-done
 	}()
 	s := <-begun
@@ -72,9 +59,6 @@ func startDisturber(part float64) (end func() error, err error) {
 	}
 	return func() error {
 		defer close(done)
-		s.in.Close()
-		kill := time.AfterFunc(endMax, func() { _ = s.cmd.Process.Kill() }) // ended by itself: fine
-		defer kill.Stop()
-		return s.cmd.Wait()
+		return s.end()
 	}, nil
 }
