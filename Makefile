@@ -4,12 +4,12 @@ export GOFLAGS += -buildvcs=false
 GO      ?= go
 ORT     := build/onnxruntime/libonnxruntime.so
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -X main.version=$(VERSION)
+LDFLAGS := -X github.com/symphony-serving/symphony/cmd/symphony/version.Number=$(VERSION)
 # What is linked: RDMA where libibverbs' headers are (libibverbs-dev). The library
 # itself is looked for when the binary runs.
 TAGS    := $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma)
 # Tested under the race detector: the shells, and the cores with their assertions on.
-RACE    := ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony
+RACE    := ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/sim
 
 .PHONY: help run demo test build models test-unit test-race test-e2e test-rdma lint fuzz bench paper bpf fmt clean
 

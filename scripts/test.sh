@@ -14,11 +14,11 @@ stage() {
   if "$@"; then printf -- '-- %s: passed (%ss)\n' "$name" $((SECONDS - start)); else printf -- '-- %s: FAILED (%ss)\n' "$name" $((SECONDS - start)); status=1; fi
 }
 unit() { go test -timeout 10m $(go list ./... | grep -v /cmd/symphony/e2e); }
-race() { go test -race -timeout 15m ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony; }
+race() { go test -race -timeout 15m ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/sim; }
 e2e() { go test -count=1 -timeout 20m ./cmd/symphony/e2e/...; }
 # What tag rdma adds compiles where libibverbs' headers are; make test-rdma runs it.
 tagged() {
-  if echo '#include <infiniband/verbs.h>' | ${CC:-cc} -E - >/dev/null 2>&1; then go vet -tags rdma ./cgo/verbs ./cmd/symphony; else echo 'skipped: no infiniband/verbs.h (libibverbs-dev)'; fi
+  if echo '#include <infiniband/verbs.h>' | ${CC:-cc} -E - >/dev/null 2>&1; then go vet -tags rdma ./cgo/verbs ./cmd/symphony/...; else echo 'skipped: no infiniband/verbs.h (libibverbs-dev)'; fi
 }
 formatted() { test -z "$(gofmt -l . | tee /dev/stderr)"; }
 stage 'gofmt' formatted

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/cmd/symphony/parts"
 )
 
 type backendCmd struct {
-	common     `embed:""`
+	cli.Flags  `embed:""`
 	Scheduler  string `help:"Where the scheduler listens (backend.scheduler)." placeholder:"tcp:HOST:PORT"`
 	Repository string `help:"Folder of models (backend.repository)." placeholder:"DIR"`
 	Name       string `help:"This backend's name: a restart under the same name gets the same GPU ids."`
@@ -14,29 +16,29 @@ type backendCmd struct {
 
 // Run executes batches until Ctrl-C.
 func (c backendCmd) Run() error {
-	cfg, err := c.load(config.Set{Key: "backend.scheduler", Value: c.Scheduler}, config.Set{Key: "backend.repository", Value: c.Repository},
+	cfg, err := c.Load(config.Set{Key: "backend.scheduler", Value: c.Scheduler}, config.Set{Key: "backend.repository", Value: c.Repository},
 		config.Set{Key: "backend.name", Value: c.Name}, config.Set{Key: "metrics", Value: c.Metrics})
 	if err != nil {
 		return err
 	}
-	p, err := newParts(cfg)
+	p, err := parts.New(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := untilSignal(p.log)
+	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
-	if err := p.serveMetrics(); err != nil {
+	if err := p.ServeMetrics(); err != nil {
 		return err
 	}
-	b, err := p.backend(ctx)
+	b, err := p.Backend(ctx)
 	if err != nil {
 		return err
 	}
 	for device, what := range b.Devices() {
-		p.log.Info().Str("pool", device).Msg(what)
+		p.Log.Info().Str("pool", device).Msg(what)
 	}
 	<-ctx.Done()
-	limit, done := drainContext(cfg)
+	limit, done := p.DrainContext()
 	defer done()
 	return b.Drain(limit)
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/cmd/symphony/parts"
 )
 
 type frontendCmd struct {
-	common    `embed:""`
+	cli.Flags `embed:""`
 	Scheduler string `help:"Where the scheduler listens (frontend.scheduler)." placeholder:"tcp:HOST:PORT"`
 	HTTP      string `help:"Address of the HTTP ingress (frontend.http)." placeholder:"HOST:PORT"`
 	Listen    string `help:"Where backends read inputs (frontend.listen)." placeholder:"tcp:HOST:PORT"`
@@ -16,7 +18,7 @@ type frontendCmd struct {
 
 // Run serves HTTP until Ctrl-C. It waits for its scheduler as long as it takes.
 func (c frontendCmd) Run() error {
-	cfg, err := c.load(config.Set{Key: "frontend.scheduler", Value: c.Scheduler}, config.Set{Key: "frontend.http", Value: c.HTTP},
+	cfg, err := c.Load(config.Set{Key: "frontend.scheduler", Value: c.Scheduler}, config.Set{Key: "frontend.http", Value: c.HTTP},
 		config.Set{Key: "frontend.listen", Value: c.Listen}, config.Set{Key: "frontend.name", Value: c.Name})
 	if err != nil {
 		return err
@@ -24,24 +26,24 @@ func (c frontendCmd) Run() error {
 	if cfg.Frontend.HTTP == "" {
 		return errors.New("frontend.http is empty: a frontend process without HTTP has nothing to do; applications embed the Go package frontend")
 	}
-	p, err := newParts(cfg)
+	p, err := parts.New(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := untilSignal(p.log)
+	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
-	client, err := p.client(ctx)
+	client, err := p.Client(ctx)
 	if err != nil {
-		return inUse(err, "--listen")
+		return cli.InUse(err, "--listen")
 	}
-	w, err := p.ingress(client)
+	w, err := p.Ingress(client)
 	if err == nil {
-		err = w.wait(ctx)
+		err = w.Wait(ctx)
 	}
-	limit, done := drainContext(cfg)
+	limit, done := p.DrainContext()
 	defer done()
 	if w != nil {
-		err = errors.Join(err, w.drain(limit))
+		err = errors.Join(err, w.Drain(limit))
 	}
 	return errors.Join(err, client.Drain(limit))
 }

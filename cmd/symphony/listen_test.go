@@ -4,6 +4,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 )
 
 // A port that is taken is said with the flag that sets another.
@@ -30,4 +32,17 @@ func TestPortInUseHints(t *testing.T) {
 			t.Errorf("%s: error %v, want one that ends in %q", c.name, err, want)
 		}
 	}
+}
+
+// parsed is a command with these flags.
+func parsed[C any](t *testing.T, flags ...string) (c C) {
+	t.Helper()
+	parser, err := kong.New(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -1,6 +1,7 @@
 // Command symphony is the whole system in one binary: every part is a
-// subcommand, with a file of its own here. This package only wires: it reads
-// the configuration (package config), makes the parts, and ends them in order.
+// subcommand, with a file of its own here; bench and sim have packages of their own.
+// This package only wires: it reads the configuration (package config), makes the parts
+// (package parts), and ends them in order.
 package main
 
 import (
@@ -10,21 +11,22 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/symphony-serving/symphony/cmd/symphony/bench"
+	"github.com/symphony-serving/symphony/cmd/symphony/sim"
+	"github.com/symphony-serving/symphony/cmd/symphony/version"
 )
 
-// version is set by the linker (see Makefile).
-var version = "unknown"
-
-type cli struct {
-	Serve     serveCmd     `cmd:"" help:"All parts in one process: HTTP ingress, frontend, scheduler, backend. Start here."`
-	Scheduler schedulerCmd `cmd:"" help:"The scheduler alone: frontends and backends connect to it."`
-	Frontend  frontendCmd  `cmd:"" help:"A frontend with the HTTP ingress."`
-	Backend   backendCmd   `cmd:"" help:"A backend: owns devices and runs batches on them."`
-	Profile   profileCmd   `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
-	Bench     benchCmd     `cmd:"" help:"Measure a running server (load), or what this machine makes of Symphony's parts."`
-	Sim       simCmd       `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`
-	RDMA      rdmaCmd      `cmd:"" name:"rdma" help:"RDMA devices: what is there, and whether links can use it."`
-	Version   versionCmd   `cmd:"" help:"Print the version."`
+type commands struct {
+	Serve     serveCmd       `cmd:"" help:"All parts in one process: HTTP ingress, frontend, scheduler, backend. Start here."`
+	Scheduler schedulerCmd   `cmd:"" help:"The scheduler alone: frontends and backends connect to it."`
+	Frontend  frontendCmd    `cmd:"" help:"A frontend with the HTTP ingress."`
+	Backend   backendCmd     `cmd:"" help:"A backend: owns devices and runs batches on them."`
+	Profile   profileCmd     `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
+	Bench     bench.Command  `cmd:"" help:"Measure a running server (load), or what this machine makes of Symphony's parts."`
+	Sim       simcmd.Command `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`
+	RDMA      rdmaCmd        `cmd:"" name:"rdma" help:"RDMA devices: what is there, and whether links can use it."`
+	Version   versionCmd     `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
 }
@@ -42,7 +44,7 @@ func main() {
 	ctx, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(withHint(err))
 	if err := ctx.Run(); err != nil {
-		if text := strings.TrimSpace(err.Error()); text != "" { // errTold has none
+		if text := strings.TrimSpace(err.Error()); text != "" { // cli.ErrTold has none
 			fmt.Fprintf(os.Stderr, "%s: %s\n", nameOf(ctx), text)
 		}
 		os.Exit(1)
@@ -50,8 +52,8 @@ func main() {
 }
 
 func newParser(more ...kong.Option) *kong.Kong {
-	parser, err := kong.New(&cli{}, append([]kong.Option{kong.Name("symphony"), kong.Description(description),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars{"version": versionText()}}, more...)...)
+	parser, err := kong.New(&commands{}, append([]kong.Option{kong.Name("symphony"), kong.Description(description),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars{"version": version.Text()}}, more...)...)
 	if err != nil {
 		panic(err) // the command line's own struct tags are wrong: a bug
 	}

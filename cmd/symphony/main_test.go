@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/symphony-serving/symphony/cmd/symphony/version"
 )
 
 // said is what the command line prints of itself for these arguments.
@@ -28,8 +30,8 @@ func said(t *testing.T, args ...string) string {
 }
 
 func TestVersionFlag(t *testing.T) {
-	if got := said(t, "--version"); got != versionText() || !strings.Contains(got, "wire protocol") {
-		t.Errorf("--version: %q, want %q", got, versionText())
+	if got := said(t, "--version"); got != version.Text() || !strings.Contains(got, "wire protocol") {
+		t.Errorf("--version: %q, want %q", got, version.Text())
 	}
 }
 
@@ -49,5 +51,17 @@ func TestHelps(t *testing.T) {
 				t.Errorf("%s --help lacks %q:\n%s", command, want, got)
 			}
 		}
+	}
+}
+
+// A wrong flag's error says where the right ones are listed.
+func TestWrongFlagsHint(t *testing.T) {
+	parser, err := kong.New(&commands{}, kong.Name("symphony"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = parser.Parse([]string{"bench", "load", "--bogus"})
+	if err = withHint(err); err == nil || !strings.HasSuffix(err.Error(), "see `symphony bench load --help`") {
+		t.Errorf("error %v", err)
 	}
 }

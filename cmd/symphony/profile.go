@@ -9,12 +9,14 @@ import (
 	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/cmd/symphony/parts"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 type profileCmd struct {
-	common     `embed:""`
+	cli.Flags  `embed:""`
 	Model      string `arg:"" help:"The model's name in the repository."`
 	Repository string `help:"Folder of models (backend.repository)." placeholder:"DIR"`
 	Version    string `help:"The model's version; the highest that is there if empty."`
@@ -27,18 +29,18 @@ type profileCmd struct {
 
 // Run measures, prints a table and the fit, and writes the profile.
 func (c profileCmd) Run() error {
-	cfg, err := c.load(config.Set{Key: "backend.repository", Value: c.Repository})
+	cfg, err := c.Load(config.Set{Key: "backend.repository", Value: c.Repository})
 	if err != nil {
 		return err
 	}
-	log := newLogger(cfg.Log)
-	ctx, cancel := untilSignal(log)
+	log := cli.Logger(cfg.Log)
+	ctx, cancel := cli.UntilSignal(log)
 	defer cancel()
 	m, err := c.find(cfg.Backend.Repository)
 	if err != nil {
 		return err
 	}
-	if err := onnx.Load(onnxLibrary(cfg.Backend.ONNXRuntime)); err != nil {
+	if err := onnx.Load(parts.ONNXLibrary(cfg.Backend.ONNXRuntime)); err != nil {
 		return err
 	}
 	s, err := onnx.Open(m.Path, &m.Spec, c.Threads)

@@ -3,37 +3,39 @@ package main
 import (
 	"errors"
 
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/cmd/symphony/parts"
 )
 
 type schedulerCmd struct {
-	common  `embed:""`
-	Listen  string `help:"Addresses to listen on, with commas between (scheduler.listen)." placeholder:"tcp:HOST:PORT"`
-	Metrics string `help:"Address of /metrics." placeholder:"HOST:PORT"`
+	cli.Flags `embed:""`
+	Listen    string `help:"Addresses to listen on, with commas between (scheduler.listen)." placeholder:"tcp:HOST:PORT"`
+	Metrics   string `help:"Address of /metrics." placeholder:"HOST:PORT"`
 }
 
 // Run schedules until Ctrl-C.
 func (c schedulerCmd) Run() error {
-	cfg, err := c.load(config.Set{Key: "scheduler.listen", Value: c.Listen}, config.Set{Key: "metrics", Value: c.Metrics})
+	cfg, err := c.Load(config.Set{Key: "scheduler.listen", Value: c.Listen}, config.Set{Key: "metrics", Value: c.Metrics})
 	if err != nil {
 		return err
 	}
 	cfg.Backend.Pools = nil // GOMAXPROCS: only the scheduler's threads
-	p, err := newParts(cfg)
+	p, err := parts.New(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := untilSignal(p.log)
+	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
-	if err := p.serveMetrics(); err != nil {
+	if err := p.ServeMetrics(); err != nil {
 		return err
 	}
-	s, err := p.scheduler()
+	s, err := p.Scheduler()
 	if err != nil {
-		return inUse(err, "--listen")
+		return cli.InUse(err, "--listen")
 	}
 	<-ctx.Done()
-	limit, done := drainContext(cfg)
+	limit, done := p.DrainContext()
 	defer done()
 	return errors.Join(s.Drain(limit), s.Close())
 }

@@ -1,0 +1,20 @@
+// Package bench is `symphony bench`: its commands, their flags, and the reports that
+// they print. What is measured, and how, is in the packages below bench/.
+//
+// A command has a file of its name here: a struct with a field for each flag and a
+// method Run, and a line in Command. Help() is what --help adds, check() refuses what
+// cannot be measured. Common to them: bounds.go (flags' bounds), report.go (what stands
+// beside figures; tables or JSON; what becomes the exit status), child.go (processes of
+// this same binary), host.go, overhead_system.go (a whole system in this process).
+package bench
+
+// Command is `symphony bench`.
+type Command struct {
+	Load      loadCmd      `cmd:"" help:"Open-loop load: offered rate, goodput, bad rate by reason, percentiles."`
+	Overhead  overheadCmd  `cmd:"" help:"What the system itself takes of a request's time, stage by stage, beside bare TCP and fasthttp."`
+	Scheduler schedulerCmd `cmd:"" help:"The scheduler alone, as in section 5.5 of the paper: how many requests a second it carries, and how late its grants are."`
+	HTTP      httpCmd      `cmd:"" name:"http" help:"The HTTP ingress beside a bare fasthttp echo: requests a second, binary and JSON."`
+	Net       netCmd       `cmd:"" help:"RDMA and TCP beside each other: an incast of READs as in the paper's Appendix B, and messages by size."`
+	Soak      soakCmd      `cmd:"" help:"A cluster under load and faults from a seed, for long: one answer each, no leaks, SLOs kept between the faults."`
+	Paper     paperCmd     `cmd:"" help:"The paper's figures and tables, by simulation, with a report."`
+}

@@ -1,0 +1,205 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/symphony-serving/symphony/bench/load"
+	"github.com/symphony-serving/symphony/bench/report"
+	"github.com/symphony-serving/symphony/bench/workload"
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
+	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/cmd/symphony/version"
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+type loadCmd struct {
+	Scheduler   string        `help:"Send through the Go client: the scheduler's address." placeholder:"tcp:HOST:PORT"`
+	URL         string        `help:"Send over HTTP: the ingress's address." placeholder:"http://HOST:PORT"`
+	Metrics     string        `help:"Where to read GPU busy shares: the scheduler's or the serving process's /metrics. With --url it is found by itself." placeholder:"http://HOST:PORT"`
+	Models      []string      `help:"Models to ask, by name; a name ending in * is a prefix." default:"*" sep:","`
+	Rate        float64       `help:"Requests/s over all models." default:"100"`
+	Duration    time.Duration `help:"Counted span." default:"10s"`
+	Warmup      time.Duration `help:"Span before it that is not counted." default:"2s"`
+	Arrivals    string        `help:"poisson or constant." default:"poisson"`
+	Popularity  string        `help:"equal or zipf:S." default:"equal"`
+	Seed        uint64        `help:"Seed of the arrivals." default:"1"`
+	SLO         time.Duration `help:"Deadline of every request; each model's own SLO if 0."`
+	Margin      time.Duration `help:"Taken off each budget for the way between client and server; by default 0 with --scheduler, 2ms with --url."`
+	Outstanding int           `help:"Most open requests." default:"20000"`
+	Senders     int           `help:"HTTP connections." default:"512"`
+	Token       string        `help:"The cluster's token." env:"SYMPHONY_TOKEN"`
+	JSON        string        `help:"Write the report as JSON to this file; - is standard output, in the tables' place." placeholder:"FILE"`
+	Quiet       bool          `help:"No progress line."`
+}
+
+// Help is shown by --help.
+func (loadCmd) Help() string {
+	return "Exit status 1 if interrupted. Exit status 1 also when the run says nothing about the server (INVALID) or an answer is missing (BROKEN); 0 also when a model is over its SLO. Ctrl-C ends the run and prints what was counted by then."
+}
+
+// Run offers the load and prints the report; of what was counted, where it is
+// interrupted.
+func (c loadCmd) Run() error {
+	if (c.Scheduler == "") == (c.URL == "") {
+		return errors.New("give --scheduler (through the Go client) or --url (over HTTP), one of them")
+	}
+	if err := cli.CheckWritable("json", c.JSON); err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
+	ctx, cancel := cli.UntilSignal(cli.Logger(config.Log{Level: "warn"}))
+	defer cancel()
+	target, specs, closeTarget, err := c.target(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeTarget()
+	rep, err := c.offer(ctx, target, specs)
+	if err != nil {
+		return err
+	}
+	failed := ""
+	if !rep.Valid {
+		failed = rep.Verdict
+	}
+	return showReport(os.Stdout, c.JSON, rep, rep.Print, failed)
+}
+
+// target connects and finds the models.
+func (c loadCmd) target(ctx context.Context) (load.Target, []catalog.ModelSpec, func(), error) {
+	if c.URL != "" {
+		specs, err := httpSpecs(c.URL, c.Models)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		t, err := load.NewHTTPTarget(c.URL, inputsOf(specs), c.Senders)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return t, specs, t.Close, nil
+	}
+	dial, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	client, err := frontend.Dial(dial, frontend.Options{Scheduler: c.Scheduler, Name: "bench-load", Token: c.Token, MaxInFlight: c.Outstanding})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var specs []catalog.ModelSpec
+	for _, e := range client.Models().Entries {
+		if e.Ready && wanted(e.Spec.Name, c.Models) {
+			specs = append(specs, e.Spec)
+		}
+	}
+	if len(specs) == 0 {
+		client.Close()
+		return nil, nil, nil, fmt.Errorf("no ready model matches %v", c.Models)
+	}
+	return &load.ClientTarget{Client: client, Models: inputsOf(specs)}, specs, func() { client.Close() }, nil
+}
+
+func wanted(name string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		prefix, ok := strings.CutSuffix(p, "*")
+		return p == name || ok && strings.HasPrefix(name, prefix)
+	})
+}
+
+func inputsOf(specs []catalog.ModelSpec) []load.ModelInput {
+	var out []load.ModelInput
+	for i := range specs {
+		out = append(out, load.MakeInput(&specs[i], uint64(i)))
+	}
+	return out
+}
+
+// offer runs the load and makes the report.
+func (c loadCmd) offer(ctx context.Context, target load.Target, specs []catalog.ModelSpec) (*report.Report, error) {
+	gen, err := workload.New(workload.Config{Process: workload.Process(c.Arrivals), Rate: c.Rate, Models: len(specs), Popularity: c.Popularity, Seed: c.Seed})
+	if err != nil {
+		return nil, err
+	}
+	cfg := load.Config{Warmup: mono.Dur(c.Warmup), Duration: mono.Dur(c.Duration), OutstandingMax: c.Outstanding, Margin: mono.Dur(c.Margin), Drain: 5 * mono.Second}
+	if c.URL != "" && c.Margin == 0 {
+		cfg.Margin = 2 * mono.Millisecond
+	}
+	var names []string
+	for _, s := range specs {
+		names = append(names, s.Name)
+		slo := s.SLO
+		if c.SLO > 0 {
+			slo = mono.Dur(c.SLO)
+		}
+		cfg.SLO = append(cfg.SLO, slo)
+	}
+	rec := observer{report.NewRecorder(names)}
+	counts := &load.Counts{}
+	stop := c.progress(counts)
+	busy := c.gpuBusy()
+	counted := c.countedUntil(ctx)
+	load.Run(ctx, cfg, target, gen, rec, counts)
+	span := counted()
+	stop()
+	if span <= 0 {
+		return nil, errors.New("interrupted in the warm-up: nothing was counted")
+	}
+	rep := &report.Report{Config: c.describe(names), Seconds: span.Seconds(), Interrupted: span < c.Duration, Offered: c.Rate, Sent: counts.Sent.Load(), Lost: counts.Lost(),
+		Duplicates: counts.Duplicates.Load(), LagMean: counts.LagMean().Millis(), LagMax: mono.Dur(counts.LagMax.Load()).Millis(), GPUBusy: busy()}
+	rep.All, rep.Models, rep.Batches, rep.BatchMean = rec.Summarise(rep.Seconds)
+	rep.Judge()
+	return rep, nil
+}
+
+// countedUntil starts a clock; the func returned says how much of the counted span
+// had passed when the run was interrupted: all of it, if it was not or only later.
+func (c loadCmd) countedUntil(ctx context.Context) func() time.Duration {
+	start, interrupted := time.Now(), make(chan time.Duration, 1)
+	unhook := context.AfterFunc(ctx, func() { interrupted <- time.Since(start) })
+	return func() time.Duration {
+		if unhook() {
+			return c.Duration
+		}
+		return min(c.Duration, <-interrupted-c.Warmup)
+	}
+}
+
+func (c loadCmd) describe(models []string) map[string]any {
+	return map[string]any{"rate": c.Rate, "duration": c.Duration.String(), "warmup": c.Warmup.String(), "arrivals": c.Arrivals, "popularity": c.Popularity,
+		"seed": c.Seed, "slo": c.SLO.String(), "models": models, "scheduler": c.Scheduler, "url": c.URL, "version": version.Number}
+}
+
+// observer drops what belongs to the warm-up.
+type observer struct{ *report.Recorder }
+
+// Observe implements load.Observer.
+func (o observer) Observe(b load.Observation) {
+	if !b.Warmup {
+		o.Add(report.Observation{Model: b.Model, Latency: b.Latency, Reason: b.Answer.Reason, BatchSize: b.Answer.BatchSize})
+	}
+}
+
+// progress prints a line a second until the returned func is called.
+func (c loadCmd) progress(n *load.Counts) (stop func()) {
+	if c.Quiet || !cli.IsTerminal(os.Stderr) {
+		return func() {}
+	}
+	var ended atomic.Bool
+	start, total := time.Now(), c.Warmup+c.Duration
+	go func() {
+		for last := int64(0); !ended.Load(); time.Sleep(time.Second) {
+			sent := n.Sent.Load()
+			fmt.Fprintf(os.Stderr, "\r%3.0f s of %.0f s: %d r/s, %d open, %d sent   ", time.Since(start).Seconds(), total.Seconds(), sent-last, n.Lost(), sent)
+			last = sent
+		}
+	}()
+	return func() { ended.Store(true); fmt.Fprintln(os.Stderr) }
+}

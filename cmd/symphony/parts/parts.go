@@ -1,0 +1,128 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/backend"
+	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
+	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/scheduler/control"
+	"github.com/symphony-serving/symphony/transport"
+)
+
+// Process makes the parts of one process from its configuration.
+type Process struct {
+	Log   zerolog.Logger
+	Watch control.Watch // for benchmarks
+
+	cfg      config.Config
+	network  transport.Network
+	registry *prometheus.Registry
+}
+
+// lateThreads are the threads of a pool that must be on time: model loop, rank
+// loop, emulated clock. (One more polls an RDMA device: newNetwork tells.)
+const lateThreads = 3
+
+// New joins the network, and sets what the Go runtime may use.
+func New(cfg config.Config) (*Process, error) {
+	p := &Process{cfg: cfg, Log: cli.Logger(cfg.Log), registry: prometheus.NewRegistry()}
+	var err error
+	var polling int
+	if p.network, polling, err = newNetwork(cfg, p.Log, p.registry); err != nil {
+		return nil, err
+	}
+	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)} // a leak shows here first
+	p.registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	// A loop that wakes from its futex needs a P at once. With as many Ps as
+	// cores, it would wait for a busy goroutine to be preempted (20 ms); with
+	// some to spare, the kernel decides, and it prefers who slept.
+	procs := cfg.Procs
+	if procs == 0 {
+		procs = runtime.NumCPU() + polling + lateThreads*max(1, len(cfg.Backend.Pools)) + cfg.Scheduler.ModelLoops
+	}
+	runtime.GOMAXPROCS(procs)
+	debug.SetGCPercent(cfg.GCPercent)
+	return p, nil
+}
+
+// Scheduler starts the scheduler.
+func (p *Process) Scheduler() (*control.Server, error) {
+	c := p.cfg.Scheduler
+	return control.New(control.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.Log,
+		Metrics: p.registry, ModelLoops: c.ModelLoops, Placement: Placement(c), Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
+		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Watch: p.Watch})
+}
+
+// Client dials the scheduler until it answers or ctx ends.
+func (p *Process) Client(ctx context.Context) (*frontend.Client, error) {
+	c := p.cfg.Frontend
+	return frontend.Dial(ctx, frontend.Options{Scheduler: c.Scheduler, Listen: c.Listen, Name: c.Name, Token: p.cfg.Token, Network: p.network,
+		ArenaBytes: int64(c.Arena), MaxInFlight: c.MaxInFlight, PreprocessConcurrency: c.Preprocess, ReplyMargin: c.ReplyMargin,
+		Logger: p.Log, Metrics: p.registry})
+}
+
+// Backend connects to the scheduler and opens the devices.
+func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
+	c := p.cfg.Backend
+	if len(c.Pools) == 0 {
+		return nil, errors.New("backend.pools: no pool is configured; give at least one, for example {device_type: cpu, kind: cpu, devices: 1}, or begin with --config examples/quickstart.yaml")
+	}
+	return backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
+		Repository: c.Repository, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: pools(c.Pools), Logger: p.Log, Metrics: p.registry})
+}
+
+// backendName is unique by default: a restart of the same process on the same
+// host has the same name only when it is configured.
+func backendName(name string) string {
+	if name != "" {
+		return name
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "backend"
+	}
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
+}
+
+// ONNXLibrary is where the library lies: configured, SYMPHONY_ONNXRUNTIME, or
+// where `make models` puts it.
+func ONNXLibrary(path string) string {
+	if path == "" {
+		path = os.Getenv("SYMPHONY_ONNXRUNTIME")
+	}
+	if path == "" {
+		path = "build/onnxruntime/libonnxruntime.so"
+	}
+	return path
+}
+
+func pools(in []config.Pool) []backend.PoolConfig {
+	var out []backend.PoolConfig
+	for _, p := range in {
+		b := backend.PoolConfig{DeviceType: p.DeviceType, Kind: p.Kind, Devices: p.Devices, Threads: p.Threads, Jitter: p.Jitter, Models: p.Models}
+		for _, z := range p.Zoo {
+			b.Zoo = append(b.Zoo, repository.Zoo{CSV: z.CSV, Models: z.Models, Copies: z.Copies, SLO: z.SLO, MaxBatch: z.MaxBatch})
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// DrainContext bounds the drain of all parts.
+func (p *Process) DrainContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), time.Duration(p.cfg.Drain))
+}

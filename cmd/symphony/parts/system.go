@@ -1,0 +1,82 @@
+package parts
+
+import (
+	"context"
+	"errors"
+
+	"github.com/symphony-serving/symphony/backend"
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/scheduler/control"
+)
+
+// System is a whole system in one process.
+type System struct {
+	Scheduler *control.Server
+	Backend   *backend.Backend
+	Client    *frontend.Client
+	Web       *Web // nil without HTTP
+
+	end func() (context.Context, context.CancelFunc)
+}
+
+// Serve starts the parts in the order in which they need each other.
+func (p *Process) Serve(ctx context.Context) (*System, error) {
+	s := &System{end: p.DrainContext}
+	var err error
+	if s.Scheduler, err = p.Scheduler(); err != nil {
+		return nil, cli.InUse(err, "--set scheduler.listen=inproc:scheduler,tcp:127.0.0.1:9001")
+	}
+	if s.Backend, err = p.Backend(ctx); err == nil {
+		s.Client, err = p.Client(ctx)
+		if err = cli.InUse(err, "--set frontend.listen=inproc:frontend"); err == nil {
+			s.Web, err = p.Ingress(s.Client)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Drain())
+	}
+	for device, what := range s.Backend.Devices() {
+		p.Log.Info().Str("pool", device).Msg(what)
+	}
+	return s, nil
+}
+
+// Drain ends the parts from the door inwards, so that what was admitted is
+// still served.
+func (s *System) Drain() error {
+	ctx, cancel := s.end()
+	defer cancel()
+	var errs []error
+	if s.Web != nil {
+		errs = append(errs, s.Web.Drain(ctx))
+	}
+	if s.Client != nil {
+		errs = append(errs, s.Client.Drain(ctx))
+	}
+	if s.Backend != nil {
+		errs = append(errs, s.Backend.Drain(ctx))
+	}
+	if s.Scheduler != nil {
+		errs = append(errs, s.Scheduler.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// ServeLibrary is Serve without HTTP, with the scheduler on a port of its choice.
+func (p *Process) ServeLibrary(ctx context.Context) (*System, error) {
+	s := &System{end: p.DrainContext}
+	var err error
+	if s.Scheduler, err = p.Scheduler(); err != nil {
+		return nil, err
+	}
+	at := s.Scheduler.Addresses()[0]
+	p.cfg.Backend.Scheduler, p.cfg.Frontend.Scheduler = at, at
+	if s.Backend, err = p.Backend(ctx); err == nil {
+		s.Client, err = p.Client(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Drain())
+	}
+	return s, nil
+}
