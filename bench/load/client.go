@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/symphony-serving/symphony/frontend"
@@ -26,13 +27,28 @@ type ModelInput struct {
 
 // MakeInput makes an input that fits the model: small numbers from a seed.
 func MakeInput(spec *catalog.ModelSpec, seed uint64) ModelInput {
+	tensors := slices.Clone(spec.Inputs)
+	for i := range tensors {
+		tensors[i].Shape = append([]int64{1}, tensors[i].Shape...)
+	}
+	return MakeInputAs(spec.Name, tensors, seed)
+}
+
+// MakeInputAs is MakeInput with whole shapes: the batch dimension is theirs.
+func MakeInputAs(name string, tensors []catalog.TensorSpec, seed uint64) ModelInput {
 	r := rand.New(rand.NewPCG(seed, 0x696e))
-	m := ModelInput{Name: spec.Name}
-	for _, in := range spec.Inputs {
-		t := frontend.Tensor{Name: in.Name, Type: in.Type, Shape: append([]int64{1}, in.Shape...), Data: make([]byte, max(0, in.ByteSize()))}
-		if in.Type != catalog.FP32 && in.Type != catalog.FP64 && in.Type != catalog.FP16 && in.Type != catalog.Bool {
+	m := ModelInput{Name: name}
+	for _, in := range tensors {
+		t := frontend.Tensor{Name: in.Name, Type: in.Type, Shape: in.Shape, Data: make([]byte, max(0, in.ByteSize()))}
+		switch in.Type {
+		case catalog.FP16, catalog.FP32, catalog.FP64, catalog.Bool: // stay 0: any bytes could be NaN
+		case catalog.Bytes:
+			for range in.Elements() { // a length, and so many bytes
+				t.Data = append(t.Data, 1, 0, 0, 0, byte('0'+r.IntN(10)))
+			}
+		default:
 			for i := range t.Data {
-				t.Data[i] = byte(r.IntN(100)) // floats stay 0: any bytes could be NaN
+				t.Data[i] = byte(r.IntN(100))
 			}
 		}
 		m.Inputs = append(m.Inputs, t)

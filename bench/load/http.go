@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,21 +17,43 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// HTTPTarget sends binary tensors through the Open Inference Protocol. Each of
+// HTTPTarget sends inferences to any server of the Open Inference Protocol. Each of
 // its senders has one request open at a time, on a connection of its own; when
 // all are busy a request waits for one, and its lateness counts.
+//
+// A request says how long its answer is of use (timeout, in microseconds). A server
+// that does not look at it answers late, which is counted where the answer comes.
 type HTTPTarget struct {
 	client fasthttp.Client
 	url    string
+	binary bool
 	models []httpModel
 	jobs   chan httpJob
 	wait   sync.WaitGroup
+
+	mu         sync.Mutex // Guards what follows.
+	complaints map[string]string
 }
+
+// HTTPOptions say where and how to send.
+type HTTPOptions struct {
+	URL     string // like "http://127.0.0.1:8000"; a path before /v2 is kept
+	Senders int
+	Binary  bool // the server has the protocol's extension for binary tensors; else they are JSON
+}
+
+// idleMax is how long a connection rests before it is closed. Servers of plain JSON
+// are often written in Python, whose HTTP servers close after 5 s: a request that meets
+// the close is lost, and it cannot be sent twice.
+const (
+	idleMaxBinary = time.Minute
+	idleMaxJSON   = 2 * time.Second
+)
 
 type httpModel struct {
 	path  string
 	heads [2][]byte // the JSON before and after the timeout
-	body  []byte    // tensors
+	body  []byte    // binary tensors
 }
 
 type httpJob struct {
@@ -37,41 +62,60 @@ type httpJob struct {
 	answer func(Answer)
 }
 
-// NewHTTPTarget starts the senders. url is like "http://127.0.0.1:8000".
-func NewHTTPTarget(url string, models []ModelInput, senders int) (*HTTPTarget, error) {
-	t := &HTTPTarget{url: url, jobs: make(chan httpJob, 4*senders), client: fasthttp.Client{MaxConnsPerHost: senders + 1, MaxIdleConnDuration: time.Minute}}
+// NewHTTPTarget starts the senders.
+func NewHTTPTarget(o HTTPOptions, models []ModelInput) (*HTTPTarget, error) {
+	idle := idleMaxJSON
+	if o.Binary {
+		idle = idleMaxBinary
+	}
+	t := &HTTPTarget{url: strings.TrimRight(o.URL, "/"), binary: o.Binary, jobs: make(chan httpJob, 4*o.Senders), complaints: map[string]string{},
+		client: fasthttp.Client{MaxConnsPerHost: o.Senders + 1, MaxIdleConnDuration: idle}}
 	for _, m := range models {
-		h, err := newHTTPModel(m)
+		h, err := newHTTPModel(m, o.Binary)
 		if err != nil {
 			return nil, err
 		}
 		t.models = append(t.models, h)
 	}
-	t.wait.Add(senders)
-	for range senders {
+	t.wait.Add(o.Senders)
+	for range o.Senders {
 		go t.send()
 	}
 	return t, nil
 }
 
-func newHTTPModel(m ModelInput) (httpModel, error) {
+func newHTTPModel(m ModelInput, asBinary bool) (httpModel, error) {
 	type input struct {
-		Name       string         `json:"name"`
-		Datatype   string         `json:"datatype"`
-		Shape      []int64        `json:"shape"`
-		Parameters map[string]int `json:"parameters"`
+		Name       string          `json:"name"`
+		Datatype   string          `json:"datatype"`
+		Shape      []int64         `json:"shape"`
+		Parameters map[string]int  `json:"parameters,omitempty"`
+		Data       json.RawMessage `json:"data,omitempty"`
 	}
-	h := httpModel{path: "/v2/models/" + m.Name + "/infer"}
+	h := httpModel{path: "/v2/models/" + url.PathEscape(m.Name) + "/infer"}
 	var inputs []input
 	for _, t := range m.Inputs {
-		inputs = append(inputs, input{t.Name, string(t.Type), t.Shape, map[string]int{"binary_data_size": len(t.Data)}})
-		h.body = append(h.body, t.Data...)
+		in := input{Name: t.Name, Datatype: string(t.Type), Shape: t.Shape}
+		if asBinary {
+			in.Parameters = map[string]int{"binary_data_size": len(t.Data)}
+			h.body = append(h.body, t.Data...)
+		} else {
+			data, err := jsonData(t)
+			if err != nil {
+				return h, err
+			}
+			in.Data = data
+		}
+		inputs = append(inputs, in)
 	}
 	text, err := json.Marshal(inputs)
 	if err != nil {
 		return h, err
 	}
-	h.heads[0] = []byte(`{"parameters":{"binary_data_output":true,"timeout":`)
+	h.heads[0] = []byte(`{"parameters":{"timeout":`)
+	if asBinary {
+		h.heads[0] = []byte(`{"parameters":{"binary_data_output":true,"timeout":`)
+	}
 	h.heads[1] = append(append([]byte(`},"inputs":`), text...), '}')
 	return h, nil
 }
@@ -112,42 +156,96 @@ func (t *HTTPTarget) send() {
 		req.Reset()
 		req.Header.SetMethod("POST")
 		req.SetRequestURI(t.url + m.path)
-		req.Header.Set("Content-Type", "application/octet-stream")
-		req.Header.Set("Inference-Header-Content-Length", strconv.Itoa(head))
+		if t.binary {
+			req.Header.Set("Content-Type", "application/octet-stream")
+			req.Header.Set("Inference-Header-Content-Length", strconv.Itoa(head))
+		} else {
+			req.Header.Set("Content-Type", "application/json")
+		}
 		req.SetBodyRaw(body)
 		err := t.client.DoTimeout(req, resp, (budget + 2*mono.Second).Std())
-		j.answer(t.read(resp, err))
+		j.answer(t.read(m, resp, err))
 	}
 }
 
 // read tells what the reply says.
-func (t *HTTPTarget) read(resp *fasthttp.Response, err error) Answer {
+func (t *HTTPTarget) read(m *httpModel, resp *fasthttp.Response, err error) Answer {
 	if err != nil {
 		if errors.Is(err, fasthttp.ErrTimeout) {
 			return Answer{Reason: "no_answer"}
 		}
-		return Answer{Reason: "connection"}
+		return t.complaint(m, "connection", err.Error())
 	}
-	if resp.StatusCode() == 200 {
-		return Answer{BatchSize: batchSize(resp)}
-	}
-	if why := resp.Header.Peek("X-Symphony-Reason"); len(why) > 0 {
+	head := jsonOf(resp)
+	switch why := resp.Header.Peek("X-Symphony-Reason"); {
+	case resp.StatusCode() == fasthttp.StatusOK && bytes.Contains(head, []byte(`"outputs"`)):
+		return Answer{BatchSize: batchSize(head)}
+	case resp.StatusCode() == fasthttp.StatusOK: // an error that is called none, or no V2 at all
+		return t.complaint(m, "no_outputs", "200 OK: "+said(head))
+	case len(why) > 0:
 		return Answer{Reason: string(why)}
 	}
-	return Answer{Reason: fmt.Sprintf("http_%d", resp.StatusCode())}
+	text := fmt.Sprintf("%d %s: %s", resp.StatusCode(), fasthttp.StatusMessage(resp.StatusCode()), said(head))
+	return t.complaint(m, fmt.Sprintf("http_%d", resp.StatusCode()), text)
 }
 
-// batchSize finds the batch size in the reply's JSON without parsing it.
-func batchSize(resp *fasthttp.Response) int {
-	const key = `"batch_size":`
+// complaint keeps the words of the first one for each reason.
+func (t *HTTPTarget) complaint(m *httpModel, reason, text string) Answer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.complaints[reason]; !ok {
+		t.complaints[reason] = "POST " + t.url + m.path + ": " + text
+	}
+	return Answer{Reason: reason}
+}
+
+// Complaints are the words of the first failure of each reason that the protocol does
+// not explain: http_400, http_503, no_outputs, connection.
+func (t *HTTPTarget) Complaints() map[string]string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.complaints)
+}
+
+// jsonOf is the reply's JSON, without the binary tensors behind it.
+func jsonOf(resp *fasthttp.Response) []byte {
 	body := resp.Body()
-	at := bytes.Index(body, []byte(key))
+	if n, err := strconv.Atoi(string(resp.Header.Peek("Inference-Header-Content-Length"))); err == nil && n >= 0 && n < len(body) {
+		return body[:n]
+	}
+	return body
+}
+
+// said is what a reply without outputs says: its error, or its beginning.
+func said(body []byte) string {
+	const most = 300
+	var reply struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &reply) == nil && len(reply.Error) > 0 {
+		body = reply.Error
+	}
+	var text string
+	if json.Unmarshal(body, &text) != nil {
+		text = string(body)
+	}
+	if text = strings.Join(strings.Fields(text), " "); len(text) > most {
+		text = text[:most] + " ..."
+	}
+	return text
+}
+
+// batchSize finds the batch size in the reply's JSON without parsing it; 0: it names
+// none.
+func batchSize(head []byte) int {
+	const key = `"batch_size":`
+	at := bytes.Index(head, []byte(key))
 	if at < 0 {
 		return 0
 	}
 	n := 0
-	for _, c := range body[at+len(key):] {
-		if c < '0' || c > '9' {
+	for _, c := range bytes.TrimLeft(head[at+len(key):], " ") {
+		if c < '0' || c > '9' || n > 1<<20 {
 			break
 		}
 		n = 10*n + int(c-'0')

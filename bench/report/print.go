@@ -26,7 +26,9 @@ func (p *Report) Print(w io.Writer) {
 	if len(p.All.Bad) > 0 {
 		fmt.Fprintf(w, "bad by reason: %s\n", Counts(p.All.Bad))
 	}
-	fmt.Fprintf(w, "batch size: mean %.1f; requests by size: %s\n", p.BatchMean, sizes(p.Batches))
+	if p.BatchMean > 0 { // not every server says it
+		fmt.Fprintf(w, "batch size: mean %.1f; requests by size: %s\n", p.BatchMean, sizes(p.Batches))
+	}
 	if len(p.GPUBusy) > 0 {
 		fmt.Fprintf(w, "GPU busy share: %s\n", busy(p.GPUBusy))
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,6 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 	"github.com/symphony-serving/symphony/frontend"
-	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -33,7 +33,8 @@ type loadCmd struct {
 	Arrivals    string        `help:"poisson or constant." default:"poisson"`
 	Popularity  string        `help:"equal or zipf:S." default:"equal"`
 	Seed        uint64        `help:"Seed of the arrivals." default:"1"`
-	SLO         time.Duration `help:"Deadline of every request; each model's own SLO if 0."`
+	SLO         time.Duration `help:"Deadline of every request; each model's own SLO if 0, which a server over HTTP tells as slo_ms in the model's configuration."`
+	Input       []string      `help:"With --url, what every model is sent, in place of the inputs of its metadata: NAME:TYPE:SHAPE with the batch dimension, as in x:FP32:1x784. Repeatable." placeholder:"INPUT" sep:"none"`
 	Margin      time.Duration `help:"Taken off each budget for the way between client and server; by default 0 with --scheduler, 2ms with --url."`
 	Outstanding int           `help:"Most open requests." default:"20000"`
 	Senders     int           `help:"HTTP connections." default:"512"`
@@ -53,18 +54,27 @@ func (c loadCmd) Run() error {
 	if (c.Scheduler == "") == (c.URL == "") {
 		return errors.New("give --scheduler (through the Go client) or --url (over HTTP), one of them")
 	}
+	if c.URL == "" && len(c.Input) > 0 {
+		return errors.New("--input is about a server over HTTP: give --url")
+	}
+	if c.SLO < 0 {
+		return fmt.Errorf("--slo: %v, must not be negative", c.SLO)
+	}
 	if err := cli.CheckWritable("json", c.JSON); err != nil {
 		return err
 	}
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
 	ctx, cancel := cli.UntilSignal(cli.Logger(config.Log{Level: "warn"}))
 	defer cancel()
-	target, specs, closeTarget, err := c.target(ctx)
+	target, asked, closeTarget, err := c.target(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeTarget()
-	rep, err := c.offer(ctx, target, specs)
+	rep, err := c.offer(ctx, target, asked)
+	if web, ok := target.(*load.HTTPTarget); ok {
+		defer printComplaints(os.Stderr, web.Complaints())
+	}
 	if err != nil {
 		return err
 	}
@@ -76,17 +86,9 @@ func (c loadCmd) Run() error {
 }
 
 // target connects and finds the models.
-func (c loadCmd) target(ctx context.Context) (load.Target, []catalog.ModelSpec, func(), error) {
+func (c loadCmd) target(ctx context.Context) (load.Target, []askedModel, func(), error) {
 	if c.URL != "" {
-		specs, err := httpSpecs(c.URL, c.Models)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		t, err := load.NewHTTPTarget(c.URL, inputsOf(specs), c.Senders)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		return t, specs, t.Close, nil
+		return c.httpTarget()
 	}
 	dial, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -94,17 +96,25 @@ func (c loadCmd) target(ctx context.Context) (load.Target, []catalog.ModelSpec, 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	var specs []catalog.ModelSpec
+	var asked []askedModel
+	var inputs []load.ModelInput
 	for _, e := range client.Models().Entries {
 		if e.Ready && wanted(e.Spec.Name, c.Models) {
-			specs = append(specs, e.Spec)
+			inputs = append(inputs, load.MakeInput(&e.Spec, uint64(len(asked))))
+			asked = append(asked, askedModel{e.Spec.Name, cmp.Or(mono.Dur(c.SLO), e.Spec.SLO)})
 		}
 	}
-	if len(specs) == 0 {
+	if len(asked) == 0 {
 		client.Close()
 		return nil, nil, nil, fmt.Errorf("no ready model matches %v", c.Models)
 	}
-	return &load.ClientTarget{Client: client, Models: inputsOf(specs)}, specs, func() { client.Close() }, nil
+	return &load.ClientTarget{Client: client, Models: inputs}, asked, func() { client.Close() }, nil
+}
+
+// askedModel is a model that gets load.
+type askedModel struct {
+	name string
+	slo  mono.Dur
 }
 
 func wanted(name string, patterns []string) bool {
@@ -114,17 +124,9 @@ func wanted(name string, patterns []string) bool {
 	})
 }
 
-func inputsOf(specs []catalog.ModelSpec) []load.ModelInput {
-	var out []load.ModelInput
-	for i := range specs {
-		out = append(out, load.MakeInput(&specs[i], uint64(i)))
-	}
-	return out
-}
-
 // offer runs the load and makes the report.
-func (c loadCmd) offer(ctx context.Context, target load.Target, specs []catalog.ModelSpec) (*report.Report, error) {
-	gen, err := workload.New(workload.Config{Process: workload.Process(c.Arrivals), Rate: c.Rate, Models: len(specs), Popularity: c.Popularity, Seed: c.Seed})
+func (c loadCmd) offer(ctx context.Context, target load.Target, asked []askedModel) (*report.Report, error) {
+	gen, err := workload.New(workload.Config{Process: workload.Process(c.Arrivals), Rate: c.Rate, Models: len(asked), Popularity: c.Popularity, Seed: c.Seed})
 	if err != nil {
 		return nil, err
 	}
@@ -133,13 +135,9 @@ func (c loadCmd) offer(ctx context.Context, target load.Target, specs []catalog.
 		cfg.Margin = 2 * mono.Millisecond
 	}
 	var names []string
-	for _, s := range specs {
-		names = append(names, s.Name)
-		slo := s.SLO
-		if c.SLO > 0 {
-			slo = mono.Dur(c.SLO)
-		}
-		cfg.SLO = append(cfg.SLO, slo)
+	for _, m := range asked {
+		names = append(names, m.name)
+		cfg.SLO = append(cfg.SLO, m.slo)
 	}
 	rec := observer{report.NewRecorder(names)}
 	counts := &load.Counts{}
