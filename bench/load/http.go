@@ -182,11 +182,20 @@ func (t *HTTPTarget) read(m *httpModel, resp *fasthttp.Response, err error) Answ
 		return Answer{BatchSize: batchSize(head)}
 	case resp.StatusCode() == fasthttp.StatusOK: // an error that is called none, or no V2 at all
 		return t.complaint(m, "no_outputs", "200 OK: "+said(head))
-	case len(why) > 0:
+	case len(why) > 0 && !wrongRequest(resp.StatusCode()): // overload and deadlines speak for themselves
 		return Answer{Reason: string(why)}
+	default:
+		reason := string(why)
+		if reason == "" {
+			reason = fmt.Sprintf("http_%d", resp.StatusCode())
+		}
+		return t.complaint(m, reason, fmt.Sprintf("%d %s: %s", resp.StatusCode(), fasthttp.StatusMessage(resp.StatusCode()), said(head)))
 	}
-	text := fmt.Sprintf("%d %s: %s", resp.StatusCode(), fasthttp.StatusMessage(resp.StatusCode()), said(head))
-	return t.complaint(m, fmt.Sprintf("http_%d", resp.StatusCode()), text)
+}
+
+// wrongRequest tells a status that means ourselves; 429 means that we are too many.
+func wrongRequest(status int) bool {
+	return status >= 400 && status < 500 && status != fasthttp.StatusTooManyRequests
 }
 
 // complaint keeps the words of the first one for each reason.
@@ -199,8 +208,8 @@ func (t *HTTPTarget) complaint(m *httpModel, reason, text string) Answer {
 	return Answer{Reason: reason}
 }
 
-// Complaints are the words of the first failure of each reason that the protocol does
-// not explain: http_400, http_503, no_outputs, connection.
+// Complaints are the words of the first failure of each reason that does not
+// explain itself: bad_request, http_503, no_outputs, connection.
 func (t *HTTPTarget) Complaints() map[string]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -59,6 +59,14 @@ func TestHTTPReplies(t *testing.T) {
 		"an error of its own":   {false, says(500, `{"error":{"code":3}}`), Answer{Reason: "http_500"}, `500 Internal Server Error: {"code":3}`},
 		"a page":                {false, says(404, "<p>not\nhere"), Answer{Reason: "http_404"}, "404 Not Found: <p>not here"},
 		"a long page":           {false, says(400, strings.Repeat("a", 400)), Answer{Reason: "http_400"}, "400 Bad Request: " + strings.Repeat("a", 300) + " ..."},
+		"our overload": {false, func(w http.ResponseWriter) {
+			w.Header().Set("X-Symphony-Reason", "full")
+			says(503, `{"error":"full"}`)(w)
+		}, Answer{Reason: "full"}, ""},
+		"our refusal": {false, func(w http.ResponseWriter) {
+			w.Header().Set("X-Symphony-Reason", "bad_request")
+			says(400, `{"error":"no such shape"}`)(w)
+		}, Answer{Reason: "bad_request"}, "400 Bad Request: no such shape"},
 		"binary": {true, func(w http.ResponseWriter) {
 			w.Header().Set("Inference-Header-Content-Length", "14")
 			io.WriteString(w, `{"outputs":[]}"batch_size":9`)
