@@ -4,7 +4,7 @@ package main
 // imports of this module. Imports point down; shells do not import each other
 // sideways. ARCHITECTURE.md explains each.
 func rooms() map[string]room {
-	return map[string]room{
+	return withBaselines(map[string]room{
 		"transport/mono":          {leaf, nil},
 		"transport/wire":          {core, []string{"transport/mono"}},
 		"transport/catalog":       {leaf, []string{"transport/mono", "transport/wire"}},
@@ -38,9 +38,6 @@ func rooms() map[string]room {
 		"scheduler/policy/deferred":   {core, []string{"transport/mono", "transport/wire", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/invariants"}},
 		"scheduler/policy/eager":      {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
 		"scheduler/policy/timeout":    {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
-		"scheduler/policy/clockwork":  {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}},
-		"scheduler/policy/shepherd":   {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}},
-		"scheduler/policy/nexus":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}},
 		"scheduler/policy/policytest": {leaf, []string{"transport/mono", "transport/wire", "scheduler/profile", "scheduler/batching", "scheduler/policy"}},
 
 		"frontend":                   {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
@@ -71,5 +68,13 @@ func rooms() map[string]room {
 		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/workload"}},
 		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus", "scheduler/policy/eager", "scheduler/policy/timeout"}},
 		"bench/paper":        {shell, []string{"bench/sim", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "transport/mono", "transport/wire"}},
+	})
+}
+
+// withBaselines adds the policies that have queues and heaps of their own.
+func withBaselines(table map[string]room) map[string]room {
+	for _, name := range []string{"clockwork", "shepherd", "nexus", "published"} {
+		table["scheduler/policy/"+name] = room{core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}}
 	}
+	return table
 }

@@ -9,6 +9,7 @@
 // The policies are cores, one package each:
 //
 //	deferred    Symphony: the cores of the live engine, shard and rank
+//	published   deferred by the rules of the authors' published code
 //	eager       the same without waiting: dispatch when a GPU is free
 //	timeout     TensorFlow Serving: a constant wait from the first arrival
 //	clockwork   the strategy that must start first, one per batch size
