@@ -73,7 +73,7 @@ func rooms() map[string]room {
 
 // withBaselines adds the policies that have queues and heaps of their own.
 func withBaselines(table map[string]room) map[string]room {
-	for _, name := range []string{"clockwork", "shepherd", "nexus", "published"} {
+	for _, name := range []string{"clockwork", "shepherd", "nexus", "published", "cork"} {
 		table["scheduler/policy/"+name] = room{core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}}
 	}
 	return table

@@ -13,6 +13,7 @@
 //	eager       the same without waiting: dispatch when a GPU is free
 //	timeout     TensorFlow Serving: a constant wait from the first arrival
 //	clockwork   the strategy that must start first, one per batch size
+//	cork        BentoML: eager, drops a head that what waits behind makes late
 //	nexus       planned batch sizes, frontends that do not coordinate
 //	shepherd    the largest batch first, and preemption
 //
