@@ -8,9 +8,11 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/scheduler/policy/clockwork"
+	"github.com/symphony-serving/symphony/scheduler/policy/cork"
 	"github.com/symphony-serving/symphony/scheduler/policy/deferred"
 	"github.com/symphony-serving/symphony/scheduler/policy/eager"
 	"github.com/symphony-serving/symphony/scheduler/policy/nexus"
+	"github.com/symphony-serving/symphony/scheduler/policy/published"
 	"github.com/symphony-serving/symphony/scheduler/policy/shepherd"
 	"github.com/symphony-serving/symphony/scheduler/policy/timeout"
 )
@@ -45,6 +47,8 @@ func table() []named {
 		{"symphony/paper", deferredBy(deferred.Options{Policy: batching.PolicyHead, Window: batching.WindowFrontrun})},
 		// Its window; drops as symphony.
 		{"symphony/paper/target", deferredBy(deferred.Options{Window: batching.WindowFrontrun})},
+		// The rules of the code that the authors published.
+		{"symphony/code", Policy{New: func(c policy.Config) policy.Scheduler { return published.New(c) }}},
 		// Dispatch when a GPU is free; drops as symphony/head.
 		{"eager", eagerBy(batching.PolicyHead)},
 		// The same; drops as symphony.
@@ -64,6 +68,10 @@ func table() []named {
 		{"shepherd", shepherdBy(shepherd.PreemptDefault)},
 		// The same without preemption.
 		{"shepherd/calm", shepherdBy(0)},
+		// Drop the head when all that wait could not run with it.
+		{"cork", corkBy(0)},
+		// One batch of a model at a time.
+		{"cork/one", corkBy(1)},
 		// Plans for each epoch.
 		{"nexus", nexusBy(0)},
 		// Requests come through 8 frontends that do not coordinate. parseNexus
@@ -132,6 +140,10 @@ func clockworkBy(o clockwork.Options) Policy {
 
 func shepherdBy(preempt int) Policy {
 	return Policy{New: func(c policy.Config) policy.Scheduler { return shepherd.New(c, shepherd.Options{Preempt: preempt}) }}
+}
+
+func corkBy(batches int) Policy {
+	return Policy{New: func(c policy.Config) policy.Scheduler { return cork.New(c, cork.Options{Batches: batches}) }}
 }
 
 func nexusBy(frontends int) Policy {

@@ -61,7 +61,6 @@
 // # Rejected
 //
 // Other orders of the models, measured on zoo:a100: the earliest deadline first
-// serves 8,120 r/s, the head that is rejected next first 8,783 r/s. Both let models
-// of loose SLOs, with small batches and hence many, be passed over until theirs
-// are shed.
+// serves 8,120 r/s in batches of 1.1, the head that is rejected next first 8,783 r/s
+// in batches of 1.3; the oldest first has batches of 3.3.
 package cork
