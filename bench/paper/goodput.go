@@ -132,8 +132,9 @@ func seedsText(seeds []uint64) string {
 	return "seeds " + strings.Trim(fmt.Sprint(seeds), "[]")
 }
 
-// seedFirst is the first seed of every figure. The constants of Symphony's rule
-// were chosen on seeds 1 and 2 (ARCHITECTURE.md), so these are others.
+// seedFirst is the first seed of every figure. The constants of Symphony's rule were
+// chosen on seeds 1 and 2 (docs/decisions/0007-constants-by-simulation.md), so these
+// are others.
 const seedFirst = 11
 
 // seeds are n of them; a quick session takes one.

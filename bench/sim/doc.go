@@ -26,5 +26,5 @@
 // # What it costs
 //
 // Memory follows what is open at a time, not the length of the run. Profile
-// and speed are in ARCHITECTURE.md, section "Simulator".
+// and speed are in docs/simulator.md.
 package sim

@@ -10,7 +10,7 @@ import "slices"
 // The verdict is that of the whole run, always. A bad request stays bad, so a
 // group has failed once it has more of them than its arrivals allow. How many
 // arrive is known in advance: the stream is drawn twice. That costs the arrivals'
-// share of a run (ARCHITECTURE.md, Simulator), so it is done only when the mean
+// share of a run (docs/simulator.md), so it is done only when the mean
 // rate says that a group has failed. (Rejected: to go by the mean rate alone.
 // Bursts make it wrong.) A Config.Source can be drawn once only, and such a run
 // is never given up.

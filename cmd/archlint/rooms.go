@@ -2,7 +2,7 @@ package main
 
 // rooms is the plan of the house: package folder -> class and permitted
 // imports of this module. Imports point down; shells do not import each other
-// sideways. ARCHITECTURE.md explains each.
+// sideways. ARCHITECTURE.md says what each is for.
 func rooms() map[string]room {
 	return withBaselines(map[string]room{
 		"transport/mono":          {leaf, nil},

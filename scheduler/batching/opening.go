@@ -16,7 +16,7 @@ import "github.com/symphony-serving/symphony/transport/mono"
 //
 // (Early counts twice: the GPU time that a small batch wastes is missing where
 // others wait, too. Twice was chosen by simulation, as were the constants below;
-// ARCHITECTURE.md, "When the window opens", says over which workloads.)
+// docs/decisions/0007-constants-by-simulation.md says over which workloads.)
 //
 // A GPU that all want the moment it is free goes to one of them, however early
 // they ask: then an opening takes from the others what it gives. Only where a GPU
