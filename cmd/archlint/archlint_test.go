@@ -55,6 +55,49 @@ func TestRulesBite(t *testing.T) {
 	}
 }
 
+// TestDocumentRulesBite does the same for the documents.
+func TestDocumentRulesBite(t *testing.T) {
+	const index, page = "docs/decisions/README.md", "docs/decisions/0001-a.md"
+	const row = "| [0001](0001-a.md) | A title | 2026-01-02 | why |\n"
+	sound := map[string]string{
+		"ARCHITECTURE.md": "short, with a [link](docs/decisions/README.md#top) and another ![picture](docs/a.svg \"title\")",
+		"docs/a.svg":      "<svg/>",
+		index:             row,
+		page:              "# 0001: A title\n\nDate: 2026-01-02\n",
+	}
+	cases := []struct{ name, path, text, want string }{
+		{"sound", "README.md", "[a](docs/decisions/0001-a.md), [b](https://example.com/x), [c](#here), `[d](none)`\n```\n[e](none)\n```\n", ""},
+		{"long architecture", "ARCHITECTURE.md", strings.Repeat("x", architectureMax+1), "ARCHITECTURE.md: 16001 bytes, at most 16000"},
+		{"page not in the index", index, "nothing", "0001-a.md is not in the index"},
+		{"no such page", index, row + "| [0002](0002-b.md) | B | 2026-01-02 | why |\n", "names 0002-b.md, which is not there"},
+		{"page twice", index, row + row, "names 0001-a.md twice"},
+		{"number of another page", index, "| [0002](0001-a.md) | A title | 2026-01-02 | why |\n", "calls 0001-a.md 0002"},
+		{"number twice", "docs/decisions/0001-b.md", "# 0001: B\n", "0001-b.md has the number of 0001-a.md"},
+		{"name without a number", "docs/decisions/b.md", "# B\n", "b.md: want NNNN-short-name.md"},
+		{"other title", page, "# 0001: Another\n\nDate: 2026-01-02\n", "0001-a.md does not begin with"},
+		{"other date", page, "# 0001: A title\n\nDate: 2026-01-03\n", "Date: 2026-01-02"},
+		{"no index", index, "", "no row"},
+		{"dead link", "docs/x/y.md", "see [it](../gone.md)", "docs/x/y.md:1: the link ../gone.md leads nowhere"},
+		{"dead link, defined apart", "README.md", "see [it]\n\n[it]: gone.md\n", "README.md:3: the link gone.md"},
+		{"dead picture of a bench", "bench/x/README.md", "\n\n![it](gone.svg)", "bench/x/README.md:3: the link gone.svg"},
+		{"link behind code", "CONTRIBUTING.md", "`code` and [it](gone.md)", "CONTRIBUTING.md:1"},
+		{"link behind a block", "CHANGELOG.md", "```\ncode\n```\n[it](gone.md)", "CHANGELOG.md:4"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			root := t.TempDir()
+			for path, text := range sound {
+				write(t, filepath.Join(root, path), text)
+			}
+			write(t, filepath.Join(root, c.path), c.text)
+			got := strings.Join(checkDocuments(root), "\n")
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Fatalf("findings:\n%s\nwant one with %q", got, c.want)
+			}
+		})
+	}
+}
+
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -32,6 +32,7 @@ func check(root string, files []source) []string {
 	}
 	out = append(out, checkPackageDocs(files)...)
 	out = append(out, checkArchitecture(root, files)...)
+	out = append(out, checkDocuments(root)...)
 	return slices.Compact(out)
 }
 

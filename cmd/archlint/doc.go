@@ -1,6 +1,8 @@
 // Package main of archlint holds the structural rules of the tree as tests:
 // who may import whom, what a pure core may not contain, how long files and
-// functions may be, and that ARCHITECTURE.md names every package.
+// functions may be, and that ARCHITECTURE.md names every package. And of the
+// documents: that ARCHITECTURE.md stays short, that the decisions' index agrees
+// with their pages, and that relative links lead to files.
 //
 // The rules run in `go test ./cmd/archlint`; `go run ./cmd/archlint` prints
 // the same findings for an editor. Both read the source by go/ast and need no

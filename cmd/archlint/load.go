@@ -31,8 +31,7 @@ func load(root string) ([]source, error) {
 			return err
 		}
 		if d.IsDir() {
-			name := d.Name()
-			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "build" || name == "bin") {
+			if path != root && skipped(d.Name()) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -48,6 +47,11 @@ func load(root string) ([]source, error) {
 		return nil
 	})
 	return out, err
+}
+
+// skipped folders hold nothing that is written by hand.
+func skipped(folder string) bool {
+	return strings.HasPrefix(folder, ".") || folder == "testdata" || folder == "build" || folder == "bin"
 }
 
 func parse(root, path string) (source, error) {

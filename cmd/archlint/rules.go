@@ -20,6 +20,10 @@ type room struct {
 const (
 	fileLinesMax = 600
 	funcLinesMax = 70
+
+	// architectureMax keeps ARCHITECTURE.md to what a newcomer reads in one sitting;
+	// reasons belong into docs/decisions.
+	architectureMax = 16_000 // bytes
 )
 
 // coreBanned are imports that would let a core know the time, block, or
