@@ -1,10 +1,21 @@
 package main
 
+import "maps"
+
 // rooms is the plan of the house: package folder -> class and permitted
 // imports of this module. Imports point down; shells do not import each other
 // sideways. ARCHITECTURE.md says what each is for.
 func rooms() map[string]room {
-	return withBaselines(map[string]room{
+	all := map[string]room{}
+	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), policyRooms(), dataRooms(), benchRooms()} {
+		maps.Copy(all, floor)
+	}
+	return all
+}
+
+// networkRooms carry bytes: links over TCP and RDMA.
+func networkRooms() map[string]room {
+	return map[string]room{
 		"transport/mono":          {leaf, nil},
 		"transport/wire":          {core, []string{"transport/mono"}},
 		"transport/catalog":       {leaf, []string{"transport/mono", "transport/wire"}},
@@ -22,7 +33,12 @@ func rooms() map[string]room {
 		"rdma/fakeverbs": {leaf, []string{"rdma", "transport/mono"}},
 		"rdma/verbstest": {leaf, []string{"rdma", "transport/mono"}},
 		"cgo/verbs":      {shell, []string{"rdma", "transport/mono"}},
+	}
+}
 
+// schedulerRooms decide.
+func schedulerRooms() map[string]room {
+	return map[string]room{
 		"scheduler/pq":         {leaf, nil},
 		"scheduler/invariants": {leaf, nil},
 		"scheduler/profile":    {core, []string{"transport/mono", "transport/catalog"}},
@@ -33,13 +49,28 @@ func rooms() map[string]room {
 		"scheduler/autoscale":  {core, []string{"transport/mono"}},
 		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/invariants"}},
 		"scheduler/control":    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/engine", "scheduler/invariants"}},
+	}
+}
 
+// policyRooms are the scheduler and its baselines behind one interface.
+func policyRooms() map[string]room {
+	policies := map[string]room{
 		"scheduler/policy":            {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching"}},
 		"scheduler/policy/deferred":   {core, []string{"transport/mono", "transport/wire", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/invariants"}},
 		"scheduler/policy/eager":      {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
 		"scheduler/policy/timeout":    {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
 		"scheduler/policy/policytest": {leaf, []string{"transport/mono", "transport/wire", "scheduler/profile", "scheduler/batching", "scheduler/policy"}},
+	}
+	// Baselines that have queues and heaps of their own.
+	for _, name := range []string{"clockwork", "shepherd", "nexus", "published", "cork"} {
+		policies["scheduler/policy/"+name] = room{core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}}
+	}
+	return policies
+}
 
+// dataRooms take requests and run batches: frontends and backends.
+func dataRooms() map[string]room {
+	return map[string]room{
 		"frontend":                   {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
 		"frontend/inflight":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
 		"frontend/arena":             {shell, []string{"transport", "transport/wire"}},
@@ -54,7 +85,12 @@ func rooms() map[string]room {
 		"backend/onnx":       {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
 		"backend/repository": {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
 		"backend/profiler":   {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
+	}
+}
 
+// benchRooms measure and simulate.
+func benchRooms() map[string]room {
+	return map[string]room{
 		"bench/report":       {leaf, []string{"transport/mono", "transport/wire", "scheduler/profile"}},
 		"bench/workload":     {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
 		"bench/load":         {shell, []string{"bench/report", "bench/workload", "frontend", "transport/mono", "transport/catalog", "transport/wire"}},
@@ -68,13 +104,5 @@ func rooms() map[string]room {
 		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/workload"}},
 		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus", "scheduler/policy/eager", "scheduler/policy/timeout", "scheduler/policy/published", "scheduler/policy/cork"}},
 		"bench/paper":        {shell, []string{"bench/sim", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "transport/mono", "transport/wire"}},
-	})
-}
-
-// withBaselines adds the policies that have queues and heaps of their own.
-func withBaselines(table map[string]room) map[string]room {
-	for _, name := range []string{"clockwork", "shepherd", "nexus", "published", "cork"} {
-		table["scheduler/policy/"+name] = room{core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}}
 	}
-	return table
 }
