@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/symphony-serving/symphony/bench/plot"
+	"github.com/symphony-serving/symphony/bench/results"
 )
 
 // newSession is a session in an empty folder, as Run makes one.
@@ -21,11 +22,11 @@ func newSession(t *testing.T, ctx context.Context, out string) *Session {
 			t.Fatal(err)
 		}
 	}
-	st, err := openStore(filepath.Join(out, "results.jsonl"), false, nil)
+	st, err := results.Open(filepath.Join(out, "results.jsonl"), resultsOf, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(st.close)
+	t.Cleanup(st.Close)
 	return &Session{ctx: ctx, opts: Options{Out: out, Parallel: 2}, store: st, progress: newProgress(nil, false), section: &section{ID: "fig1"}}
 }
 
@@ -78,7 +79,7 @@ func TestInterruptedRunResumes(t *testing.T) {
 		t.Fatalf("error %v of a session that was interrupted", err)
 	}
 	// A process that is killed leaves half a line.
-	f, err := os.OpenFile(s.store.path, os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(s.store.Path(), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,21 +113,21 @@ func TestFresh(t *testing.T) {
 		{true, "", map[string]string{"1": "11"}},
 		{false, "11 20", nil},
 	} {
-		st, err := openStore(path, round.fresh, nil)
+		st, err := results.Open(path, resultsOf, round.fresh, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		one, _ := st.find("1")
-		two, _ := st.find("2")
+		one, _ := st.Find("1")
+		two, _ := st.Find("2")
 		if got := strings.TrimSpace(string(one) + " " + string(two)); got != round.found {
 			t.Errorf("round %d: found %q, want %q", i, got, round.found)
 		}
 		for key, result := range round.add {
-			if err := st.add(key, []byte(result)); err != nil {
+			if err := st.Add(key, []byte(result)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		st.close()
+		st.Close()
 	}
 }
 
@@ -144,7 +145,7 @@ func TestFailedJobIsNotKept(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	key, _ := jobs[1].key()
-	if _, ok := s.store.find(key); ok {
+	if _, ok := s.store.Find(key); ok {
 		t.Error("the result of a job that failed was kept")
 	}
 }
@@ -233,5 +234,24 @@ func TestRun(t *testing.T) {
 	}
 	if !strings.Contains(said.String(), "fig2: 2 of 2 jobs") || !strings.HasSuffix(said.String(), "the report is in "+filepath.Join(out, "REPORT.md")+"\n") {
 		t.Errorf("progress %q", said.String())
+	}
+}
+
+// TestOutIsNamed where it is a file, or lies in one.
+func TestOutIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	taken := filepath.Join(dir, "taken")
+	if err := os.MkdirAll(filepath.Join(taken, "results.jsonl"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{file, filepath.Join(file, "below"), taken} {
+		err := Run(context.Background(), nil, Options{Out: out})
+		if err == nil || !strings.HasPrefix(err.Error(), "--out: ") || !strings.Contains(err.Error(), "give a folder that can be written") {
+			t.Errorf("%s: error %v", out, err)
+		}
 	}
 }

@@ -51,7 +51,7 @@ func Each[T any](s *Session, jobs []Job[T]) ([]T, error) {
 			return nil, err
 		}
 		keys[i] = key
-		if _, ok := s.store.find(key); ok {
+		if _, ok := s.store.Find(key); ok {
 			s.progress.expect(0, true)
 		} else if !seen[key] {
 			seen[key] = true
@@ -64,9 +64,9 @@ func Each[T any](s *Session, jobs []Job[T]) ([]T, error) {
 	}
 	out := make([]T, len(jobs))
 	for i, key := range keys {
-		raw, _ := s.store.find(key)
+		raw, _ := s.store.Find(key)
 		if err := json.Unmarshal(raw, &out[i]); err != nil {
-			return nil, fmt.Errorf("%s: result of %s: %w", s.store.path, key, err)
+			return nil, fmt.Errorf("%s: result of %s: %w", s.store.Path(), key, err)
 		}
 	}
 	return out, nil
@@ -114,5 +114,5 @@ func keep[T any](s *Session, key string, result T) error {
 	if err != nil {
 		return err
 	}
-	return s.store.add(key, raw)
+	return s.store.Add(key, raw)
 }

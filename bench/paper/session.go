@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/symphony-serving/symphony/bench/plot"
+	"github.com/symphony-serving/symphony/bench/results"
 )
 
 // Options of a Session.
@@ -33,10 +34,13 @@ type Session struct {
 
 	ctx      context.Context
 	opts     Options
-	store    *store
+	store    *results.Store
 	progress *progress
 	section  *section // of the figure that runs
 }
+
+// resultsOf is the command that writes the results.
+const resultsOf = "symphony bench paper"
 
 // Run makes the figures and the report. A figure that fails does not keep the
 // others from running; when ctx ends, what is done is kept.
@@ -46,11 +50,11 @@ func Run(ctx context.Context, figures []Figure, opts Options) error {
 			return outError(err)
 		}
 	}
-	kept, err := openStore(filepath.Join(opts.Out, "results.jsonl"), opts.Fresh, opts.Progress)
+	kept, err := results.Open(filepath.Join(opts.Out, "results.jsonl"), resultsOf, opts.Fresh, opts.Progress)
 	if err != nil {
 		return outError(err)
 	}
-	defer kept.close()
+	defer kept.Close()
 	s := &Session{Quick: opts.Quick, ctx: ctx, opts: opts, store: kept}
 	s.progress = newProgress(opts.Progress, opts.Terminal)
 	var failed []error
@@ -69,7 +73,7 @@ func Run(ctx context.Context, figures []Figure, opts Options) error {
 		fmt.Fprintf(opts.Progress, "the report is in %s\n", filepath.Join(opts.Out, "REPORT.md"))
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted; what is done is in %s, run again to go on", kept.path)
+		return fmt.Errorf("interrupted; what is done is in %s, run again to go on", kept.Path())
 	}
 	return errors.Join(failed...)
 }

@@ -27,6 +27,9 @@ type Search struct {
 	// Tolerance ends the bisection: the rates of the last pass and the last
 	// failure differ by at most this share.
 	Tolerance float64
+	// Floor, if above 0, is the lowest rate that is tried. Where it fails, the
+	// goodput is 0, and TooHigh says from where on nothing is known.
+	Floor float64
 	// Passed, if not nil, is told of each simulation that passed. The last one is
 	// that of Goodput.Result.
 	Passed func()
@@ -43,21 +46,21 @@ type Goodput struct {
 	TooHigh float64 // the lowest rate that failed
 }
 
-// rateFloor ends a search downwards: below it the goodput is 0.
+// rateFloor is the least Floor.
 const rateFloor = 1.0
 
 // Run searches: it widens the bracket step by step from the guess on, then
 // halves it.
 func (s *Search) Run() (Goodput, error) {
 	g := Goodput{TooHigh: math.Inf(1)}
-	rate, step := s.Guess, 1+s.Step
+	rate, step, floor := s.Guess, 1+s.Step, max(rateFloor, s.Floor)
 	if s.Step == 0 {
 		step = 1.25
 	}
 	if !(rate > 0) || !(s.Tolerance > 0) || !(step > 1) {
 		return g, fmt.Errorf("%w: a search needs a guess, a step and a tolerance above 0, not %g, %g and %g", ErrInvalid, s.Guess, s.Step, s.Tolerance)
 	}
-	for g.TooHigh > g.Rate*(1+s.Tolerance) && (g.Rate > 0 || g.TooHigh > rateFloor) {
+	for g.TooHigh > g.Rate*(1+s.Tolerance) && (g.Rate > 0 || g.TooHigh > floor) {
 		pass, err := s.try(rate, &g)
 		if err != nil {
 			return g, err
@@ -72,7 +75,7 @@ func (s *Search) Run() (Goodput, error) {
 			rate *= step
 			step *= 1.25
 		case g.Rate == 0:
-			rate /= step
+			rate = max(rate/step, s.Floor)
 			step *= 1.25
 		default:
 			rate = math.Sqrt(g.Rate * g.TooHigh)

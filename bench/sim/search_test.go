@@ -67,3 +67,17 @@ func TestSearchSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestSearchFloor: a search that has failed down to its floor ends.
+func TestSearchFloor(t *testing.T) {
+	runs := 0
+	s := Search{Guess: 100, Step: 0.05, Tolerance: 0.01, Floor: 70, At: func(float64) (*Config, error) {
+		runs++
+		return &Config{GPUs: 1, NewPolicy: symphony, Duration: mono.Second / 5, Seed: 1,
+			Models: []Model{{Profile: linear(t, 1, 5), SLO: 40 * mono.Millisecond, Stream: workload.Stream{Process: workload.Constant, Rate: 5000}}}}, nil
+	}}
+	g, err := s.Run()
+	if err != nil || g.Rate != 0 || g.TooHigh != 70 || g.Runs != runs {
+		t.Errorf("%+v, %v, want no rate and a failure at 70", g, err)
+	}
+}

@@ -1,4 +1,7 @@
-package paper
+// Package results keeps what was computed, so that a long benchmark that was
+// interrupted goes on where it was: a file of JSON lines, a key and its result
+// in each.
+package results
 
 import (
 	"bufio"
@@ -11,7 +14,7 @@ import (
 	"sync"
 )
 
-// store is the results that are there, by description, and the file that they
+// Store is the results that are there, by description, and the file that they
 // are appended to: one JSON object a line, the last one of a key counts.
 //
 // Every whole line must be a result: one that was passed over would silently
@@ -19,8 +22,9 @@ import (
 // process was killed: it is cut off, and notes tell of it. But only if it begins
 // as a result does, and a shorter one only behind a result; any other file is
 // refused as it is.
-type store struct {
+type Store struct {
 	path string
+	of   string // the command that writes it, for errors
 
 	mu   sync.Mutex // Guards what follows.
 	file *os.File
@@ -36,15 +40,15 @@ type record struct {
 // recordBegin is how the JSON of a record begins.
 const recordBegin = `{"key":`
 
-// openStore reads the results; notes may be nil. fresh passes over them, but leaves them in the
-// file: they may be of other figures, and each counts until a new one of its key
-// stands behind it.
-func openStore(path string, fresh bool, notes io.Writer) (*store, error) {
+// Open reads the results that the command of has written; notes may be nil.
+// fresh passes over them, but leaves them in the file: they may be of other
+// figures, and each counts until a new one of its key stands behind it.
+func Open(path, of string, fresh bool, notes io.Writer) (*Store, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	st := &store{path: path, file: f, done: map[string]json.RawMessage{}}
+	st := &Store{path: path, of: of, file: f, done: map[string]json.RawMessage{}}
 	if err := st.read(notes); err != nil {
 		f.Close()
 		return nil, err
@@ -57,7 +61,7 @@ func openStore(path string, fresh bool, notes io.Writer) (*store, error) {
 
 // read takes all lines. A last one that is whole but for its end is a result,
 // and is ended, so that the next does not begin in its middle.
-func (st *store) read(notes io.Writer) error {
+func (st *Store) read(notes io.Writer) error {
 	r := bufio.NewReaderSize(st.file, 1<<20)
 	whole := int64(0) // bytes of whole lines
 	for number := 1; ; number++ {
@@ -76,7 +80,7 @@ func (st *store) read(notes io.Writer) error {
 		case bad == nil:
 			_, err = st.file.Write([]byte{'\n'})
 		case ended || !begun(line, number > 1):
-			return fmt.Errorf("%s:%d is no result of symphony bench paper: %w; delete that line, and what it was is simulated again", st.path, number, bad)
+			return fmt.Errorf("%s:%d is no result of %s: %w; delete that line, and what it was is simulated again", st.path, number, st.of, bad)
 		default:
 			if notes != nil {
 				fmt.Fprintf(notes, "%s: the last line was not written to its end; it is simulated again\n", st.path)
@@ -91,7 +95,7 @@ func (st *store) read(notes io.Writer) error {
 }
 
 // take keeps a line's result.
-func (st *store) take(line []byte) error {
+func (st *Store) take(line []byte) error {
 	var k record
 	if err := json.Unmarshal(line, &k); err != nil {
 		return err
@@ -111,14 +115,16 @@ func begun(line []byte, others bool) bool {
 	return bytes.HasPrefix(line, []byte(recordBegin))
 }
 
-func (st *store) find(key string) (json.RawMessage, bool) {
+// Find is the result of a key.
+func (st *Store) Find(key string) (json.RawMessage, bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	r, ok := st.done[key]
 	return r, ok
 }
 
-func (st *store) add(key string, result json.RawMessage) error {
+// Add keeps a result, in the file too; key is JSON.
+func (st *Store) Add(key string, result json.RawMessage) error {
 	line, err := json.Marshal(record{json.RawMessage(key), result})
 	if err != nil {
 		return err
@@ -132,4 +138,8 @@ func (st *store) add(key string, result json.RawMessage) error {
 	return nil
 }
 
-func (st *store) close() { st.file.Close() }
+// Path is the file.
+func (st *Store) Path() string { return st.path }
+
+// Close closes the file.
+func (st *Store) Close() { st.file.Close() }

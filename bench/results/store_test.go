@@ -1,8 +1,7 @@
-package paper
+package results
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,15 +14,15 @@ const (
 )
 
 // opened writes a file of results and opens it; now is what it holds then.
-func opened(t *testing.T, text string, fresh bool) (st *store, notes, now string, err error) {
+func opened(t *testing.T, text string, fresh bool) (st *Store, notes, now string, err error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "results.jsonl")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	if st, err = openStore(path, fresh, &said); err == nil {
-		t.Cleanup(st.close)
+	if st, err = Open(path, "a test", fresh, &said); err == nil {
+		t.Cleanup(st.Close)
 	}
 	left, _ := os.ReadFile(path)
 	return st, said.String(), string(left), err
@@ -49,14 +48,14 @@ func TestStoreMendsTheLastLine(t *testing.T) {
 			t.Errorf("%q: %v, notes %q, now %q", c.text, err, notes, now)
 			continue
 		}
-		if err := st.add("3", []byte("30")); err != nil {
+		if err := st.Add("3", []byte("30")); err != nil {
 			t.Fatal(err)
 		}
-		again, err := openStore(st.path, false, nil)
+		again, err := Open(st.path, "a test", false, nil)
 		if err != nil || len(again.done) != c.results+1 {
 			t.Errorf("%q: %v after one more result", c.text, err)
 		} else {
-			again.close()
+			again.Close()
 		}
 	}
 }
@@ -83,25 +82,6 @@ func TestStoreRefusesOtherLines(t *testing.T) {
 			if _, _, now, err := opened(t, text, fresh); err == nil || !strings.Contains(err.Error(), want) || now != text {
 				t.Errorf("%q: error %v, want one with %q; now %q", text, err, want, now)
 			}
-		}
-	}
-}
-
-// TestOutIsNamed where it is a file, or lies in one.
-func TestOutIsNamed(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	taken := filepath.Join(dir, "taken")
-	if err := os.MkdirAll(filepath.Join(taken, "results.jsonl"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, out := range []string{file, filepath.Join(file, "below"), taken} {
-		err := Run(context.Background(), nil, Options{Out: out})
-		if err == nil || !strings.HasPrefix(err.Error(), "--out: ") || !strings.Contains(err.Error(), "give a folder that can be written") {
-			t.Errorf("%s: error %v", out, err)
 		}
 	}
 }
