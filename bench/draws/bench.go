@@ -1,53 +1,90 @@
 package draws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/symphony-serving/symphony/bench/sim/blame"
 )
 
-// Bench measures the mixes and prints what came out.
+// Bench measures the mixes, prints what came out, and writes the report of what
+// there is.
 func Bench(ctx context.Context, opts Options, to io.Writer) error {
-	all, err := Run(ctx, opts)
-	return errors.Join(summarise(to, all), err)
-}
-
-// summarise prints the shares of the ratios.
-func summarise(to io.Writer, all []*Outcome) error {
-	for _, policy := range []string{Ours, Today} {
-		values := ratios(all, policy)
-		if len(values) == 0 {
-			continue
-		}
-		if _, err := fmt.Fprintf(to, "%s to the best other, %d mixes: at least 0.99 in %.1f %%, 0.95 in %.1f %%; lowest %.3f, median %.3f\n",
-			policy, len(values), 100*shareOf(values, 0.99), 100*shareOf(values, 0.95), values[0], values[len(values)/2]); err != nil {
-			return err
-		}
+	r, err := newRunner(opts)
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-// ratios of a policy, ascending.
-func ratios(all []*Outcome, policy string) []float64 {
-	var out []float64
+	defer r.store.Close()
+	all, err := r.all(ctx)
+	if err != nil {
+		return errors.Join(summarise(to, all), err)
+	}
+	c := &summary{opts: r.opts}
 	for _, o := range all {
-		if v, ok := o.Ratio(policy); ok {
-			out = append(out, v)
+		if _, ok := o.Ratio(Ours); ok {
+			c.all = append(c.all, o)
 		}
 	}
-	slices.Sort(out)
-	return out
+	c.none = len(all) - len(c.all)
+	if len(c.all) == 0 {
+		return nil // others alone were measured
+	}
+	if c.worst, err = r.explain(ctx, c.all); err != nil {
+		return err
+	}
+	if err := c.write(); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	return errors.Join(summarise(to, c.all), said(to, opts.Out))
 }
 
-// shareOf the values that are at least that.
-func shareOf(values []float64, least float64) float64 {
-	n := 0
-	for _, v := range values {
-		if v >= least {
-			n++
+func said(to io.Writer, out string) error {
+	_, err := fmt.Fprintf(to, "the report is in %s\n", out)
+	return err
+}
+
+// explain runs ours and today's at the best other's rate, in the worst mixes.
+func (r *runner) explain(ctx context.Context, all []*Outcome) ([]explained, error) {
+	ratio := func(o *Outcome) float64 { v, _ := o.Ratio(Ours); return v }
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b *Outcome) int { return cmp.Compare(ratio(a), ratio(b)) })
+	var out []explained
+	for _, o := range all[:min(worstShown, len(all))] {
+		e := explained{o: o, why: map[string]blame.Blame{}}
+		for _, policy := range []string{Ours, Today} {
+			v, ok := o.Ratio(policy)
+			if !ok || v >= 1 {
+				continue
+			}
+			w, err := r.why(o, policy, func() bool { return ctx.Err() != nil })
+			if err != nil {
+				return nil, err
+			}
+			e.why[policy] = w
 		}
+		out = append(out, e)
 	}
-	return float64(n) / float64(max(1, len(values)))
+	return out, nil
+}
+
+// why finds, or makes, the explanation.
+func (r *runner) why(o *Outcome, policy string, stop func() bool) (blame.Blame, error) {
+	rate, _ := o.BestOther(policy)
+	k := r.key("why", o.Mix)
+	k.Policy, k.Span, k.Rate = policy, o.Span, fmt.Sprintf("%.4g", rate)
+	w, ok, err := find[blame.Blame](r, k)
+	if err != nil || ok && !(r.opts.Fresh && slices.Contains(r.opts.Policies, policy)) {
+		return w, err
+	}
+	c, err := newBench(o.Mix, o.Span, 0, stop).config(policy, rate)
+	if err != nil {
+		return w, err
+	}
+	if w, err = blame.Run(c, stop); err != nil {
+		return w, err
+	}
+	return w, keep(r, k, w)
 }

@@ -11,7 +11,7 @@ import (
 
 // Generator numbers what Draw makes of a seed and an index. Raise it when that
 // changes: kept results carry it.
-const Generator = 1
+const Generator = 2
 
 // Ranges of what is drawn; of most the logarithm is uniform.
 const (
@@ -22,7 +22,7 @@ const (
 	betaMin, betaMax            = 0.2, 20.0 // beta/alpha
 	spreadAlpha, spreadBeta     = 10.0, 6.0 // around it, in a mix of several profiles
 	sloMin, sloMax              = 2.0, 20.0 // of l(1)
-	fluidMax                    = 40_000    // requests/s; see slower
+	fluidMax                    = 20_000    // requests/s; see slower
 	tablesIn, changesIn, stepIn = 4, 5, 2   // one mix in so many
 	// changePeriod of a rate that changes divides the span (Settings.span).
 	changePeriod = 20

@@ -15,11 +15,12 @@ import (
 // Settings are how long the simulations are.
 type Settings struct {
 	Seconds   float64 // counted, of most mixes
+	Requests  float64 // counted, of all models: where more would come the span is shorter
 	Tolerance float64 // of a goodput
 }
 
 // Defaults are those of a report.
-func Defaults() Settings { return Settings{Seconds: 60, Tolerance: 0.005} }
+func Defaults() Settings { return Settings{Seconds: 60, Requests: 300_000, Tolerance: 0.005} }
 
 // Span is what the simulations of a mix take.
 type Span struct {
@@ -29,10 +30,9 @@ type Span struct {
 
 // Of a span of 60 s; others in proportion.
 const (
-	rareRequests = 1000      // of the rarest model, if the longest span has them
-	longest      = 600.0     // seconds
-	mostRequests = 1_000_000 // of all models: then the span is shorter
-	shortest     = 20.0      // seconds, however many there are
+	rareRequests = 1000  // of the rarest model, if the longest span has them
+	longest      = 600.0 // seconds
+	shortest     = 20.0  // seconds, however many there are
 )
 
 // span of a mix that carries about rate. It is Seconds long; longer where the
@@ -56,7 +56,7 @@ func (k Settings) span(m *Mix, rate float64) (Span, error) {
 	unit := k.Seconds / Defaults().Seconds
 	rate = max(rate, 1e-3)
 	seconds := min(max(k.Seconds, unit*requests/(rarest*rate)), unit*longest)
-	seconds = math.Ceil(min(seconds, max(unit*mostRequests/rate, unit*shortest)))
+	seconds = math.Ceil(min(seconds, max(k.Requests/rate, unit*shortest)))
 	if m.Change != "" {
 		seconds = changePeriod * math.Ceil(seconds/changePeriod)
 	}
@@ -104,21 +104,29 @@ type Found struct {
 	Failed   string  `json:"failed,omitempty"` // the simulation's error: a bug of the policy
 }
 
-// step: most policies are within some percent of the best, or far below.
-const step = 0.04
+// near is how close to the best a goodput is told in full. Rates further down
+// are told roughly: what matters is who is best.
+const near, coarse = 0.97, 0.1
 
-// search finds a policy's goodput from a guess; rates below the floor are not
-// tried.
-func (b *bench) search(policy string, guess, floor, tolerance float64) (Found, error) {
-	find := sim.Search{Guess: max(1.01, guess), Step: step, Tolerance: tolerance, Floor: floor, Stop: b.stop,
+// Steps of a search: most policies are within some percent of the best, or far
+// below; the first one has a pilot's word only.
+const stepKnown, stepUnknown = 0.04, 0.1
+
+// search finds a policy's goodput. It begins at the best one that is known, or
+// at a guess while best is 0; rates below the floor are not tried.
+func (b *bench) search(policy string, guess, best, floor, tolerance float64) (Found, error) {
+	find := sim.Search{Guess: max(1.01, guess), Step: stepUnknown, Tolerance: tolerance, Floor: floor, Stop: b.stop,
 		At: func(rate float64) (*sim.Config, error) { return b.config(policy, rate) }}
+	if best > 0 {
+		find.Guess, find.Step, find.Close, find.Coarse = max(1.01, best), stepKnown, near*best, coarse
+	}
 	g, err := find.Run()
 	f := Found{Rate: g.Rate, TooHigh: g.TooHigh, Guess: find.Guess, Runs: g.Runs, Requests: g.Simmed}
 	switch {
 	case errors.Is(err, sim.ErrStopped):
 		return f, err
 	case err != nil:
-		f.Rate, f.TooHigh, f.Failed = 0, guess, err.Error()
+		f.Rate, f.TooHigh, f.Failed = 0, find.Guess, err.Error()
 	}
 	return f, nil
 }
@@ -156,30 +164,31 @@ func (b *bench) over(policy string, peak float64) (Over, error) {
 // pilots find about what a mix carries.
 func pilots() []string { return []string{"eager/target", "timeout/target:0.2"} }
 
-// Of a pilot's search.
-const (
-	pilotSeconds, pilotWarmup = 10, 3
-	pilotTolerance            = 0.1
-)
+// pilotTolerance is of a pilot's search.
+const pilotTolerance = 0.1
+
+// pilotSpan is short; a rate that changes does so within it.
+func (k Settings) pilotSpan(m *Mix) Span {
+	s := Span{Seconds: k.Seconds / 6, Warmup: k.Seconds / 20}
+	if m.Change != "" {
+		s.Seconds = changePeriod
+	}
+	return s
+}
 
 // pilot is about what the mix carries.
-func pilot(m *Mix, stop func() bool) (Found, error) {
-	best, err := m.fluid()
+func pilot(m *Mix, s Span, stop func() bool) (Found, error) {
+	fluid, err := m.fluid()
 	if err != nil {
 		return Found{}, err
 	}
-	b := newBench(m, Span{pilotSeconds, pilotWarmup}, 0, stop)
-	if m.Change != "" {
-		b.span.Seconds = changePeriod
-	}
-	sum := Found{}
-	guess := 0.7 * best
+	b, sum, guess := newBench(m, s, 0, stop), Found{}, 0.7*fluid
 	for _, policy := range pilots() {
-		f, err := b.search(policy, guess, 0, pilotTolerance)
+		f, err := b.search(policy, guess, 0, 0, pilotTolerance)
 		if err != nil {
 			return sum, err
 		}
-		sum.Runs, sum.Requests = sum.Runs+f.Runs, sum.Requests+f.Requests
+		sum.add(f)
 		sum.Rate, guess = max(sum.Rate, f.Rate), max(1, f.Rate)
 	}
 	return sum, nil

@@ -8,7 +8,18 @@ import (
 	"strings"
 )
 
-// Best is the best goodput; 0 if there is none.
+// Outcome is one mix's results by policy.
+type Outcome struct {
+	Mix   *Mix
+	Span  Span
+	Found map[string]Found
+	Over  map[string]Over
+	Again []*Outcome // longer ones, with other arrivals; nil: not measured again
+	Ran   Found      // what was simulated now
+	Took  float64    // seconds
+}
+
+// Best is the best goodput as first measured; 0 if there is none.
 func (o *Outcome) Best() float64 {
 	best := 0.0
 	for _, f := range o.Found {
@@ -20,12 +31,10 @@ func (o *Outcome) Best() float64 {
 // BestOther is the best goodput of the others of a policy, and whose. Ours is
 // no other of what it replaces.
 func (o *Outcome) BestOther(policy string) (rate float64, by string) {
-	for _, name := range slices.Sorted(maps.Keys(o.Found)) {
-		if name == policy || name == Ours {
-			continue
-		}
-		if f := o.Found[name]; f.Rate > rate {
-			rate, by = f.Rate, name
+	rates := o.rates()
+	for _, name := range slices.Sorted(maps.Keys(rates)) {
+		if name != policy && name != Ours && rates[name] > rate {
+			rate, by = rates[name], name
 		}
 	}
 	return rate, by
@@ -36,16 +45,16 @@ const ratioMax = 10
 
 // Ratio is a policy's goodput to the best of its others'.
 func (o *Outcome) Ratio(policy string) (ratio float64, ok bool) {
-	f, ok := o.Found[policy]
+	ours, ok := o.rates()[policy]
 	rate, by := o.BestOther(policy)
-	if !ok || by == "" && f.Rate == 0 {
+	if !ok || by == "" && ours == 0 {
 		return 0, false
 	}
-	return min(ratioMax, f.Rate/rate), true
+	return min(ratioMax, ours/rate), true
 }
 
 // Served is what a policy serves at 1.5 times the peak, as a part of the peak;
-// Other is the most that any of its others does.
+// other is the most that any of its others does.
 func (o *Outcome) Served(policy string) (served, other float64, ok bool) {
 	v, ok := o.Over[policy]
 	for name, w := range o.Over {
@@ -56,25 +65,36 @@ func (o *Outcome) Served(policy string) (served, other float64, ok bool) {
 	return v.Served, other, ok
 }
 
+// byRate are the policies that have a goodput, the best first, as first
+// measured.
+func (o *Outcome) byRate() []string {
+	names := slices.SortedFunc(maps.Keys(o.Found), func(a, b string) int {
+		return cmp.Or(cmp.Compare(o.Found[b].Rate, o.Found[a].Rate), cmp.Compare(a, b))
+	})
+	return slices.DeleteFunc(names, func(name string) bool { return o.Found[name].Rate == 0 })
+}
+
 // Line is the outcome in a line.
 func (o *Outcome) Line() string {
 	var b strings.Builder
-	rate, by := o.BestOther(Ours)
+	rate, by := o.first().BestOther(Ours)
 	fmt.Fprintf(&b, "%-7s", o.Mix.Name())
 	for _, name := range []string{Ours, Today} {
 		if ratio, ok := o.Ratio(name); ok {
 			fmt.Fprintf(&b, " %s %.3f", name, ratio)
+			if len(o.Again) > 0 {
+				first, _ := o.first().Ratio(name)
+				fmt.Fprintf(&b, " (first %.3f)", first)
+			}
 			if served, other, ok := o.Served(name); ok {
 				fmt.Fprintf(&b, " (1.5x: %.2f, others %.2f)", served, other)
 			}
 		}
 	}
 	fmt.Fprintf(&b, " | %s %.4g r/s", by, rate)
-	for _, name := range slices.SortedFunc(maps.Keys(o.Found), func(a, b string) int {
-		return cmp.Or(cmp.Compare(o.Found[b].Rate, o.Found[a].Rate), cmp.Compare(a, b))
-	}) {
-		if f := o.Found[name]; name != by && f.Rate > 0 && rate > 0 {
-			fmt.Fprintf(&b, " %s %.3f", name, f.Rate/rate)
+	for _, name := range o.byRate() {
+		if name != by && rate > 0 {
+			fmt.Fprintf(&b, " %s %.3f", name, o.Found[name].Rate/rate)
 		}
 	}
 	fmt.Fprintf(&b, " | %s | span %g s", o.Mix, o.Span.Seconds)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,23 +46,15 @@ type Options struct {
 	Mixes    []int    // indices
 	Policies []string // that are measured; others count where they are kept
 	Out      string   // folder
+	Again    bool     // measure what came out below the line again
 	Fresh    bool     // measure the policies again, those that are kept too
 	Parallel int      // mixes at a time
 	Progress io.Writer
+	Command  string // as typed, for the report
 }
 
-// Outcome is one mix's results by policy.
-type Outcome struct {
-	Mix   *Mix
-	Span  Span
-	Found map[string]Found
-	Over  map[string]Over
-	Ran   Found   // what was simulated now
-	Took  float64 // seconds
-}
-
-// Runner measures mixes.
-type Runner struct {
+// runner measures mixes.
+type runner struct {
 	opts  Options
 	names []string // all policies that count
 	store *results.Store
@@ -69,12 +62,11 @@ type Runner struct {
 	mu sync.Mutex // Guards Progress.
 }
 
-// ResultsOf is the command that writes the results.
+// resultsOf is the command that writes the results.
 const resultsOf = "symphony bench draws"
 
-// Run measures the mixes and returns what there is of them, in their order.
-// When ctx ends, what is done is kept.
-func Run(ctx context.Context, opts Options) ([]*Outcome, error) {
+// newRunner checks the options and opens the results.
+func newRunner(opts Options) (*runner, error) {
 	if len(opts.Policies) == 0 {
 		opts.Policies = Policies()
 	}
@@ -88,8 +80,7 @@ func Run(ctx context.Context, opts Options) ([]*Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
-	defer store.Close()
-	r := &Runner{opts: opts, store: store, names: slices.Clone(opts.Policies)}
+	r := &runner{opts: opts, store: store, names: slices.Clone(opts.Policies)}
 	for _, name := range Policies() {
 		if !slices.Contains(r.names, name) {
 			r.names = append(r.names, name)
@@ -97,7 +88,7 @@ func Run(ctx context.Context, opts Options) ([]*Outcome, error) {
 	}
 	// Ours comes last: its search begins at the best of all others.
 	slices.SortStableFunc(r.names, func(a, b string) int { return cmp.Compare(lastly(a), lastly(b)) })
-	return r.all(ctx)
+	return r, nil
 }
 
 func lastly(name string) int {
@@ -107,8 +98,9 @@ func lastly(name string) int {
 	return 0
 }
 
-// all measures the mixes, several at a time. The first error ends it.
-func (r *Runner) all(ctx context.Context) ([]*Outcome, error) {
+// all measures the mixes, several at a time, and returns what there is of them,
+// in their order. The first error ends it; what is done is kept.
+func (r *runner) all(ctx context.Context) ([]*Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out := make([]*Outcome, len(r.opts.Mixes))
@@ -144,7 +136,7 @@ func (r *Runner) all(ctx context.Context) ([]*Outcome, error) {
 }
 
 // say prints a mix's line.
-func (r *Runner) say(o *Outcome) {
+func (r *runner) say(o *Outcome) {
 	if r.opts.Progress == nil {
 		return
 	}
@@ -167,12 +159,12 @@ type key struct {
 	Rate      string  `json:"rate,omitempty"`     // offered, over; three digits
 }
 
-func (r *Runner) key(kind string, m *Mix) key {
+func (r *runner) key(kind string, m *Mix) key {
 	return key{Kind: kind, Generator: Generator, Core: sim.CoreVersion, Seed: m.Seed, Index: m.Index}
 }
 
 // find looks a result up.
-func find[T any](r *Runner, k key) (v T, ok bool, err error) {
+func find[T any](r *runner, k key) (v T, ok bool, err error) {
 	text, err := json.Marshal(k)
 	if err != nil {
 		return v, false, err
@@ -188,7 +180,7 @@ func find[T any](r *Runner, k key) (v T, ok bool, err error) {
 }
 
 // keep keeps a result.
-func keep[T any](r *Runner, k key, v T) error {
+func keep[T any](r *runner, k key, v T) error {
 	text, err := json.Marshal(k)
 	if err != nil {
 		return err
@@ -201,14 +193,16 @@ func keep[T any](r *Runner, k key, v T) error {
 }
 
 // mix measures one mix.
-func (r *Runner) mix(m *Mix, stop func() bool) (*Outcome, error) {
+func (r *runner) mix(m *Mix, stop func() bool) (*Outcome, error) {
 	o := &Outcome{Mix: m, Found: map[string]Found{}, Over: map[string]Over{}}
 	began := time.Now()
-	at, ok, err := find[Found](r, r.key("pilot", m))
+	k := r.key("pilot", m)
+	k.Span = r.opts.pilotSpan(m)
+	at, ok, err := find[Found](r, k)
 	if err == nil && !ok {
-		if at, err = pilot(m, stop); err == nil {
+		if at, err = pilot(m, k.Span, stop); err == nil {
 			o.Ran.add(at)
-			err = keep(r, r.key("pilot", m), at)
+			err = keep(r, k, at)
 		}
 	}
 	if err != nil {
@@ -224,6 +218,11 @@ func (r *Runner) mix(m *Mix, stop func() bool) (*Outcome, error) {
 	if err := r.over(o, stop); err != nil {
 		return nil, err
 	}
+	if r.opts.Again {
+		if err := r.again(o, stop); err != nil {
+			return nil, err
+		}
+	}
 	o.Took = time.Since(began).Seconds()
 	return o, nil
 }
@@ -233,12 +232,12 @@ func (r *Runner) mix(m *Mix, stop func() bool) (*Outcome, error) {
 const hopeless = 0.7
 
 // over measures overload: of ours, and of all that have a goodput.
-func (r *Runner) over(o *Outcome, stop func() bool) error {
+func (r *runner) over(o *Outcome, stop func() bool) error {
 	peak := o.Best()
 	if peak == 0 {
 		return nil
 	}
-	b := newBench(o.Mix, o.Span.overloaded(), 0, stop)
+	b := newBench(o.Mix, o.overloaded(), 0, stop)
 	for _, name := range r.names {
 		if f, ok := o.Found[name]; !ok || f.Rate == 0 {
 			continue
@@ -263,6 +262,10 @@ func (r *Runner) over(o *Outcome, stop func() bool) error {
 }
 
 // overloaded: what is served in all needs no long span.
-func (s Span) overloaded() Span {
-	return Span{Seconds: max(min(s.Seconds, 20), s.Seconds/3), Warmup: min(s.Warmup, 20)}
+func (o *Outcome) overloaded() Span {
+	s := Span{Seconds: max(min(o.Span.Seconds, 10), o.Span.Seconds/6), Warmup: min(o.Span.Warmup, 10)}
+	if o.Mix.Change != "" {
+		s.Seconds = changePeriod * math.Ceil(s.Seconds/changePeriod)
+	}
+	return s
 }

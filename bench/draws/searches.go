@@ -7,7 +7,7 @@ import (
 
 // searches are those of one mix with one seed of arrivals.
 type searches struct {
-	r        *Runner
+	r        *runner
 	o        *Outcome
 	names    []string // all policies that count, ours last
 	policies []string // those that are measured
@@ -17,12 +17,7 @@ type searches struct {
 	guess    float64 // where nothing is known
 }
 
-// run searches for the goodput of each policy that has none yet, and then again
-// where a search began low and ended close.
-//
-// A search may stop at a rate that fails by chance, below one that passes. So
-// who begins higher may end higher: each policy that came within level of the
-// best has a search that began at the best.
+// run searches for the goodput of each policy that has none yet.
 func (s *searches) run() error {
 	for _, name := range s.names {
 		f, ok, err := find[Found](s.r, s.key(name))
@@ -37,34 +32,36 @@ func (s *searches) run() error {
 		if _, ok := s.o.Found[name]; ok || !slices.Contains(s.policies, name) {
 			continue
 		}
-		guess, floor := s.guess, 0.0
-		if best := s.o.Best(); best > 0 {
-			guess, floor = best, hopeless*best
-		}
+		best := s.o.Best()
+		floor := hopeless * best
 		if name == Ours || name == Today {
 			floor = 0
 		}
-		if err := s.search(name, guess, floor); err != nil {
+		if err := s.search(name, best, floor); err != nil {
 			return err
 		}
 	}
+	return s.level()
+}
+
+// level tries each policy that came near the best at the best's rate, unless its
+// search began there: who began higher may end higher, for a search may stop at
+// a rate that fails by chance, below one that passes.
+func (s *searches) level() error {
 	for range 2 { // what is found may be a new best
 		for _, name := range s.names {
 			f, ok := s.o.Found[name]
 			best := s.o.Best()
-			if !ok || f.Rate < level*best || f.Guess >= best {
+			if !ok || f.Rate < near*best || f.Rate == best || f.Guess >= best {
 				continue
 			}
-			if err := s.search(name, best, f.Rate); err != nil {
+			if err := s.search(name, best, best); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
-
-// level is how close to the best a policy is tried from there.
-const level = 0.97
 
 func (s *searches) key(policy string) key {
 	k := s.r.key("goodput", s.o.Mix)
@@ -74,9 +71,9 @@ func (s *searches) key(policy string) key {
 
 // search finds a goodput and keeps it; one that is there counts if it is
 // higher.
-func (s *searches) search(name string, guess, floor float64) error {
+func (s *searches) search(name string, best, floor float64) error {
 	began := time.Now()
-	f, err := s.bench.search(name, guess, floor, s.r.opts.Tolerance)
+	f, err := s.bench.search(name, s.guess, best, floor, s.r.opts.Tolerance)
 	if err != nil {
 		return err
 	}

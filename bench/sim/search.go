@@ -27,6 +27,9 @@ type Search struct {
 	// Tolerance ends the bisection: the rates of the last pass and the last
 	// failure differ by at most this share.
 	Tolerance float64
+	// Coarse is the tolerance once a rate below Close has failed: how far off a
+	// goodput is that nobody compares matters less. Close 0: it never is.
+	Close, Coarse float64
 	// Floor, if above 0, is the lowest rate that is tried. Where it fails, the
 	// goodput is 0, and TooHigh says from where on nothing is known.
 	Floor float64
@@ -60,7 +63,7 @@ func (s *Search) Run() (Goodput, error) {
 	if !(rate > 0) || !(s.Tolerance > 0) || !(step > 1) {
 		return g, fmt.Errorf("%w: a search needs a guess, a step and a tolerance above 0, not %g, %g and %g", ErrInvalid, s.Guess, s.Step, s.Tolerance)
 	}
-	for g.TooHigh > g.Rate*(1+s.Tolerance) && (g.Rate > 0 || g.TooHigh > floor) {
+	for g.TooHigh > g.Rate*(1+s.tolerance(&g)) && (g.Rate > 0 || g.TooHigh > floor) {
 		pass, err := s.try(rate, &g)
 		if err != nil {
 			return g, err
@@ -82,6 +85,14 @@ func (s *Search) Run() (Goodput, error) {
 		}
 	}
 	return g, nil
+}
+
+// tolerance that ends the search as it stands.
+func (s *Search) tolerance(g *Goodput) float64 {
+	if g.TooHigh < s.Close {
+		return max(s.Coarse, s.Tolerance)
+	}
+	return s.Tolerance
 }
 
 // try simulates one rate.

@@ -81,3 +81,15 @@ func TestSearchFloor(t *testing.T) {
 		t.Errorf("%+v, %v, want no rate and a failure at 70", g, err)
 	}
 }
+
+// TestSearchCoarse: what is far below the guess is found roughly, what is close
+// to it in full.
+func TestSearchCoarse(t *testing.T) {
+	for goal, want := range map[float64]float64{980: 0.005, 500: 0.1} {
+		s := Search{Guess: 1000, Step: 0.04, Tolerance: 0.005, Close: 970, Coarse: 0.1}
+		g := Goodput{TooHigh: goal}
+		if got := s.tolerance(&g); got != want {
+			t.Errorf("tolerance %g with a failure at %g, want %g", got, goal, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/symphony-serving/symphony/bench/draws"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
@@ -17,6 +18,8 @@ type drawsCmd struct {
 	Only     []int    `help:"These alone, by their indices." placeholder:"INDEX,..."`
 	Policies []string `help:"What is measured: names as of symphony sim --policy; all by default. Others count where they are kept." placeholder:"NAME,..."`
 	Seconds  float64  `help:"Counted, of most simulations; a third as long before is not." default:"60"`
+	Requests float64  `help:"Counted, of all models of a mix; where more would come, simulations are shorter." default:"300000"`
+	Again    bool     `help:"Measure what came out below 0.99 again, twice as long and with three other seeds of arrivals, and a part of the rest."`
 	List     bool     `help:"Print the mixes and measure nothing."`
 	JSON     bool     `name:"json" help:"With --list: as JSON."`
 	Out      string   `help:"Folder for the report, data, plot, and the results that need not be simulated again." type:"path" default:"build/draws" placeholder:"FOLDER"`
@@ -44,12 +47,19 @@ func (c drawsCmd) Run() error {
 }
 
 func (c drawsCmd) options() (draws.Options, error) {
-	o := draws.Options{Settings: draws.Defaults(), Seed: c.Seed, Mixes: c.Only, Policies: c.Policies, Out: c.Out, Fresh: c.Fresh, Parallel: c.Parallel, Progress: os.Stdout}
-	o.Seconds = c.Seconds
+	o := draws.Options{Settings: draws.Defaults(), Seed: c.Seed, Mixes: c.Only, Policies: c.Policies, Out: c.Out, Fresh: c.Fresh, Parallel: c.Parallel, Again: c.Again, Progress: os.Stdout}
+	o.Command = strings.Join(append([]string{"symphony"}, os.Args[1:]...), " ")
+	o.Seconds, o.Requests = c.Seconds, c.Requests
 	if !(c.Seconds >= 1 && c.Seconds <= 3600) {
 		return o, fmt.Errorf("--seconds: %g, must be 1 to 3600", c.Seconds)
 	}
-	if c.Parallel == 0 {
+	if !(c.Requests >= 1000) {
+		return o, fmt.Errorf("--requests: %g, must be 1000 or more", c.Requests)
+	}
+	switch {
+	case c.Parallel < 0:
+		return o, fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
+	case c.Parallel == 0:
 		o.Parallel = runtime.NumCPU()
 	}
 	for i := range c.Mixes {
