@@ -50,6 +50,9 @@ func fig7(s *Session) error {
 	if err := s.tables7(usual, tight); err != nil {
 		return err
 	}
+	if err := s.worstOnes7(k, usual, tight); err != nil {
+		return err
+	}
 	s.claims7(usual)
 	s.tightClaims7(tight)
 	return s.plots7(usual)

@@ -195,3 +195,22 @@ func TestFig7Systems(t *testing.T) {
 		t.Errorf("%v: want five timeouts and Algorithm 1, each with two drop policies", all)
 	}
 }
+
+// What is below 1 is told and counted, the worst first, with who was better and
+// why.
+func TestFig7ExplainsTheWorst(t *testing.T) {
+	set := &set7{name: "all", points: []point7{{"BERT", 8, 1, 40, 1}, {"InceptionV3", 8, 2, 40, 1}, {"BERT", 8, 1, 50, 1}},
+		first: []result7{{Symphony: 99.5, Eager: 90, EagerTarget: 100}, {Symphony: 900, Eager: 100, Timeout: 1000, TimeoutBy: TimeoutOf(20)}, {Symphony: 100, Eager: 100}}}
+	out := t.TempDir()
+	s := newSession(t, t.Context(), out)
+	if err := s.worstOnes7(settings7{1000, 0.2, 1, 0.01}, set); err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(s.section.Notes, " "); !strings.Contains(text, "in 2 of 3 configurations") || !strings.Contains(text, "in 1 of them by more than 1 %") {
+		t.Errorf("notes %q", text)
+	}
+	rows := s.section.Tables[0].Rows
+	if len(rows) != 2 || rows[0][2] != "0.9000" || rows[0][6] != "timeout 20" || rows[1][6] != EagerTarget || !strings.Contains(rows[0][7], "8 models above 1 % bad") {
+		t.Errorf("rows %q", rows)
+	}
+}
