@@ -105,7 +105,7 @@ type Found struct {
 }
 
 // near is how close to the best a goodput is told in full. Rates further down
-// are told roughly: what matters is who is best.
+// are told roughly, but for ours and today's: what matters is who is best.
 const near, coarse = 0.97, 0.1
 
 // Steps of a search: most policies are within some percent of the best, or far
@@ -118,7 +118,10 @@ func (b *bench) search(policy string, guess, best, floor, tolerance float64) (Fo
 	find := sim.Search{Guess: max(1.01, guess), Step: stepUnknown, Tolerance: tolerance, Floor: floor, Stop: b.stop,
 		At: func(rate float64) (*sim.Config, error) { return b.config(policy, rate) }}
 	if best > 0 {
-		find.Guess, find.Step, find.Close, find.Coarse = max(1.01, best), stepKnown, near*best, coarse
+		find.Guess, find.Step = max(1.01, best), stepKnown
+		if policy != Ours && policy != Today {
+			find.Close, find.Coarse = near*best, coarse
+		}
 	}
 	g, err := find.Run()
 	f := Found{Rate: g.Rate, TooHigh: g.TooHigh, Guess: find.Guess, Runs: g.Runs, Requests: g.Simmed}
