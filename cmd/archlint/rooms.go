@@ -45,9 +45,10 @@ func schedulerRooms() map[string]room {
 		"scheduler/batching":   {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/invariants"}},
 		"scheduler/shard":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/rank", "scheduler/invariants"}},
 		"scheduler/rank":       {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/batching", "scheduler/invariants"}},
+		"scheduler/overrun":    {core, []string{"transport/mono"}},
 		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
 		"scheduler/autoscale":  {core, []string{"transport/mono"}},
-		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/invariants"}},
+		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/overrun", "scheduler/invariants"}},
 		"scheduler/control":    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/engine", "scheduler/invariants"}},
 	}
 }
@@ -101,7 +102,7 @@ func benchRooms() map[string]room {
 		"bench/net":          {shell, []string{"bench/report", "transport", "transport/mono", "transport/wire", "frontend/arena", "bench/plot"}},
 		"bench/overhead":     {shell, []string{"bench/report", "frontend", "transport/mono", "transport/ring", "transport/wire", "bench/plot"}},
 		"bench/scheduler":    {shell, []string{"bench/report", "transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/engine", "bench/workload", "bench/zoo", "bench/plot"}},
-		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/workload"}},
+		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/overrun", "bench/workload"}},
 		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus", "scheduler/policy/eager", "scheduler/policy/timeout", "scheduler/policy/published", "scheduler/policy/cork"}},
 		"bench/sim/blame":    {core, []string{"bench/sim", "scheduler/batching", "transport/mono", "transport/wire"}},
 		"bench/results":      {leaf, nil},

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/overrun"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/ring"
@@ -27,17 +28,17 @@ type modelLoop struct {
 	commands *ring.Queue[input] // grants, reports, changes: never full (doc.go, rule 2)
 	waiter   *ring.Waiter       // of its thread
 
-	shard    *shard.Shard // Owned by run.
-	out      shard.Out    // Owned by run.
-	overruns []*overrun   // Owned by run; by model id.
-	in       input        // Owned by run: scratch
-	told     shard.Run    // Owned by run: scratch, what the Sink is told of
-	report   Done         // Owned by run: likewise
-	log      *modelLog    // Owned by run; nil: nothing is recorded.
-	taken    int          // Owned by run: requests of the last turn
-	ended    bool         // Owned by run.
-	arrivals []mono.Time  // Owned by run: of the turn's requests, one in sampled
-	dues     []mono.Time  // Owned by run: of the turn's batches
+	shard    *shard.Shard       // Owned by run.
+	out      shard.Out          // Owned by run.
+	overruns []*overrun.Overrun // Owned by run; by model id.
+	in       input              // Owned by run: scratch
+	told     shard.Run          // Owned by run: scratch, what the Sink is told of
+	report   Done               // Owned by run: likewise
+	log      *modelLog          // Owned by run; nil: nothing is recorded.
+	taken    int                // Owned by run: requests of the last turn
+	ended    bool               // Owned by run.
+	arrivals []mono.Time        // Owned by run: of the turn's requests, one in sampled
+	dues     []mono.Time        // Owned by run: of the turn's batches
 
 	stats loopStats    // Shared: written by run.
 	stop  atomic.Bool  // Shared.
@@ -201,10 +202,10 @@ func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 	l.engine.fetches.add(done.Fetch, done.Ran)
 	l.engine.sink.Completed(l.index, &l.told, done)
 	o := l.overruns[run.Model]
-	if o == nil || !o.add(now, done.End.Sub(run.Until)) {
+	if o == nil || !o.Add(now, done.End.Sub(run.Until)) {
 		return
 	}
-	l.in = input{op: opSetMargin, model: run.Model, margin: l.engine.cfg.Margin + o.bound()}
+	l.in = input{op: opSetMargin, model: run.Model, margin: l.engine.cfg.Margin + o.Bound()}
 	l.in.apply(now, l.shard, &l.out)
 	l.log.input(now, &l.in, &l.out)
 }
@@ -213,7 +214,7 @@ func (l *modelLoop) addOverrunLoop() {
 	for int(l.in.model) >= len(l.overruns) {
 		l.overruns = append(l.overruns, nil)
 	}
-	l.overruns[l.in.model] = newOverrun(l.in.config.SLO / 4)
+	l.overruns[l.in.model] = overrun.New(l.in.config.SLO / 4)
 }
 
 // drain answers what is left when the engine stops. The ring is sealed first:

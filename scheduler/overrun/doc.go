@@ -1,0 +1,14 @@
+// Package overrun turns what was late into what is planned with: how much later
+// than planned batches end becomes a margin that is taken off deadlines.
+//
+//	reports: end - planned end --> Overrun --> margin of a model
+//
+// The live engine and the simulator learn by the same code, so that a
+// simulation of devices and processes that stand still now and then has the
+// defence that serves.
+//
+// A bound is a high percentile, not the maximum: one pause of the machine must
+// not make the scheduler shed for the next 256 batches. It forgets: a pause
+// costs nothing any more after Age. And it is clamped by whoever makes it: a
+// margin of a deadline's whole span would serve nobody.
+package overrun
