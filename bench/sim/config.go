@@ -56,10 +56,12 @@ type Config struct {
 	Tape      *workload.Tape // of the Streams' draws, for several runs of one seed; nil: they are drawn anew
 	Network   Network        // the zero Network delays nothing
 	Jitter    Jitter         // of execution; the zero Jitter is none
+	Pauses    []Pause        // of the scheduler and of the GPUs
+	Margins   bool           // what was late is taken off deadlines (margin.go)
 	Warmup    mono.Dur       // not counted
 	Duration  mono.Dur       // counted
 	Frontends int            // requests come from so many, by turns; 0 means 1
-	Seed      uint64         // of arrivals, network and jitter
+	Seed      uint64         // of arrivals, network, jitter and pauses
 	NewPolicy PolicyFactory  // makes the scheduler
 	Observer  Observer
 }
@@ -114,7 +116,7 @@ func (c *Config) Check() error {
 			return fmt.Errorf("%w: event of GPU %d at %v: ids are below %d, instants not below 0", ErrInvalid, e.GPU, e.At, gpusMax)
 		}
 	}
-	return errors.Join(c.Network.check(), c.Jitter.check())
+	return errors.Join(c.Network.check(), c.Jitter.check(), checkPauses(c.Pauses))
 }
 
 const gpusMax = 8192

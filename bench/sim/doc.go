@@ -23,6 +23,14 @@
 // GPU is gone, before that, its work is lost and its requests are queued again:
 // each request counts once (run.go).
 //
+// # Pauses
+//
+// A scheduler and devices may stand still now and then (Config.Pauses). The
+// scheduler is not called before its pause ends; then its mailbox comes first, in
+// order, with the instant of that end as now, and then its timers. Config.Margins
+// learns from batches that end late, as the live engine does. Result.Hopeless
+// counts what no policy could have saved.
+//
 // # What it costs
 //
 // Memory follows what is open at a time, not the length of the run. Profile

@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -20,6 +23,8 @@ type gpu struct {
 	runs  []run  // the first one runs, or waits for its start
 	told  []run  // that ended, with their reports under way
 	spare [][]batching.Request
+
+	pauses *pauses // of all its lives
 }
 
 // event makes a GPU join or go.
@@ -37,9 +42,19 @@ func (d *driver) event(e GPUEvent) {
 	}
 }
 
+// hold keeps what is to happen to a GPU until the scheduler is back.
+func (d *driver) hold(id wire.GPUID, back mono.Time) {
+	for i := range d.events {
+		if e := &d.events[i]; e.GPU == id {
+			e.At = max(e.At, back)
+		}
+	}
+	slices.SortStableFunc(d.events, func(a, b GPUEvent) int { return int(a.At - b.At) })
+}
+
 func (d *driver) join(id wire.GPUID) {
 	for int(id) >= len(d.gpus) {
-		d.gpus = append(d.gpus, gpu{})
+		d.gpus = append(d.gpus, gpu{pauses: newPauses(d.cfg.Pauses, BackendPart, len(d.gpus), d.cfg.Seed)})
 	}
 	for int(id) >= len(d.result.Busy) {
 		d.result.Busy = append(d.result.Busy, 0)

@@ -43,6 +43,7 @@ type Result struct {
 	Batches   int64      // that ran, for a part at least, within the span; none that was lost
 	Sizes     []int64    // [b]: requests that ran in a batch of b
 	QueueTime []int64    // [i]: requests that waited i units of QueueUnit before their batch started
+	Hopeless  int64      // arrivals that no scheduler could serve in time: it heard of them too late, for it stood still or the network was slow
 	Steps     int64      // instants at which something happened
 }
 

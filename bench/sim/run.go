@@ -21,6 +21,7 @@ import (
 type run struct {
 	Execution
 	id       wire.BatchID
+	until    mono.Time // its planned end
 	answered mono.Time // when the frontends have the answers; set where it ends
 }
 
@@ -31,7 +32,7 @@ func (d *driver) launch(k *policy.Dispatch) {
 	if !g.alive {
 		return // lost with the GPU: the scheduler will learn of it
 	}
-	r := run{Execution: Execution{Model: k.Model, GPU: k.GPU, Start: max(k.Exec, d.now), Kept: true}, id: k.Batch}
+	r := run{Execution: Execution{Model: k.Model, GPU: k.GPU, Start: max(k.Exec, d.now), Kept: true}, id: k.Batch, until: k.Until}
 	if net := &d.cfg.Network; d.wired {
 		fetch := net.Data.draw(d.net) * mono.Dur(len(k.Requests))
 		r.Start = max(r.Start, d.now.Add(net.Ctrl.draw(d.net)+fetch))
@@ -39,7 +40,9 @@ func (d *driver) launch(k *policy.Dispatch) {
 	if n := len(g.runs); n > 0 {
 		r.Start = max(r.Start, g.runs[n-1].End)
 	}
-	r.End = r.Start.Add(d.cfg.Jitter.stretch(k.Until.Sub(k.Exec), d.exec))
+	g.pauses.forget(d.now)
+	r.Start = g.pauses.after(r.Start)
+	r.End = g.pauses.stretch(r.Start, d.cfg.Jitter.stretch(k.Until.Sub(k.Exec), d.exec))
 	if n := len(g.spare); n > 0 {
 		r.Requests, g.spare = g.spare[n-1][:0], g.spare[:n-1]
 	}
@@ -75,6 +78,7 @@ func (d *driver) complete() {
 		if !d.wired {
 			d.keep(r)
 			d.sched.Done(d.now, r.id, r.End, &d.out)
+			d.overran(r)
 			continue
 		}
 		r.answered = r.End.Add(d.cfg.Network.Ctrl.draw(d.net))
@@ -88,6 +92,7 @@ func (d *driver) report(m *message) {
 	g := &d.gpus[m.gpu]
 	if i := find(g.told, m.batch); i >= 0 {
 		d.keep(&g.told[i])
+		d.overran(&g.told[i])
 		g.told = slices.Delete(g.told, i, i+1)
 	}
 	d.sched.Done(d.now, m.batch, m.end, &d.out)

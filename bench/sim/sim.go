@@ -31,12 +31,14 @@ type driver struct {
 	ends   pq.Heap // GPU -> end of what runs
 	events []GPUEvent
 	mail   mailbox
-	wired  bool       // the network delays; else messages are there at once
+	pauses *pauses    // of the scheduler
+	wired  bool       // messages take their way; else they are there at once
 	net    *rand.Rand // draws of the network
 	exec   *rand.Rand // draws of the jitter
 
 	out     policy.Out
-	perTurn int // Steps since the clock last moved
+	perTurn int      // Steps since the clock last moved
+	margins []margin // by model; nil: none are learnt
 	result  *Result
 	hopes   *hopes // nil: the run goes on to its end
 	failed  bool   // it has none left
@@ -81,12 +83,16 @@ func newDriver(cfg *Config, source Source) *driver {
 		tail = max(tail, cfg.Models[i].SLO)
 	}
 	d.stop = d.to.Add(tail) // what arrives last in the span has company behind it
-	d.wired = !cfg.Network.none()
+	d.pauses = newPauses(cfg.Pauses, SchedulerPart, 0, cfg.Seed)
+	d.wired = !cfg.Network.none() || !d.pauses.none() // a scheduler that stands still has a mailbox
 	d.net = rand.New(rand.NewPCG(cfg.Seed, 0x6e6574))
 	d.exec = rand.New(rand.NewPCG(cfg.Seed, 0x65786563))
 	d.result = &Result{Span: cfg.Duration, Models: make([]Counts, len(cfg.Models)), Busy: make([]mono.Dur, cfg.GPUs)}
 	d.result.Sizes = make([]int64, profile.BatchMax+1)
 	d.result.QueueTime = make([]int64, queueUnits)
+	if cfg.Margins {
+		d.margins = newMargins(cfg.Models)
+	}
 	d.events = slices.Clone(cfg.Events)
 	slices.SortStableFunc(d.events, func(a, b GPUEvent) int { return int(a.At - b.At) })
 	d.sched = cfg.NewPolicy(policy.Config{Delay: cfg.Network.Bound, RequestsMax: cfg.open(), Frontends: max(1, cfg.Frontends), Seed: cfg.Seed})
@@ -132,7 +138,11 @@ func (d *driver) run(stop func() bool) error {
 
 // next is the instant of what happens next.
 func (d *driver) next() mono.Time {
-	t := min(d.arrival, d.sched.NextWake(), d.mail.next())
+	t := min(d.sched.NextWake(), d.mail.next())
+	if !d.pauses.none() {
+		t = d.pauses.after(max(t, d.now))
+	}
+	t = min(t, d.arrival)
 	if d.ends.Len() > 0 {
 		_, at := d.ends.Min()
 		t = min(t, mono.Time(at))
@@ -146,19 +156,25 @@ func (d *driver) next() mono.Time {
 
 // instant does what is due at now, in the order that doc.go has.
 func (d *driver) instant() {
+	d.pauses.forget(d.now)
+	back := d.pauses.after(d.now)
 	for len(d.events) > 0 && d.events[0].At <= d.now {
+		if e := d.events[0]; back > d.now && e.Kind != Fail {
+			d.hold(e.GPU, back)
+			continue
+		}
 		d.event(d.events[0])
 		d.events = d.events[1:]
 	}
 	d.complete()
-	for d.mail.next() <= d.now {
+	for back == d.now && d.mail.next() <= d.now {
 		d.receive(d.mail.pop())
 	}
 	for d.arrival <= d.now {
 		d.arrive()
 		d.nextArrival()
 	}
-	if d.sched.NextWake() <= d.now {
+	if back == d.now && d.sched.NextWake() <= d.now {
 		d.sched.Step(d.now, &d.out)
 	}
 	d.apply()
@@ -188,13 +204,18 @@ func (d *driver) arrive() {
 		f(d.now, wire.ModelID(d.model))
 	}
 	if !d.wired {
+		d.tighten(wire.ModelID(d.model), &r)
 		d.sched.Submit(d.now, wire.ModelID(d.model), r, &d.out)
 		return
 	}
 	// The answer must be back by the deadline: its way is taken off for the
 	// scheduler.
 	r.Deadline = r.Deadline.Add(-d.cfg.Network.Bound.Ctrl)
-	d.mail.send(message{at: d.now.Add(d.cfg.Network.Ctrl.draw(d.net)), kind: submitted, model: wire.ModelID(d.model), request: r})
+	at := d.now.Add(d.cfg.Network.Ctrl.draw(d.net))
+	if d.counted(d.now) && d.pauses.after(at).Add(d.cfg.Network.Bound.Of(1)+m.Profile.Latency(1)) > r.Deadline {
+		d.result.Hopeless++
+	}
+	d.mail.send(message{at: at, kind: submitted, model: wire.ModelID(d.model), request: r})
 }
 
 func (d *driver) counted(arrival mono.Time) bool { return arrival >= d.from && arrival < d.to }
@@ -203,6 +224,7 @@ func (d *driver) counted(arrival mono.Time) bool { return arrival >= d.from && a
 func (d *driver) receive(m message) {
 	switch m.kind {
 	case submitted:
+		d.tighten(m.model, &m.request)
 		d.sched.Submit(d.now, m.model, m.request, &d.out)
 	case reported:
 		d.report(&m)

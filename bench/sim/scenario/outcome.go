@@ -15,10 +15,11 @@ type Outcome struct {
 	Search   *Search   `json:"search,omitempty"` // nil: one run at Scenario.Rate
 	All      Summary   `json:"all"`              // of the run; of a search's last pass
 	Models   []Summary `json:"models"`
-	GPUBusy  float64   `json:"gpu_busy"`  // share of the time, over all GPUs
-	GPUsUsed int       `json:"gpus_used"` // that ran anything
-	GPUs     []float64 `json:"gpus"`      // busy share of each
-	Lost     float64   `json:"gpu_lost"`  // of GPUBusy, work that was lost (preempted, failed)
+	GPUBusy  float64   `json:"gpu_busy"`           // share of the time, over all GPUs
+	GPUsUsed int       `json:"gpus_used"`          // that ran anything
+	GPUs     []float64 `json:"gpus"`               // busy share of each
+	Lost     float64   `json:"gpu_lost"`           // of GPUBusy, work that was lost (preempted, failed)
+	Hopeless int64     `json:"hopeless,omitempty"` // arrivals that no scheduler could serve in time (sim.Result)
 	Bounds   Bounds    `json:"bounds"`
 }
 
@@ -107,6 +108,7 @@ func (p *Plan) outcome(seed uint64, r *sim.Result, t *tally) *Outcome {
 		}
 		o.GPUs = append(o.GPUs, b.Seconds()/r.Span.Seconds())
 	}
+	o.Hopeless = r.Hopeless
 	o.GPUBusy = r.Utilisation(len(r.Busy))
 	o.Lost = r.Lost.Seconds() / r.Span.Seconds() / float64(len(r.Busy))
 	return o

@@ -22,6 +22,7 @@ type Plan struct {
 	trace   *trace // nil: arrivals are drawn
 	network sim.Network
 	events  []sim.GPUEvent
+	pauses  []sim.Pause
 	policy  Policy
 	groups  []int // model -> the first model that is like it
 }
@@ -51,6 +52,12 @@ func (s Scenario) Plan() (*Plan, error) {
 	if p.events, err = parseEvents(s.Events, s.GPUs, mono.Time(s.Warmup+s.Duration)); err != nil {
 		return nil, err
 	}
+	if p.pauses, err = parsePauses(s.Pauses); err != nil {
+		return nil, err
+	}
+	if err := s.checkMargin(); err != nil {
+		return nil, err
+	}
 	if err := p.arrivals(&s); err != nil {
 		return nil, err
 	}
@@ -77,6 +84,7 @@ func (s *Scenario) fill() {
 			*f.text = f.drawing
 		}
 	}
+	s.fillMargin()
 	if s.Events == nil {
 		s.Events = []string{} // JSON: [], as when it is read back
 	}
@@ -188,6 +196,7 @@ func (p *Plan) prepare(rate float64, seed uint64, watch sim.Observer) (run, erro
 		models[i] = m
 	}
 	cfg := &sim.Config{Models: models, GPUs: s.GPUs, Events: p.events, Detection: s.Detection, Network: p.network, Jitter: sim.Jitter{Share: s.Jitter},
+		Pauses: p.pauses, Margins: s.Margin == measured,
 		Warmup: s.Warmup, Duration: s.Duration, Frontends: s.Frontends, Seed: seed, NewPolicy: p.policy.New, Observer: watch}
 	if err := cfg.Check(); err != nil {
 		return run{}, err

@@ -41,7 +41,8 @@ func (s *Scenario) fields() []field {
 		{"models", strings.Join(models, " ")}, {"gpus", strconv.Itoa(s.GPUs)}, {"policy", s.Policy}, {"rate", number(s.Rate)},
 		{"arrivals", s.Arrivals}, {"popularity", s.Popularity}, {"rate_profile", s.RateProfile},
 		{"trace", t.File}, {"trace_models", t.Models}, {"trace_speed", number(t.Speed)}, {"trace_loop", strconv.FormatBool(t.Loop)}, {"trace_sha256", t.Sum},
-		{"network", s.Network}, {"network_bound", s.Bound}, {"jitter", number(s.Jitter)}, {"gpu_events", strings.Join(s.Events, " ")},
+		{"network", s.Network}, {"network_bound", s.Bound}, {"jitter", number(s.Jitter)}, {"pauses", strings.Join(s.Pauses, " ")}, {"margin", s.Margin},
+		{"gpu_events", strings.Join(s.Events, " ")},
 		{"detection_ns", whole(int64(s.Detection))}, {"warmup_ns", whole(int64(s.Warmup))}, {"duration_ns", whole(int64(s.Duration))},
 		{"frontends", strconv.Itoa(s.Frontends)}, {"seed", strconv.FormatUint(s.Seed, 10)},
 	}
@@ -64,7 +65,7 @@ func (o *Outcome) fields() []field {
 	}
 	return append(out,
 		field{"queue_p50_ms", number(a.QueueP50)}, field{"queue_p99_ms", number(a.QueueP99)}, field{"batch_mean", number(a.Batch)},
-		field{"gpu_busy", number(o.GPUBusy)}, field{"gpus_used", strconv.Itoa(o.GPUsUsed)}, field{"gpu_lost", number(o.Lost)})
+		field{"gpu_busy", number(o.GPUBusy)}, field{"gpus_used", strconv.Itoa(o.GPUsUsed)}, field{"gpu_lost", number(o.Lost)}, field{"hopeless", whole(o.Hopeless)})
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

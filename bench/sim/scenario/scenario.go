@@ -36,11 +36,13 @@ type Scenario struct {
 	Popularity  string      `json:"popularity"`   // equal, zipf:S, trace
 	RateProfile string      `json:"rate_profile"` // see workload.ParseProfile
 	Trace       *Trace      `json:"trace,omitempty"`
-	Network     string      `json:"network"`       // none, constant:CTRL:DATA, rdma, tcp
-	Bound       string      `json:"network_bound"` // CTRL:DATA; the network's p99.99
-	Jitter      float64     `json:"jitter"`        // greatest lengthening of a batch, as a share
-	Events      []string    `json:"gpu_events"`    // KIND:GPU@TIME; join, leave, fail
-	Detection   mono.Dur    `json:"detection_ns"`  // from a failure until the scheduler knows
+	Network     string      `json:"network"`          // none, constant:CTRL:DATA, rdma, tcp
+	Bound       string      `json:"network_bound"`    // CTRL:DATA; the network's p99.99
+	Jitter      float64     `json:"jitter"`           // greatest lengthening of a batch, as a share
+	Pauses      []string    `json:"pauses,omitempty"` // PART:LENGTH/EVERY; scheduler, backend
+	Margin      string      `json:"margin,omitempty"` // measured: learnt as by the live engine; "": none
+	Events      []string    `json:"gpu_events"`       // KIND:GPU@TIME; join, leave, fail
+	Detection   mono.Dur    `json:"detection_ns"`     // from a failure until the scheduler knows
 	Warmup      mono.Dur    `json:"warmup_ns"`
 	Duration    mono.Dur    `json:"duration_ns"`
 	Frontends   int         `json:"frontends"`

@@ -76,8 +76,8 @@ func asCSV(outcomes []*scenario.Outcome) ([]byte, error) {
 func printOutcomes(w io.Writer, outcomes []*scenario.Outcome) {
 	o := outcomes[0]
 	s := &o.Scenario
-	fmt.Fprintf(w, "%s, %d GPUs, %d models, %s arrivals, network %s, %v after a warm-up of %v\n\n",
-		s.Policy, s.GPUs, len(s.Models), s.Arrivals, s.Network, s.Duration.Std(), s.Warmup.Std())
+	fmt.Fprintf(w, "%s, %d GPUs, %d models, %s arrivals, %s, %v after a warm-up of %v\n\n",
+		s.Policy, s.GPUs, len(s.Models), s.Arrivals, pausesText(s), s.Duration.Std(), s.Warmup.Std())
 	if len(outcomes) == 1 {
 		printModels(w, o)
 		printGPUs(w, o)
@@ -85,6 +85,15 @@ func printOutcomes(w io.Writer, outcomes []*scenario.Outcome) {
 		printSeeds(w, outcomes)
 	}
 	printHeadline(w, outcomes)
+}
+
+// pausesText is the network, and the pauses if there are any.
+func pausesText(s *scenario.Scenario) string {
+	text := "network " + s.Network
+	if len(s.Pauses) > 0 {
+		text += ", pauses " + strings.Join(s.Pauses, " ") + ", margin " + s.Margin
+	}
+	return text
 }
 
 // modelsFew is how many models the table lists; all of them are in the JSON.
@@ -110,6 +119,9 @@ func printModels(w io.Writer, o *scenario.Outcome) {
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.3f %%\t%.1f\t%.1f\t%.2f\t  %s\n", s.Model, s.Offered, s.Goodput, 100*s.BadRate, s.QueueP50, s.QueueP99, s.Batch, badText(s.Bad))
 	}
 	t.Flush()
+	if o.Hopeless > 0 {
+		fmt.Fprintf(w, "\n%d of those that arrived reached the scheduler too late for any batch: no policy could have served them\n", o.Hopeless)
+	}
 }
 
 func badText(bad map[string]int64) string {

@@ -37,12 +37,14 @@ type Command struct {
 	Network   string        `help:"Delays: none, constant:CTRL:DATA, rdma or tcp." default:"none"`
 	Bound     string        `name:"network-bound" help:"What the scheduler plans with; the network's 99.99th percentile if not given." placeholder:"CTRL:DATA"`
 	Jitter    float64       `help:"Batches take up to this share longer than profiled."`
+	Pauses    []string      `help:"scheduler:LENGTH/EVERY or backend:LENGTH/EVERY: it stands still for LENGTH every EVERY, each GPU at instants of its own; /random behind it: EVERY is the mean. Repeatable." placeholder:"PAUSE" sep:","`
+	Margin    string        `help:"measured (how late batches lately ended comes off deadlines, as in the live engine) or none; measured if not given with --pauses, else none." placeholder:"HOW"`
 	Events    []string      `name:"gpu-event" help:"join:GPU@TIME, leave:GPU@TIME or fail:GPU@TIME; what runs on a GPU that leaves is cut. Repeatable." placeholder:"EVENT" sep:","`
 	Detection time.Duration `help:"From a GPU's failure until the scheduler knows, if the GPU does not join again before."`
 	Warmup    time.Duration `help:"Simulated span that is not counted." default:"2s"`
 	Duration  time.Duration `help:"Simulated span that is counted." default:"10s"`
 	Frontends *int          `help:"Requests come from so many frontends by turns; 1 if not given." placeholder:"N"`
-	Seed      uint64        `help:"Seed of arrivals, network and jitter; the first one of --seeds." default:"1"`
+	Seed      uint64        `help:"Seed of arrivals, network, jitter and pauses; the first one of --seeds." default:"1"`
 
 	Goodput   bool     `help:"Search the highest rate at which every model's p99 is within its SLO."`
 	Tolerance *float64 `help:"Of --goodput: the last pass and the last failure differ by this share at most; 0.005 if not given." placeholder:"SHARE"`
@@ -168,7 +170,7 @@ func (c Command) scenario() (scenario.Scenario, error) {
 		return scenario.Scenario{}, err
 	}
 	s := scenario.Scenario{Models: models, GPUs: c.GPUs, Policy: c.Policy, Rate: c.Rate, Arrivals: c.Arrivals, Popularity: c.Popularity, RateProfile: c.Profile,
-		Network: c.Network, Bound: c.Bound, Jitter: c.Jitter, Events: c.Events, Detection: mono.Dur(c.Detection),
+		Network: c.Network, Bound: c.Bound, Jitter: c.Jitter, Pauses: c.Pauses, Margin: c.Margin, Events: c.Events, Detection: mono.Dur(c.Detection),
 		Warmup: mono.Dur(c.Warmup), Duration: mono.Dur(c.Duration), Seed: c.Seed}
 	if c.Frontends != nil {
 		s.Frontends = *c.Frontends
