@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/overrun"
+	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -42,5 +43,30 @@ func (d *driver) overran(r *run) {
 	}
 	if m := &d.margins[r.Model]; m.learnt.Add(d.now, r.End.Sub(r.until)) {
 		m.now = m.learnt.Bound()
+	}
+}
+
+// woke notes that a timer fires, and ordered that an order leaves: how late, if
+// the scheduler tells when it was due.
+func (d *driver) woke(due mono.Time) { d.latest = max(d.latest, d.now.Sub(due)) }
+func (d *driver) ordered(k *policy.Dispatch) {
+	if k.Due > 0 {
+		d.latest = max(d.latest, d.now.Sub(k.Due))
+	}
+}
+
+// turned learns from the instant, as a loop of the live engine from its turn, and
+// tells the scheduler what matters.
+func (d *driver) turned() {
+	if d.margins == nil {
+		return
+	}
+	changed := d.late.Add(d.now, d.latest)
+	d.latest = 0
+	if s, ok := d.sched.(policy.Measured); ok && changed {
+		delay := d.cfg.Network.Bound
+		delay.Late = d.late.Bound()
+		s.SetDelay(d.now, delay, &d.out)
+		d.apply()
 	}
 }

@@ -8,8 +8,11 @@ import (
 
 	"github.com/symphony-serving/symphony/bench/sim"
 	"github.com/symphony-serving/symphony/bench/sim/scenario"
+	"github.com/symphony-serving/symphony/bench/workload"
+	"github.com/symphony-serving/symphony/bench/zoo"
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
+	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -19,6 +22,7 @@ type awake struct {
 	policy.Scheduler
 	calls []mono.Time
 	late  mono.Dur // the most that a timer was
+	told  mono.Dur // the most that it was told to reckon with
 }
 
 func (a *awake) at(now mono.Time) {
@@ -43,6 +47,12 @@ func (a *awake) Step(now mono.Time, out *policy.Out) {
 	a.Scheduler.Step(now, out)
 }
 
+func (a *awake) SetDelay(now mono.Time, d batching.Delay, out *policy.Out) {
+	a.at(now)
+	a.told = max(a.told, d.Late)
+	a.Scheduler.(policy.Measured).SetDelay(now, d, out)
+}
+
 func (a *awake) AddGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
 	a.at(now)
 	a.Scheduler.AddGPU(now, id, out)
@@ -58,6 +68,7 @@ func (a *awake) RemoveGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
 func TestSchedulerStandsStill(t *testing.T) {
 	const length, every = 5 * ms, 100 * ms
 	cfg := config(t, "symphony", 4, 2000, 0)
+	cfg.Margins = true
 	cfg.Pauses = []sim.Pause{{Part: sim.SchedulerPart, Length: length, Every: every}}
 	cfg.Events = []sim.GPUEvent{}
 	for i := range 40 { // some of them lie in a pause
@@ -89,6 +100,9 @@ func TestSchedulerStandsStill(t *testing.T) {
 		if off := seen.calls[i].Sub(first) % every; off != 0 {
 			t.Errorf("silent from %v to %v, which is not the end of a pause: they end %v after multiples of %v", seen.calls[i-1], seen.calls[i], first, every)
 		}
+	}
+	if seen.told < length*8/10 || seen.told > length {
+		t.Errorf("it reckons with pauses of %v, they are of %v", seen.told, length)
 	}
 	if gaps < 18 || seen.late < length*8/10 || seen.late > length {
 		t.Errorf("%d pauses in %v, and a timer late by %v at most", gaps, cfg.Duration, seen.late)
@@ -220,5 +234,33 @@ func TestPausesRefused(t *testing.T) {
 		if _, err := sim.Run(cfg, nil); !errors.Is(err, sim.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want %q", c.pauses, err, c.want)
 		}
+	}
+}
+
+// TestLatenessIsLearnt: the A100 zoo at half of its peak, and a scheduler that
+// stands still for 5 ms every 200 ms. Nothing is bad once it has learnt of it, and
+// much is without.
+func TestLatenessIsLearnt(t *testing.T) {
+	bad := map[bool]int64{}
+	for _, margins := range []bool{false, true} {
+		cfg := config(t, "symphony", 64, 0, 0)
+		cfg.Warmup, cfg.Duration, cfg.Margins = 3*mono.Second, 10*mono.Second, margins
+		cfg.Models = nil
+		for _, m := range zoo.A100() {
+			p, err := profile.Linear(m.Alpha, m.Beta, 256)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Models = append(cfg.Models, sim.Model{Name: m.Name, Profile: p, SLO: m.SLO, Stream: workload.Stream{Process: workload.Poisson, Rate: 9000 / 37.0}})
+		}
+		cfg.Pauses = []sim.Pause{{Part: sim.SchedulerPart, Length: 5 * ms, Every: 200 * ms}}
+		r, err := sim.Run(cfg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad[margins] = r.All.Bad()
+	}
+	if bad[false] < 100 || bad[true] != 0 {
+		t.Errorf("%d bad without, %d with what is learnt", bad[false], bad[true])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/overrun"
 	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/scheduler/profile"
@@ -39,6 +40,8 @@ type driver struct {
 	out     policy.Out
 	perTurn int      // Steps since the clock last moved
 	margins []margin // by model; nil: none are learnt
+	late    overrun.Lateness
+	latest  mono.Dur // how late the scheduler's timer and orders were at this instant
 	result  *Result
 	hopes   *hopes // nil: the run goes on to its end
 	failed  bool   // it has none left
@@ -174,10 +177,14 @@ func (d *driver) instant() {
 		d.arrive()
 		d.nextArrival()
 	}
-	if back == d.now && d.sched.NextWake() <= d.now {
+	if wake := d.sched.NextWake(); back == d.now && wake <= d.now {
+		d.woke(wake)
 		d.sched.Step(d.now, &d.out)
 	}
 	d.apply()
+	if back == d.now {
+		d.turned()
+	}
 }
 
 func (d *driver) nextArrival() {
@@ -243,6 +250,7 @@ func (d *driver) apply() {
 			d.preempt(&d.out.Preempts[i])
 		}
 		for i := range d.out.Dispatches {
+			d.ordered(&d.out.Dispatches[i])
 			d.launch(&d.out.Dispatches[i])
 		}
 		d.out.Reset()

@@ -17,9 +17,16 @@ import "github.com/symphony-serving/symphony/transport/mono"
 // so a steady stream, which forms its candidate anew with each arrival, waits
 // as long as before.
 //
-// The simulator has no late wake-ups: there both are 0.
+// Late opens it by what was measured (overrun.Lateness): for so long does the
+// process stand still now and then. A model spends at most a quarter of its SLO on
+// it, and only while GPUs are idle: where they are scarce smaller batches cost
+// more than the few that a pause hits, and who waits for a GPU has no timer.
+//
+// The simulator has late wake-ups only where they are asked for (sim.Pause):
+// else all three are 0.
 type Delay struct {
 	Ctrl, Data, Lead mono.Dur
+	Late             mono.Dur
 	LeadShare        int // one part in so many of the time left to the deadline; 0: none
 }
 
@@ -34,6 +41,9 @@ func (d Delay) lead(left mono.Dur) mono.Dur {
 	}
 	return max(d.Lead, left/mono.Dur(d.LeadShare))
 }
+
+// latePart: Late takes one part in so many of an SLO at most, as a margin does.
+const latePart = 4
 
 // Candidate is a model's current best batch with its window. Size 0: none. (A fifth word
 // would keep it out of registers and cost a third more for each request.)

@@ -165,7 +165,7 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 	switch m.cfg.Window {
 	case WindowDeferred:
 		if !m.ripe(b) {
-			open := frontrun.Add(-max(m.opening.lead, m.cfg.Delay.lead(d.Sub(now))))
+			open := frontrun.Add(-max(m.opening.lead, m.cfg.Delay.lead(d.Sub(now)), m.late()))
 			c.Exec = max(c.Exec, min(frontrun, max(open, m.since.Add(m.company))))
 		}
 	case WindowFrontrun:
@@ -180,6 +180,14 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 		c.Exec = max(now.Add(c.Delay), min(c.Latest, at))
 	}
 	return c
+}
+
+// late is how much of Delay.Late this model spends.
+func (m *Model) late() mono.Dur {
+	if !m.idle {
+		return 0
+	}
+	return min(m.cfg.Delay.Late, m.cfg.SLO/latePart)
 }
 
 // NextWake is when the candidate stops being possible; Never without one.

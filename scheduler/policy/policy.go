@@ -31,6 +31,7 @@ type Dispatch struct {
 	GPU      wire.GPUID
 	Exec     mono.Time // planned start
 	Until    mono.Time // planned end
+	Due      mono.Time // when its order had left if no timer were late; 0: not told
 	Requests []batching.Request
 }
 
@@ -66,6 +67,12 @@ func (o *Out) Drop(r batching.Request, reason wire.Reason) {
 func (o *Out) Reset() {
 	o.Drops, o.Preempts, o.Dispatches = o.Drops[:0], o.Preempts[:0], o.Dispatches[:0]
 	o.requests = o.requests[:0]
+}
+
+// Measured is a Scheduler that plans with what is measured while it runs.
+type Measured interface {
+	// SetDelay replaces Config.Delay.
+	SetDelay(now mono.Time, d batching.Delay, out *Out)
 }
 
 // Scheduler decides which batch runs when and where. doc.go has its rules.

@@ -38,7 +38,7 @@ type Command struct {
 	Bound     string        `name:"network-bound" help:"What the scheduler plans with; the network's 99.99th percentile if not given." placeholder:"CTRL:DATA"`
 	Jitter    float64       `help:"Batches take up to this share longer than profiled."`
 	Pauses    []string      `help:"scheduler:LENGTH/EVERY or backend:LENGTH/EVERY: it stands still for LENGTH every EVERY, each GPU at instants of its own; /random behind it: EVERY is the mean. Repeatable." placeholder:"PAUSE" sep:","`
-	Margin    string        `help:"measured (how late batches lately ended comes off deadlines, as in the live engine) or none; measured if not given with --pauses, else none." placeholder:"HOW"`
+	Margin    string        `help:"measured (how late batches ended comes off deadlines, and how late orders left opens windows earlier, as in the live engine) or none; measured if not given with --pauses, else none." placeholder:"HOW"`
 	Events    []string      `name:"gpu-event" help:"join:GPU@TIME, leave:GPU@TIME or fail:GPU@TIME; what runs on a GPU that leaves is cut. Repeatable." placeholder:"EVENT" sep:","`
 	Detection time.Duration `help:"From a GPU's failure until the scheduler knows, if the GPU does not join again before."`
 	Warmup    time.Duration `help:"Simulated span that is not counted." default:"2s"`

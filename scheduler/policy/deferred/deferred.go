@@ -37,7 +37,10 @@ type Scheduler struct {
 	lives  []rank.Life // GPU -> its life; 0: gone
 }
 
-var _ policy.Scheduler = (*Scheduler)(nil)
+var (
+	_ policy.Scheduler = (*Scheduler)(nil)
+	_ policy.Measured  = (*Scheduler)(nil)
+)
 
 // New makes a Scheduler without models or GPUs. Only our own window goes with head
 // starts: the others are the paper's, and those it compares with.
@@ -52,6 +55,12 @@ const (
 	batchesMax = 1 << 14 // running batches: two for each of 8,192 GPUs
 	queueMax   = 1 << 20
 )
+
+// SetDelay implements policy.Measured.
+func (s *Scheduler) SetDelay(now mono.Time, d batching.Delay, out *policy.Out) {
+	s.shard.SetDelay(now, d, &s.out)
+	s.apply(out)
+}
 
 // AddModel implements policy.Scheduler.
 func (s *Scheduler) AddModel(id wire.ModelID, m policy.Model) {
@@ -125,7 +134,7 @@ func (s *Scheduler) apply(out *policy.Out) {
 	out.Drops = append(out.Drops, s.out.Drops...)
 	for i := range s.out.Dispatches {
 		d := &s.out.Dispatches[i]
-		out.AddDispatch(policy.Dispatch{Batch: d.Batch, Model: d.Model, GPU: d.GPU, Exec: d.Exec, Until: d.Until, Requests: d.Requests})
+		out.AddDispatch(policy.Dispatch{Batch: d.Batch, Model: d.Model, GPU: d.GPU, Exec: d.Exec, Until: d.Until, Due: d.Due, Requests: d.Requests})
 	}
 	for i := range s.out.Answers {
 		s.rank.Answer(s.out.Answers[i])
