@@ -12,7 +12,7 @@ import (
 // The counters are the loops' own and always on: what they cost is in every
 // figure of `symphony bench scheduler`.
 type loopMetrics struct {
-	turns, wakes, full, decided, waiting, burst, late, formed *prometheus.Desc
+	turns, wakes, full, decided, waiting, burst, late, reckoned, formed *prometheus.Desc
 }
 
 func newLoopMetrics() loopMetrics {
@@ -20,19 +20,20 @@ func newLoopMetrics() loopMetrics {
 		return prometheus.NewDesc("symphony_loop_"+name, help, []string{"pool", "loop"}, nil)
 	}
 	return loopMetrics{
-		turns:   of("turns_total", "Turns of a loop of the scheduler."),
-		wakes:   of("wakeups_total", "Sleeps of the loop's thread that others ended."),
-		full:    of("ring_full_total", "Requests refused because the loop's ring was full."),
-		decided: of("dispatches_total", "Batches that left the loop; of the rank loop: grants."),
-		waiting: of("ring_depth", "Inputs in the loop's rings."),
-		burst:   of("ring_burst_max", "Most inputs of one ring that the loop found in a turn."),
-		late:    of("lateness_seconds", "From when a grant was due until it left the rank loop, or from when a batch was due until it left the model loop."),
-		formed:  of("candidate_seconds", "From a request's arrival until its model had a candidate with it; one in eight is timed."),
+		turns:    of("turns_total", "Turns of a loop of the scheduler."),
+		wakes:    of("wakeups_total", "Sleeps of the loop's thread that others ended."),
+		full:     of("ring_full_total", "Requests refused because the loop's ring was full."),
+		decided:  of("dispatches_total", "Batches that left the loop; of the rank loop: grants."),
+		waiting:  of("ring_depth", "Inputs in the loop's rings."),
+		burst:    of("ring_burst_max", "Most inputs of one ring that the loop found in a turn."),
+		late:     of("lateness_seconds", "From when a grant was due until it left the rank loop, or from when a batch was due until it left the model loop."),
+		reckoned: of("planned_lateness_seconds", "How late the loop plans that its orders may leave, while GPUs are idle: learnt from how late they left."),
+		formed:   of("candidate_seconds", "From a request's arrival until its model had a candidate with it; one in eight is timed."),
 	}
 }
 
 func (m *loopMetrics) describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.turns, m.wakes, m.full, m.decided, m.waiting, m.burst, m.late, m.formed} {
+	for _, d := range []*prometheus.Desc{m.turns, m.wakes, m.full, m.decided, m.waiting, m.burst, m.late, m.reckoned, m.formed} {
 		ch <- d
 	}
 }
@@ -48,6 +49,7 @@ func (m *loopMetrics) collect(ch chan<- prometheus.Metric, l *engine.LoopStats, 
 	put(m.waiting, prometheus.GaugeValue, uint64(max(0, l.Waiting)))
 	put(m.burst, prometheus.GaugeValue, l.BurstMax)
 	putHistogram(ch, m.late, &l.Late, labels)
+	ch <- prometheus.MustNewConstMetric(m.reckoned, prometheus.GaugeValue, l.Reckoned.Seconds(), labels...)
 	if l.Formed.Count > 0 {
 		putHistogram(ch, m.formed, &l.Formed, labels)
 	}

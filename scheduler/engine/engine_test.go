@@ -101,6 +101,12 @@ func start(t testing.TB, cfg Config, d *devices, models, gpus int) (*Engine, []G
 	}
 	d.engine = e
 	e.Start()
+	return e, fill(t, e, models, gpus)
+}
+
+// fill adds models and GPUs.
+func fill(t testing.TB, e *Engine, models, gpus int) []GPU {
+	t.Helper()
 	for m := range models {
 		if err := e.AddModel(wire.ModelID(m), batching.Config{Profile: line(t, 1, 4), SLO: 60 * mono.Millisecond, QueueMax: 1 << 14}); err != nil {
 			t.Fatal(err)
@@ -115,7 +121,7 @@ func start(t testing.TB, cfg Config, d *devices, models, gpus int) (*Engine, []G
 		}
 		lives = append(lives, life)
 	}
-	return e, lives
+	return lives
 }
 
 // offer submits at a steady rate and returns the number of requests accepted.

@@ -39,6 +39,9 @@ type modelLoop struct {
 	ended    bool               // Owned by run.
 	arrivals []mono.Time        // Owned by run: of the turn's requests, one in sampled
 	dues     []mono.Time        // Owned by run: of the turn's batches
+	fired    mono.Time          // Owned by run: when the turn's timer was due; 0: none was
+	late     overrun.Lateness   // Owned by run: of its turns
+	delay    batching.Delay     // Owned by run: as ordered, without what was measured
 
 	stats loopStats    // Shared: written by run.
 	stop  atomic.Bool  // Shared.
@@ -68,7 +71,8 @@ func (l *modelLoop) turn(now mono.Time) bool {
 	if l.takeRequests(now) {
 		worked = true
 	}
-	if l.shard.NextWake() <= now {
+	if wake := l.shard.NextWake(); wake <= now {
+		l.fired = wake
 		l.in = input{op: opWake}
 		l.apply(now)
 		worked = true
@@ -120,10 +124,27 @@ func (l *modelLoop) timed(now mono.Time) {
 	for _, at := range l.arrivals {
 		l.stats.formed.Add(now.Sub(at))
 	}
+	latest := mono.Dur(0)
 	for _, at := range l.dues {
 		l.stats.late.Add(now.Sub(at))
+		latest = max(latest, now.Sub(at))
 	}
-	l.arrivals, l.dues = l.arrivals[:0], l.dues[:0]
+	if l.fired > 0 { // what it was for may be lost, and then no order tells
+		latest = max(latest, now.Sub(l.fired))
+	}
+	l.arrivals, l.dues, l.fired = l.arrivals[:0], l.dues[:0], 0
+	if l.late.Add(now, latest) {
+		l.delayLoop(now)
+	}
+}
+
+// delayLoop lets the models reckon with how late the loop's orders were. It is an
+// input like any other, so that a log replays it.
+func (l *modelLoop) delayLoop(now mono.Time) {
+	l.in = input{op: opSetDelay, delay: l.delay}
+	l.apply(now)
+	l.engine.sink.Flush(l.index)
+	l.stats.reckoned.Store(int64(l.late.Bound()))
 }
 
 func (l *modelLoop) news() bool {
@@ -132,8 +153,12 @@ func (l *modelLoop) news() bool {
 
 // apply hands l.in to the core and carries out the effects.
 func (l *modelLoop) apply(now mono.Time) {
-	if l.in.op == opAddModel {
+	switch l.in.op {
+	case opAddModel:
 		l.addOverrunLoop()
+	case opSetDelay:
+		l.delay = l.in.delay
+		l.in.delay.Late = l.late.Bound()
 	}
 	run, completed := l.in.apply(now, l.shard, &l.out)
 	l.log.input(now, &l.in, &l.out)

@@ -11,7 +11,7 @@ import (
 // read by anybody.
 type loopStats struct {
 	turns, requests, dispatches, drops, full, burstMax atomic.Uint64
-	busy                                               atomic.Int64 // ns
+	busy, reckoned                                     atomic.Int64 // ns
 
 	thread atomic.Int64
 
@@ -37,7 +37,8 @@ type LoopStats struct {
 	Waiting    int    // inputs in the rings now
 	Used       int    // requests queued or running
 	Busy       mono.Dur
-	Thread     int // the kernel's number of its thread
+	Thread     int      // the kernel's number of its thread
+	Reckoned   mono.Dur // of model loops: the lateness that batches are planned with (batching.Delay.Late)
 	// Late is how long after it was due a grant left the rank loop (rank.Grant: by its
 	// candidate's Exec), or a batch the model loop (shard.Dispatch: by its requests, too).
 	// Formed, of model loops: from a request's arrival until its model had a candidate
@@ -70,5 +71,5 @@ func (e *Engine) Stats() Stats {
 
 func (c *loopStats) snapshot() LoopStats {
 	return LoopStats{Turns: c.turns.Load(), Requests: c.requests.Load(), Dispatches: c.dispatches.Load(), Drops: c.drops.Load(),
-		Full: c.full.Load(), BurstMax: c.burstMax.Load(), Busy: mono.Dur(c.busy.Load()), Thread: int(c.thread.Load()), Late: c.late.Snapshot(), Formed: c.formed.Snapshot()}
+		Full: c.full.Load(), BurstMax: c.burstMax.Load(), Busy: mono.Dur(c.busy.Load()), Thread: int(c.thread.Load()), Reckoned: mono.Dur(c.reckoned.Load()), Late: c.late.Snapshot(), Formed: c.formed.Snapshot()}
 }
