@@ -169,6 +169,9 @@ func (d *driver) instant() {
 		d.event(d.events[0])
 		d.events = d.events[1:]
 	}
+	if wake := d.sched.NextWake(); back == d.now && wake < d.now {
+		d.woke(wake) // before the mailbox: what comes may take the place of what the timer was for
+	}
 	d.complete()
 	for back == d.now && d.mail.next() <= d.now {
 		d.receive(d.mail.pop())
@@ -177,8 +180,7 @@ func (d *driver) instant() {
 		d.arrive()
 		d.nextArrival()
 	}
-	if wake := d.sched.NextWake(); back == d.now && wake <= d.now {
-		d.woke(wake)
+	if back == d.now && d.sched.NextWake() <= d.now {
 		d.sched.Step(d.now, &d.out)
 	}
 	d.apply()

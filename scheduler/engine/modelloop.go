@@ -60,19 +60,21 @@ func (l *modelLoop) step(now mono.Time) (mono.Time, bool) {
 	}
 	after := mono.Now()
 	l.stats.busy.Add(int64(after.Sub(now)))
-	l.timed(after)
+	l.timed(now, after)
 	return after, true
 }
 
 // turn does what is due at now; false when there was nothing.
 func (l *modelLoop) turn(now mono.Time) bool {
 	l.stats.turns.Add(1)
+	if wake := l.shard.NextWake(); wake <= now {
+		l.fired = wake // before the rings: what comes may take the place of what the timer was for
+	}
 	worked := l.takeCommands(now)
 	if l.takeRequests(now) {
 		worked = true
 	}
-	if wake := l.shard.NextWake(); wake <= now {
-		l.fired = wake
+	if l.shard.NextWake() <= now {
 		l.in = input{op: opWake}
 		l.apply(now)
 		worked = true
@@ -119,12 +121,13 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 	return true
 }
 
-// timed takes the times of the turn that ended at now.
-func (l *modelLoop) timed(now mono.Time) {
+// timed takes the times of the turn from begin to now. A turn that took long stood
+// still: it counts whether a timer was due then or not.
+func (l *modelLoop) timed(begin, now mono.Time) {
 	for _, at := range l.arrivals {
 		l.stats.formed.Add(now.Sub(at))
 	}
-	latest := mono.Dur(0)
+	latest := now.Sub(begin)
 	for _, at := range l.dues {
 		l.stats.late.Add(now.Sub(at))
 		latest = max(latest, now.Sub(at))

@@ -35,6 +35,7 @@ type Scheduler struct {
 	out    shard.Out
 	grants rank.Out
 	lives  []rank.Life // GPU -> its life; 0: gone
+	told   []mono.Time // GPU -> when its last report came: nobody could have granted it before
 }
 
 var (
@@ -72,7 +73,7 @@ func (s *Scheduler) AddModel(id wire.ModelID, m policy.Model) {
 // AddGPU implements policy.Scheduler.
 func (s *Scheduler) AddGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
 	for int(id) >= len(s.lives) {
-		s.lives = append(s.lives, 0)
+		s.lives, s.told = append(s.lives, 0), append(s.told, 0)
 	}
 	s.lives[id] = s.rank.AddGPU(id, now)
 	s.setGPUs(now, out)
@@ -104,6 +105,7 @@ func (s *Scheduler) Submit(now mono.Time, id wire.ModelID, r batching.Request, o
 // Done implements policy.Scheduler.
 func (s *Scheduler) Done(now mono.Time, batch wire.BatchID, end mono.Time, out *policy.Out) {
 	if run, ok := s.shard.Completed(batch); ok {
+		s.told[run.GPU] = now
 		s.rank.Done(run.GPU, run.Life, batch, end)
 	}
 }
@@ -119,6 +121,7 @@ func (s *Scheduler) Step(now mono.Time, out *policy.Out) {
 		s.grants.Grants = s.grants.Grants[:0]
 		s.rank.Step(now, &s.grants)
 		for _, g := range s.grants.Grants {
+			g.Due, g.Ready = max(g.Due, s.told[g.GPU]), max(g.Ready, s.told[g.GPU]) // as the engine's rank loop
 			s.shard.Granted(now, g, &s.out)
 			s.apply(out)
 		}
