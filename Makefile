@@ -11,7 +11,7 @@ TAGS    := $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma)
 # Tested under the race detector: the shells, and the cores with their assertions on.
 RACE    := ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/sim
 
-.PHONY: help run demo test build models test-unit test-race test-e2e test-rdma lint fuzz bench paper bpf fmt clean
+.PHONY: help run demo test build models test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,10 @@ bench: ## every benchmark once, short
 
 paper: build ## the paper's figures and tables, with a report; QUICK=1: a smoke test, into build/paper
 	@./bin/symphony bench paper all $(if $(QUICK),--quick)
+
+peers: build ## Symphony beside Triton, Ray Serve and BentoML, for an hour; QUICK=1: a smoke test; KEEP=1: into bench/peers; ARGS=...
+	@$(GO) build -o build/bench-peers ./cmd/bench-peers
+	@build/bench-peers $(if $(QUICK),--quick) $(if $(KEEP),--keep bench/peers) $(ARGS)
 
 bpf: ## compile transport/netprobe's program anew (needs clang, llvm-strip and libbpf's headers)
 	cd transport/netprobe/bpf && clang -O2 -g -ffile-prefix-map="$$PWD"=. -Wall -Werror -target bpf -mcpu=v3 -c probe.c -o probe_bpfel.o && llvm-strip -g probe_bpfel.o

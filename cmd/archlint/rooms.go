@@ -100,6 +100,7 @@ func benchRooms() map[string]room {
 		"bench/plot":         {leaf, []string{"transport/mono"}},
 		"bench/http":         {shell, []string{"transport/mono"}},
 		"bench/net":          {shell, []string{"bench/report", "transport", "transport/mono", "transport/wire", "frontend/arena", "bench/plot"}},
+		"bench/peers":        {shell, []string{"bench/load", "bench/report", "bench/workload", "bench/plot", "transport/catalog", "transport/mono"}},
 		"bench/overhead":     {shell, []string{"bench/report", "frontend", "transport/mono", "transport/ring", "transport/wire", "bench/plot"}},
 		"bench/scheduler":    {shell, []string{"bench/report", "transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/engine", "bench/workload", "bench/zoo", "bench/plot"}},
 		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/overrun", "bench/workload"}},
