@@ -23,7 +23,7 @@ func (r *Result) Picture(c Case, arrivals string) (plot.Picture, bool) {
 	if len(labels) == 0 {
 		return nil, false
 	}
-	g := plot.Grid{Title: fmt.Sprintf("%d model(s) on one device, %s arrivals", len(c.Models), arrivals), Cols: 2, Shared: len(labels) > 1}
+	g := plot.Grid{Title: fmt.Sprintf("%s on one device, %s arrivals", models(len(c.Models)), arrivals), Cols: 2, Shared: len(labels) > 1}
 	for i, panel := range panels {
 		l := plot.Lines{Title: panel.title, X: plot.Axis{Label: "offered (requests/s)"}, Y: plot.Axis{Label: panel.label, Log: panel.log}, Markers: true}
 		for _, label := range labels {
@@ -52,4 +52,11 @@ func (r *Result) answered(c Case, arrivals string, labels []string, rates []floa
 		}
 	}
 	return out
+}
+
+func models(n int) string {
+	if n == 1 {
+		return "One model"
+	}
+	return fmt.Sprintf("%d models", n)
 }

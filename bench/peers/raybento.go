@@ -52,8 +52,9 @@ func (r rayServe) start(c Case, s Setting, folder string) (*server, error) {
 	if err := unpack("ray/app.py", folder); err != nil {
 		return nil, err
 	}
-	// A token of this run's own: some of Ray's processes listen on all interfaces.
-	environ := r.environ("PEERS_SETUP="+path, "RAY_USAGE_STATS_ENABLED=0", "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN="+rand.Text()+rand.Text(), "RAY_SERVE_LOG_TO_STDERR=0")
+	// The node's address becomes that of loopback by the switch of other systems'. What
+	// listens on all interfaces all the same asks for a token of this run's own.
+	environ := r.environ("PEERS_SETUP="+path, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0", "RAY_USAGE_STATS_ENABLED=0", "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN="+rand.Text()+rand.Text(), "RAY_SERVE_LOG_TO_STDERR=0")
 	if s.Mode == optimised {
 		// Not its direct ingress: that listens on all interfaces.
 		environ = append(environ, "RAY_SERVE_THROUGHPUT_OPTIMIZED=1", "RAY_SERVE_ENABLE_DIRECT_INGRESS=0")

@@ -90,6 +90,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	for _, a := range cfg.Arrivals {
 		r.result.Arrivals = append(r.result.Arrivals, a.String())
 	}
+	if r.result.Load > float64(runtime.NumCPU())/4 {
+		r.say("The machine's load is %.1f on %d cores: the numbers will say less about the systems than about what else runs.", r.result.Load, runtime.NumCPU())
+	}
 	var ready []system
 	for _, s := range all {
 		r.say("%s: installing where it is missing", s.name())

@@ -103,6 +103,7 @@ func choose(all []Trial) []choice {
 func (r *run) sweep(ctx context.Context, sys system, c Case) ([]choice, error) {
 	var all []Trial
 	var failure error
+	defer func() { score(all); r.result.Sweep = append(r.result.Sweep, all...) }()
 	now := Setting{}
 	for _, next := range sys.stages(c) {
 		for _, s := range r.thin(next(now)) {
@@ -120,19 +121,28 @@ func (r *run) sweep(ctx context.Context, sys system, c Case) ([]choice, error) {
 		}
 		b, ok := best(all)
 		if !ok {
-			return nil, errors.Join(errors.New("nothing is answered in time with any setting"), failure)
+			return fallback(all, failure)
 		}
 		if now = b.Setting; r.cfg.Quick {
 			break
 		}
 	}
-	score(all)
-	r.result.Sweep = append(r.result.Sweep, all...)
 	chosen := choose(all)
 	for _, ch := range chosen {
 		r.say("  %s, %s: %v", sys.name(), ch.what, ch.setting)
 	}
 	return chosen, nil
+}
+
+// fallback is the first setting with which the system started, though nothing was in
+// time: the table shall show it.
+func fallback(all []Trial, failure error) ([]choice, error) {
+	for _, t := range all {
+		if t.Failed == "" {
+			return []choice{{bestOverall, t.Setting}}, nil
+		}
+	}
+	return nil, failure
 }
 
 // thin leaves the first and the last of a quick run's settings.

@@ -23,7 +23,10 @@ HEAD = b'{"outputs":[{"name":"output","datatype":"FP32","shape":[1,8],"parameter
 HEADERS = {"inference-header-content-length": str(len(HEAD))}
 
 
-@serve.deployment(num_replicas=1, max_ongoing_requests=4096, ray_actor_options={"num_cpus": 0})
+QUIET = {"log_level": "WARNING", "enable_access_log": False}
+
+
+@serve.deployment(num_replicas=1, max_ongoing_requests=4096, ray_actor_options={"num_cpus": 0}, logging_config=QUIET)
 class Device:
     def __init__(self, setup):
         self.device = ThreadPoolExecutor(max_workers=1)
@@ -54,11 +57,10 @@ def main():
         include_dashboard=False,
         object_store_memory=80 << 20,
         log_to_driver=False,
-        _node_ip_address="127.0.0.1",
         _temp_dir=setup["folder"],
     )
     timeout = setup["timeout_ms"] / 1e3
-    serve.start(http_options={"host": "127.0.0.1", "port": setup["port"], "request_timeout_s": timeout or None})
+    serve.start(http_options={"host": "127.0.0.1", "port": setup["port"], "request_timeout_s": timeout or None}, logging_config=QUIET)
     serve.run(Device.bind(setup), name="peers", route_prefix="/")
     ended = threading.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
