@@ -54,7 +54,8 @@ func (r rayServe) start(c Case, s Setting, folder string) (*server, error) {
 	}
 	// The node's address becomes that of loopback by the switch of other systems'. What
 	// listens on all interfaces all the same asks for a token of this run's own.
-	environ := r.environ("PEERS_SETUP="+path, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0", "RAY_USAGE_STATS_ENABLED=0", "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN="+rand.Text()+rand.Text(), "RAY_SERVE_LOG_TO_STDERR=0")
+	environ := r.environ("PEERS_SETUP="+path, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0", "RAY_USAGE_STATS_ENABLED=0", "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN="+rand.Text()+rand.Text(), "RAY_SERVE_LOG_TO_STDERR=0",
+		"RAY_worker_niceness=0") // by default Ray starts its own behind all others
 	if s.Mode == optimised {
 		// Not its direct ingress: that listens on all interfaces.
 		environ = append(environ, "RAY_SERVE_THROUGHPUT_OPTIMIZED=1", "RAY_SERVE_ENABLE_DIRECT_INGRESS=0")
