@@ -62,8 +62,7 @@ paper: build ## the paper's figures and tables, with a report; QUICK=1: a smoke 
 	@./bin/symphony bench paper all $(if $(QUICK),--quick)
 
 peers: build ## Symphony beside Triton, Ray Serve and BentoML, for an hour; QUICK=1: a smoke test; KEEP=1: into bench/peers; ARGS=...
-	@$(GO) build -o build/bench-peers ./cmd/bench-peers
-	@build/bench-peers $(if $(QUICK),--quick) $(if $(KEEP),--keep bench/peers) $(ARGS)
+	@./bin/symphony bench peers $(if $(QUICK),--quick) $(if $(KEEP),--keep bench/peers) $(ARGS)
 
 bpf: ## compile transport/netprobe's program anew (needs clang, llvm-strip and libbpf's headers)
 	cd transport/netprobe/bpf && clang -O2 -g -ffile-prefix-map="$$PWD"=. -Wall -Werror -target bpf -mcpu=v3 -c probe.c -o probe_bpfel.o && llvm-strip -g probe_bpfel.o

@@ -10,7 +10,7 @@ import (
 func withParent() *syscall.SysProcAttr { return nil }
 
 func adopt() error {
-	return errors.New("bench-peers needs Linux: Triton is there for Linux only, and what servers leave behind is found in /proc")
+	return errors.New("bench peers needs Linux: Triton is there for Linux only, and what servers leave behind is found in /proc")
 }
 
 func killBelow(int) {}

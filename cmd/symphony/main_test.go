@@ -43,6 +43,8 @@ func TestHelps(t *testing.T) {
 		"bench http":      {"--only=KIND", "Exit status 1 if interrupted.", "- is standard output", "rounds times rows times span"},
 		"bench scheduler": {"--disturb=SHARE", "Exit status 1 if interrupted.", "- is standard output", "Drawn of --scaling"},
 		"bench net":       {"Exit status 1 if interrupted."},
+		"bench draws":     {"Exit status 1 if interrupted."},
+		"bench peers":     {"Exit status 1 if interrupted.", "--symphony=FILE", "Ctrl-C ends all servers"},
 		"bench paper":     {"Exit status 1 if interrupted."},
 	} {
 		got := said(t, append(strings.Fields(command), "--help")...)

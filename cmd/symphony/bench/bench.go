@@ -16,6 +16,7 @@ type Command struct {
 	HTTP      httpCmd      `cmd:"" name:"http" help:"The HTTP ingress beside a bare fasthttp echo: requests a second, binary and JSON."`
 	Net       netCmd       `cmd:"" help:"RDMA and TCP beside each other: an incast of READs as in the paper's Appendix B, and messages by size."`
 	Soak      soakCmd      `cmd:"" help:"A cluster under load and faults from a seed, for long: one answer each, no leaks, SLOs kept between the faults."`
+	Peers     peersCmd     `cmd:"" help:"Symphony beside Triton, Ray Serve and BentoML on this machine, each at its best settings; Linux."`
 	Draws     drawsCmd     `cmd:"" help:"Random mixes of models, few GPUs and many: every policy's goodput, and ours to the best other."`
 	Paper     paperCmd     `cmd:"" help:"The paper's figures and tables, by simulation, with a report."`
 }

@@ -1,6 +1,4 @@
-// Command bench-peers measures Symphony beside Triton, Ray Serve and BentoML on this
-// machine; see bench/peers.
-package main
+package bench
 
 import (
 	"context"
@@ -15,12 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/symphony-serving/symphony/bench/peers"
 )
 
-type cli struct {
+type peersCmd struct {
 	Systems     []string      `help:"What is measured." default:"symphony,triton,ray,bentoml"`
 	Cases       []string      `help:"one: one model on one device; four: four models that share one." default:"one,four"`
 	Arrivals    []string      `help:"Arrival processes; the first one drives the sweep." default:"poisson,gamma:0.2"`
@@ -36,21 +32,19 @@ type cli struct {
 	Out         string        `help:"Where environments are installed; results go into its folder results." default:"build/peers"`
 	Keep        string        `help:"Write the results also into this folder, and the tables into its README.md." placeholder:"DIR"`
 	Python      string        `help:"Makes the Python environments: 3.11 is what the versions are pinned for." default:"python3"`
-	Symphony    string        `help:"The binary." default:"bin/symphony"`
+	Symphony    string        `help:"The binary that serves; this one if not given." placeholder:"FILE"`
 	Limit       time.Duration `help:"The whole run ends after this." default:"3h"`
 }
 
-func main() {
-	runtime.LockOSThread() // servers end with the thread that started them: this one
-	var c cli
-	kong.Parse(&c, kong.Name("bench-peers"), kong.Description("Symphony beside Triton, Ray Serve and BentoML, on this machine. Ctrl-C ends all servers and writes what was measured by then."))
-	if err := c.run(); err != nil {
-		fmt.Fprintln(os.Stderr, "bench-peers:", err)
-		os.Exit(1)
-	}
+// Help is shown by --help.
+func (peersCmd) Help() string {
+	return "Installs the others into Python environments of their own, starts one server at a time on loopback, each before the same emulated device, sweeps the settings of the others, and offers all of them the same requests. It takes about an hour. Ctrl-C ends all servers and writes what was measured by then. Exit status 1 if interrupted. More: bench/peers/README.md."
 }
 
-func (c cli) run() error {
+// Run measures. Its goroutine keeps its thread: servers end with the thread that
+// started them. Further Ctrl-C change nothing: what Ray detaches would outlive us.
+func (c peersCmd) Run() error {
+	runtime.LockOSThread()
 	cfg, err := c.config()
 	if err != nil {
 		return err
@@ -74,11 +68,18 @@ func (c cli) run() error {
 	return errors.Join(ended, err)
 }
 
-func (c cli) config() (peers.Config, error) {
+func (c peersCmd) config() (peers.Config, error) {
 	if c.Quick {
 		c.Span, c.Warmup, c.SweepSpan, c.SweepWarmup = 2*time.Second, time.Second, time.Second, time.Second
 	}
-	cfg := peers.Config{Folder: c.Out, Python: c.Python, Symphony: c.Symphony, Command: strings.Join(os.Args, " "), Systems: c.Systems, Warmup: c.Warmup, Span: c.Span,
+	if c.Symphony == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return peers.Config{}, err
+		}
+		c.Symphony = self
+	}
+	cfg := peers.Config{Folder: c.Out, Python: c.Python, Symphony: c.Symphony, Command: strings.Join(append([]string{"symphony"}, os.Args[1:]...), " "), Systems: c.Systems, Warmup: c.Warmup, Span: c.Span,
 		SweepWarmup: c.SweepWarmup, SweepSpan: c.SweepSpan, Rounds: c.Rounds, Seed: c.Seed, Quick: c.Quick, Out: os.Stdout}
 	if out, err := exec.Command(c.Symphony, "--version").Output(); err == nil {
 		cfg.Version = strings.TrimSpace(string(out))
@@ -106,7 +107,7 @@ func (c cli) config() (peers.Config, error) {
 	return cfg, err
 }
 
-func (c cli) cases() ([]peers.Case, error) {
+func (c peersCmd) cases() ([]peers.Case, error) {
 	var out []peers.Case
 	for _, name := range c.Cases {
 		found := false
