@@ -1,0 +1,21 @@
+package bench
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestDrawsOptions(t *testing.T) {
+	for flags, want := range map[string][]int{"--mixes=3": {0, 1, 2}, "--only=7,9": {7, 9}} {
+		if o, err := parsed[drawsCmd](t, flags).options(); err != nil || !slices.Equal(o.Mixes, want) || o.Parallel < 1 || o.Seconds != 60 {
+			t.Errorf("%q: %+v, %v, want the mixes %v", flags, o, err, want)
+		}
+	}
+	for _, flag := range []string{"--seconds=0", "--requests=NaN", "--parallel=-1"} {
+		name, _, _ := strings.Cut(flag, "=")
+		if _, err := parsed[drawsCmd](t, flag).options(); err == nil || !strings.HasPrefix(err.Error(), name+":") {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}
