@@ -31,11 +31,11 @@ type Delay struct {
 }
 
 // Of is delay(b).
-func (d Delay) Of(b int) mono.Dur { return d.Ctrl + d.Data*mono.Dur(b) }
+func (d *Delay) Of(b int) mono.Dur { return d.Ctrl + d.Data*mono.Dur(b) }
 
 // lead is how long before frontrun the window opens, with so much time left to
 // the earliest deadline.
-func (d Delay) lead(left mono.Dur) mono.Dur {
+func (d *Delay) lead(left mono.Dur) mono.Dur {
 	if d.LeadShare == 0 {
 		return d.Lead
 	}
@@ -45,11 +45,26 @@ func (d Delay) lead(left mono.Dur) mono.Dur {
 // latePart: Late takes one part in so many of an SLO at most, as a margin does.
 const latePart = 4
 
-// Candidate is a model's current best batch with its window. Size 0: none. (A fifth word
-// would keep it out of registers and cost a third more for each request.)
+// Candidate is a model's current best batch with its window. Size 0: none. (Four words in
+// four fields: more of either would keep it out of registers, and cost a third more for each
+// request.)
 type Candidate struct {
-	Size   int
+	Batch
 	Exec   mono.Time // desired start
 	Latest mono.Time // last start that keeps the earliest deadline
 	Delay  mono.Dur  // delay(Size): the order leaves at Exec - Delay
 }
+
+// Batch is a candidate's first word.
+type Batch struct {
+	Size int32
+	// Hold is by how much Exec lies before the start that deferral alone would choose, in
+	// units of holdUnit: until then only GPUs that are kept anyway may take the batch.
+	Hold uint32
+}
+
+// holdUnit bounds what Hold can say to 73 minutes.
+const holdUnit = mono.Microsecond
+
+// Deferred is the start that deferral alone would choose.
+func (c *Candidate) Deferred() mono.Time { return c.Exec.Add(mono.Dur(c.Hold) * holdUnit) }

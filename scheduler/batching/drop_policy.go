@@ -38,7 +38,7 @@ const (
 // many models never gather; a forecast of the losses over the queue (as good,
 // far more code and work).
 func (m *Model) shedding(b int) bool {
-	if m.cfg.Policy == PolicyHead || b >= m.target || m.queue.Len() <= b+1 {
+	if m.cfg.Policy == PolicyHead || m.setting.Head || b >= m.target || m.queue.Len() <= b+1 {
 		return false
 	}
 	if m.overloaded || !m.efficiency(b, m.target, shortfallPercent) {

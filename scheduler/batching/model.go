@@ -1,6 +1,8 @@
 package batching
 
 import (
+	"math"
+
 	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/scheduler/profile"
@@ -30,7 +32,10 @@ type Model struct {
 	due       mono.Time // see Due
 	deferred  bool      // likewise
 	aims
+	setting  Setting
 	arrivals arrivals
+	spans    spans
+	need     float64
 	opening  opening
 }
 
@@ -78,6 +83,9 @@ func (m *Model) Push(now, deadline mono.Time, slot uint32) bool {
 		return false
 	}
 	m.arrivals.request(now, m.cfg.SLO)
+	if m.spans.request(now) {
+		m.need = Need(m.cfg.Profile, m.cfg.SLO, m.spans.perNano())
+	}
 	if m.queue.Len() == 0 {
 		m.since = now
 	}
@@ -156,7 +164,7 @@ func (m *Model) setDue(stood bool, now mono.Time) {
 // window is the candidate of size b at the front of the queue.
 func (m *Model) window(b int, now mono.Time) Candidate {
 	d, p := m.deadline(0), m.cfg.Profile
-	c := Candidate{Size: b, Latest: d.Add(-p.Latency(b)), Delay: m.cfg.Delay.Of(b)}
+	c := Candidate{Batch: Batch{Size: int32(b)}, Latest: d.Add(-p.Latency(b)), Delay: m.cfg.Delay.Of(b)}
 	c.Exec = now.Add(c.Delay)
 	if b == p.MaxBatch() {
 		return c // it cannot grow
@@ -164,9 +172,10 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 	frontrun := d.Add(-p.Latency(b + 1))
 	switch m.cfg.Window {
 	case WindowDeferred:
-		if !m.ripe(b) {
-			open := frontrun.Add(-max(m.opening.lead, m.cfg.Delay.lead(d.Sub(now)), m.late()))
-			c.Exec = max(c.Exec, min(frontrun, max(open, m.since.Add(m.company))))
+		if m.setting.Frontrun || !m.ripe(b) {
+			if open := m.opens(frontrun, d.Sub(now)); open > c.Exec {
+				c.Exec, c.Hold = m.hasten(c.Exec, open, frontrun)
+			}
 		}
 	case WindowFrontrun:
 		c.Exec = max(c.Exec, frontrun)
@@ -175,11 +184,36 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 		at := d.Add(m.cfg.Timeout - m.cfg.SLO)
 		if fits := max(1, p.Largest(d.Sub(at), 0)); fits < b {
 			b = fits
-			c.Size, c.Latest, c.Delay = b, d.Add(-p.Latency(b)), m.cfg.Delay.Of(b)
+			c.Size, c.Latest, c.Delay = int32(b), d.Add(-p.Latency(b)), m.cfg.Delay.Of(b)
 		}
 		c.Exec = max(now.Add(c.Delay), min(c.Latest, at))
 	}
 	return c
+}
+
+// opens is when the window of a batch that is not ripe opens under the whole deferral, with so
+// much time left to its earliest deadline.
+func (m *Model) opens(frontrun mono.Time, left mono.Dur) mono.Time {
+	lead := max(m.cfg.Delay.lead(left), m.late())
+	if m.setting.Frontrun {
+		return frontrun.Add(-lead)
+	}
+	open := frontrun.Add(-max(m.opening.lead, lead))
+	return min(frontrun, max(open, m.since.Add(m.company)))
+}
+
+// hasten is the candidate's exec, not before earliest: open, less what of the deferral the
+// setting does not spend; and its hold.
+func (m *Model) hasten(earliest, open, frontrun mono.Time) (exec mono.Time, hold uint32) {
+	if m.setting.Haste == 0 {
+		return open, 0
+	}
+	at := open.Add(-open.Sub(m.since) / HasteAll * mono.Dur(m.setting.Haste))
+	if !m.setting.Alone {
+		at = max(at, min(frontrun, m.since.Add(m.company)))
+	}
+	exec = max(earliest, at)
+	return exec, uint32(min(math.MaxUint32, open.Sub(exec)/holdUnit))
 }
 
 // late is how much of Delay.Late this model spends.
@@ -188,6 +222,16 @@ func (m *Model) late() mono.Dur {
 		return 0
 	}
 	return min(m.cfg.Delay.Late, m.cfg.SLO/latePart)
+}
+
+// SetSetting changes the setting; call Update afterwards. Under Frontrun no start comes before
+// its frontrun, so an opening only ever grows: what was learnt there, and before it, tells
+// nothing of the windows that follow.
+func (m *Model) SetSetting(s Setting) {
+	if s.Frontrun != m.setting.Frontrun {
+		m.opening = opening{}
+	}
+	m.setting = s
 }
 
 // NextWake is when the candidate stops being possible; Never without one.
@@ -224,6 +268,10 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	m.candidate = Candidate{}
 	return batch, drops, start
 }
+
+// Need is the GPUs that the model's requests would keep busy under deferral alone
+// (package function Need), at the rate of the last seconds.
+func (m *Model) Need() float64 { return m.need }
 
 // Forgone is the GPU time that the requests lost between the last two batches
 // would have taken in batches like the last one.

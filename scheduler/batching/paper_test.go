@@ -40,7 +40,7 @@ func TestSchedulableWindow(t *testing.T) {
 	m := example(t, nil)
 	push(t, m, 12, 12.75, 13.5, 14.25)
 	m.Update(0, nil)
-	if want := (Candidate{Size: 4, Exec: sec(2), Latest: sec(3)}); m.Candidate() != want {
+	if want := (Candidate{Batch: Batch{Size: 4}, Exec: sec(2), Latest: sec(3)}); m.Candidate() != want {
 		t.Fatalf("%+v, want %+v", m.Candidate(), want)
 	}
 }
@@ -109,7 +109,7 @@ func TestEagerWindow(t *testing.T) {
 	m := example(t, func(c *Config) { c.Window = WindowEager })
 	push(t, m, 12)
 	m.Update(sec(1), nil)
-	if want := (Candidate{Size: 1, Exec: sec(1), Latest: sec(6)}); m.Candidate() != want {
+	if want := (Candidate{Batch: Batch{Size: 1}, Exec: sec(1), Latest: sec(6)}); m.Candidate() != want {
 		t.Fatalf("%+v, want %+v", m.Candidate(), want)
 	}
 }
@@ -120,13 +120,13 @@ func TestTimeoutWindow(t *testing.T) {
 	m := example(t, func(c *Config) { c.Window, c.Timeout = WindowTimeout, sec(2).Sub(0) })
 	push(t, m, 12, 12)
 	m.Update(0, nil)
-	if want := (Candidate{Size: 2, Exec: sec(2), Latest: sec(5)}); m.Candidate() != want {
+	if want := (Candidate{Batch: Batch{Size: 2}, Exec: sec(2), Latest: sec(5)}); m.Candidate() != want {
 		t.Errorf("k = 2: %+v, want %+v", m.Candidate(), want)
 	}
 	m = example(t, func(c *Config) { c.Window, c.Timeout = WindowTimeout, sec(4.5).Sub(0) })
 	push(t, m, 12, 12, 12, 12)
 	m.Update(0, nil)
-	if want := (Candidate{Size: 2, Exec: sec(4.5), Latest: sec(5)}); m.Candidate() != want {
+	if want := (Candidate{Batch: Batch{Size: 2}, Exec: sec(4.5), Latest: sec(5)}); m.Candidate() != want {
 		t.Errorf("k = 4.5: %+v, want %+v", m.Candidate(), want)
 	}
 }
@@ -162,7 +162,7 @@ func TestLargestBatchThatFits(t *testing.T) {
 			continue // the head is dropped: another test
 		}
 		m.Update(now, nil)
-		if got := m.Candidate().Size; got != alone {
+		if got := int(m.Candidate().Size); got != alone {
 			t.Fatalf("seed %d round %d: candidate of %d, want %d", seed, round, got, alone)
 		}
 		batch, _, exec := m.Take(now, Offer{FreeAt: free}, nil, nil)
@@ -185,7 +185,7 @@ func TestCandidateExpires(t *testing.T) {
 		size int
 		wake float64
 	}{{2, 4}, {1, 5}, {0, 0}} {
-		if got := m.Candidate().Size; got != want.size {
+		if got := int(m.Candidate().Size); got != want.size {
 			t.Fatalf("candidate of %d, want %d", got, want.size)
 		}
 		if want.size == 0 {
@@ -195,7 +195,7 @@ func TestCandidateExpires(t *testing.T) {
 		if wake != sec(want.wake)+1 {
 			t.Fatalf("expires at %v, want just after %v s", wake, want.wake)
 		}
-		if drops := m.Update(wake-1, nil); len(drops) != 0 || m.Candidate().Size != want.size {
+		if drops := m.Update(wake-1, nil); len(drops) != 0 || int(m.Candidate().Size) != want.size {
 			t.Fatalf("changed before it expired: %+v, drops %v", m.Candidate(), drops)
 		}
 		drops := m.Update(wake, nil)

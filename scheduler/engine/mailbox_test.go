@@ -27,11 +27,11 @@ func TestMailbox(t *testing.T) {
 				runtime.Gosched()
 				continue
 			}
-			if m.candidate.Size <= size || int(m.candidate.Exec) != m.candidate.Size {
+			if int(m.candidate.Size) <= size || int32(m.candidate.Exec) != m.candidate.Size {
 				t.Errorf("candidate %+v after that of size %d", m.candidate, size)
 				return
 			}
-			size = m.candidate.Size
+			size = int(m.candidate.Size)
 			if !m.answered {
 				continue
 			}
@@ -48,7 +48,7 @@ func TestMailbox(t *testing.T) {
 	}()
 	n := 0
 	for i := 1; i <= mails; i++ {
-		c := batching.Candidate{Size: i, Exec: mono.Time(i)}
+		c := batching.Candidate{Batch: batching.Batch{Size: int32(i)}, Exec: mono.Time(i)}
 		if i%every != 0 {
 			box.put(nil, &c)
 			continue

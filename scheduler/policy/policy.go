@@ -22,6 +22,7 @@ type Model struct {
 	// Rate is what the operator expects, in requests/s: policies that plan ahead
 	// (Nexus) begin with it; the others find out for themselves.
 	Rate float64
+	Drop batching.Policy // of deferred schedulers: what the model is configured for
 }
 
 // Dispatch is a batch for a GPU. Requests is valid until the Out is reset.

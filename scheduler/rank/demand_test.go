@@ -12,7 +12,7 @@ import (
 func grantOne(t *testing.T, r *Rank, now mono.Time, id wire.ModelID, length mono.Dur) Grant {
 	t.Helper()
 	var out Out
-	r.SetCandidate(id, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(mono.Second)})
+	r.SetCandidate(id, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: now, Latest: now.Add(mono.Second)})
 	r.Step(now, &out)
 	if len(out.Grants) != 1 || out.Grants[0].Model != id {
 		t.Fatalf("grants %+v, want one to model %d", out.Grants, id)
@@ -63,7 +63,7 @@ func TestShareCountsWhatWasForgone(t *testing.T) {
 	var out Out
 	for id := range wire.ModelID(2) { // both want 30 ms, model 0 gets 10 of them
 		out.Grants = nil
-		r.SetCandidate(id, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(mono.Second)})
+		r.SetCandidate(id, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: now, Latest: now.Add(mono.Second)})
 		r.Step(now, &out)
 		a := Answer{Grant: out.Grants[0], Batch: wire.BatchID(id) + 1, Exec: now, Until: now.Add(30 * mono.Millisecond)}
 		if id == 0 {
@@ -99,7 +99,7 @@ func TestIdle(t *testing.T) {
 	}
 	r.AddGPU(0, mono.Time(mono.Millisecond))
 	var out Out
-	r.SetCandidate(0, batching.Candidate{Size: 1, Exec: 2, Latest: mono.Time(mono.Second)})
+	r.SetCandidate(0, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: 2, Latest: mono.Time(mono.Second)})
 	r.Step(2, &out)
 	r.Step(mono.Time(mono.Millisecond), &out)
 	if len(out.Grants) != 1 || out.Grants[0].Idle {

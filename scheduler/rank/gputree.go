@@ -67,6 +67,20 @@ func (t *gpuTree) soonest() mono.Time {
 	return t.least[1]
 }
 
+// soonestBelow is soonest among the ids below n.
+func (t *gpuTree) soonestBelow(n uint32) mono.Time {
+	if int(n) >= t.size {
+		return t.soonest()
+	}
+	least := mono.Never
+	for i := t.size + int(n); i > 1; i /= 2 { // the subtrees left of leaf n
+		if i%2 == 1 {
+			least = min(least, t.least[i-1])
+		}
+	}
+	return least
+}
+
 // earliest is the GPU that is free first, the smallest id among equals, and
 // when; mono.Never when none will be.
 func (t *gpuTree) earliest() (id uint32, free mono.Time) {

@@ -20,7 +20,7 @@ func losing(cfg Config, lostZero, lostOne mono.Dur) (*Rank, mono.Time) {
 			lost = lostOne
 		}
 		out.Grants = out.Grants[:0]
-		r.SetCandidate(id, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(mono.Second)})
+		r.SetCandidate(id, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: now, Latest: now.Add(mono.Second)})
 		r.Step(now, &out)
 		r.Answer(Answer{Grant: out.Grants[0], Batch: wire.BatchID(i + 1), Exec: now, Until: now.Add(mono.Millisecond), Forgone: lost})
 		now = now.Add(mono.Millisecond)
@@ -34,8 +34,8 @@ func losing(cfg Config, lostZero, lostOne mono.Dur) (*Rank, mono.Time) {
 func next(r *Rank, now mono.Time, behind mono.Dur) wire.ModelID {
 	r.AddGPU(0, now.Add(mono.Millisecond)) // busy until then
 	var out Out
-	r.SetCandidate(0, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(20 * mono.Millisecond)})
-	r.SetCandidate(1, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(20 * mono.Millisecond).Add(behind)})
+	r.SetCandidate(0, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: now, Latest: now.Add(20 * mono.Millisecond)})
+	r.SetCandidate(1, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: now, Latest: now.Add(20 * mono.Millisecond).Add(behind)})
 	r.Step(now, &out)
 	r.Step(now.Add(mono.Millisecond), &out)
 	return out.Grants[0].Model
@@ -94,7 +94,7 @@ func TestHeadStartGrowsAndFades(t *testing.T) {
 		}
 	}
 	r, now := losing(Config{}, 0, 6*us)
-	r.SetCandidate(2, batching.Candidate{Size: 1, Exec: now, Latest: now.Add(mono.Second)})
+	r.SetCandidate(2, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: now, Latest: now.Add(mono.Second)})
 	if got := r.headStart(&r.models[2], now); got != 0 {
 		t.Errorf("a model that ran nothing lately: head start %v, want none", got)
 	}
@@ -107,8 +107,8 @@ func TestHeadStartKeepsLatest(t *testing.T) {
 		free := now.Add(mono.Millisecond)
 		r.AddGPU(0, free)
 		var out Out
-		r.SetCandidate(0, batching.Candidate{Size: 1, Exec: now, Latest: free.Add(c.zero)})
-		r.SetCandidate(1, batching.Candidate{Size: 1, Exec: now, Latest: free.Add(c.one)})
+		r.SetCandidate(0, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: now, Latest: free.Add(c.zero)})
+		r.SetCandidate(1, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: now, Latest: free.Add(c.one)})
 		r.Step(now, &out)
 		r.Step(free, &out)
 		want := wire.ModelID(0)

@@ -19,7 +19,7 @@ func withGPUs(free ...mono.Time) *Rank {
 }
 
 func candidate(exec, latest mono.Time) batching.Candidate {
-	return batching.Candidate{Size: 1, Exec: exec, Latest: latest}
+	return batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: exec, Latest: latest}
 }
 
 // step returns the (model, GPU) pairs granted at now.
@@ -59,7 +59,7 @@ func TestModelTimerSmallestID(t *testing.T) {
 // Figure 18: free_at <= exec_at suffices, also when the GPU is not free yet.
 func TestGPUFreeExactlyAtExec(t *testing.T) {
 	r := withGPUs(30)
-	r.SetCandidate(0, batching.Candidate{Size: 1, Exec: 30, Latest: 40, Delay: 5})
+	r.SetCandidate(0, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: 30, Latest: 40, Delay: 5})
 	expect(t, r, 24)
 	expect(t, r, 25, [2]int{0, 0}) // the order leaves at exec - delay
 }
@@ -83,7 +83,7 @@ func TestGPUTimerLeastLatest(t *testing.T) {
 // when the GPU is free.
 func TestGPUTimerLeavesRoomForTheOrder(t *testing.T) {
 	r := withGPUs(100)
-	r.SetCandidate(0, batching.Candidate{Size: 1, Exec: 50, Latest: 200, Delay: 7})
+	r.SetCandidate(0, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: 50, Latest: 200, Delay: 7})
 	expect(t, r, 92)
 	expect(t, r, 93, [2]int{0, 0})
 }
@@ -118,7 +118,7 @@ func busy(t *testing.T) *Rank {
 	t.Helper()
 	r := withGPUs(0)
 	for i, exec := range []mono.Time{0, 10} {
-		r.SetCandidate(0, batching.Candidate{Size: 1, Exec: exec, Latest: 50, Delay: 10})
+		r.SetCandidate(0, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: exec, Latest: 50, Delay: 10})
 		expect(t, r, exec, [2]int{0, 0})
 		r.Answer(Answer{Grant: grantOf(r, 0, 0), Batch: wire.BatchID(i + 1), Exec: exec, Until: exec + 10})
 	}
@@ -128,7 +128,7 @@ func busy(t *testing.T) *Rank {
 // A GPU has at most two undone batches: one that hangs is not buried.
 func TestHungGPU(t *testing.T) {
 	r := busy(t)
-	r.SetCandidate(1, batching.Candidate{Size: 1, Exec: 20, Latest: 1000})
+	r.SetCandidate(1, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: 20, Latest: 1000})
 	expect(t, r, 900)
 	if r.NextWake() != mono.Never {
 		t.Fatalf("a timer at %v for a GPU that hangs", r.NextWake())
@@ -168,7 +168,7 @@ func TestLateReportDuringGrant(t *testing.T) {
 	r.SetCandidate(0, candidate(0, 50))
 	expect(t, r, 0, [2]int{0, 0})
 	r.Answer(Answer{Grant: grantOf(r, 0, 0), Batch: 1, Exec: 0, Until: 10})
-	r.SetCandidate(0, batching.Candidate{Size: 1, Exec: 10, Latest: 50, Delay: 2})
+	r.SetCandidate(0, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: 10, Latest: 50, Delay: 2})
 	expect(t, r, 8, [2]int{0, 0})
 	r.Done(0, 1, 1, 13)
 	r.Answer(Answer{Grant: grantOf(r, 0, 0), Batch: 2, Exec: 10, Until: 20})

@@ -1,6 +1,8 @@
 package rank
 
 import (
+	"math"
+
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/pq"
@@ -35,6 +37,8 @@ type Answer struct {
 	// Forgone is the GPU time that the requests would have taken that the model
 	// lost since its last batch.
 	Forgone mono.Dur
+	// Need is the GPUs that deferral alone would keep busy with the model (batching.Need).
+	Need float64
 }
 
 // Out collects the effects of a call; the caller empties it.
@@ -49,6 +53,8 @@ type Config struct {
 	// least latest, as Algorithm 1 has it. So it is in the schedulers that are
 	// compared with ours.
 	ByLatest bool
+	// Headroom bounds which GPUs may take early batches.
+	Headroom Headroom
 }
 
 // gpu is one device.
@@ -71,7 +77,9 @@ type run struct {
 type model struct {
 	candidate batching.Candidate
 	granting  bool // a grant is under way: candidates wait for its answer
+	held      bool // its candidate is early: only GPUs that are kept may take it
 	demand    demand
+	need      need
 }
 
 // Rank is the matchmaker of one sub-cluster.
@@ -81,7 +89,10 @@ type Rank struct {
 	gpus   []gpu
 	timers pq.Heap // model -> exec - delay
 	ready  pq.Heap // model -> latest, less its head start
+	early  pq.Heap // likewise: those whose time has come only for the GPUs that are kept
 	tree   gpuTree
+	needs  needs
+	kept   uint32       // GPUs with ids below it may take early batches; of the last Step
 	count  int          // GPUs present
 	demand demand       // of all models together
 	last   wire.ModelID // the model granted last
@@ -93,8 +104,11 @@ func New(cfg Config) *Rank {
 		cfg.Outstanding = 2
 	}
 	cfg.Outstanding = min(cfg.Outstanding, outstandingMax)
-	return &Rank{cfg: cfg}
+	return &Rank{cfg: cfg, kept: math.MaxUint32}
 }
+
+// SetByLatest tells whether candidates get no head starts, from the next one on.
+func (r *Rank) SetByLatest(on bool) { r.cfg.ByLatest = on }
 
 // GPUs is the number of GPUs present.
 func (r *Rank) GPUs() int { return r.count }
@@ -110,8 +124,11 @@ func (r *Rank) SetCandidate(id wire.ModelID, c batching.Candidate) {
 	if m.granting {
 		return
 	}
-	m.candidate = c
+	m.candidate, m.held = c, c.Hold > 0
 	r.ready.Remove(uint32(id))
+	if r.early.Len() > 0 {
+		r.early.Remove(uint32(id))
+	}
 	if c.Size == 0 {
 		r.timers.Remove(uint32(id))
 		return
@@ -162,6 +179,7 @@ func (r *Rank) Answer(a Answer) {
 		g.undone[g.undoneN] = run{a.Batch, exec, until}
 		g.undoneN++
 		g.free = until
+		r.needs.set(&r.models[a.Grant.Model].need, a.Need, spanOf(exec))
 		w := wants{batches: 1, taken: until.Sub(exec), lost: a.Forgone}
 		r.models[a.Grant.Model].demand.add(exec, w)
 		r.demand.add(exec, w)

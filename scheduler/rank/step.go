@@ -10,6 +10,7 @@ import (
 // Step fires every timer that is due and appends the grants. Each turn of
 // either loop takes a model out of a heap, so Step ends.
 func (r *Rank) Step(now mono.Time, out *Out) {
+	r.keep(now)
 	for r.timers.Len() > 0 {
 		id, at := r.timers.Min()
 		if at > int64(now) {
@@ -18,17 +19,38 @@ func (r *Rank) Step(now mono.Time, out *Out) {
 		r.onModelTimer(id, now, out)
 	}
 	r.onGPUTimer(now, out)
+	if r.early.Len() > 0 {
+		r.onKeptGPUTimer(now, out)
+	}
 }
 
-// onModelTimer: the candidate may start; find it a GPU or let it wait ready.
+// onModelTimer: the candidate may start; find it a GPU or let it wait ready. An early
+// one is offered to the GPUs that are kept anyway, and waits for one of them until deferral
+// alone would start it: then its timer fires again.
 func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 	r.timers.Remove(id)
-	c := r.models[id].candidate
-	if gpu, ok := r.tree.firstBy(c.Exec); ok {
+	r.early.Remove(id)
+	m := &r.models[id]
+	c := &m.candidate
+	if !m.held {
+		if gpu, ok := r.tree.firstBy(c.Deferred()); ok {
+			r.grant(id, gpu, true, now, out)
+			return
+		}
+		r.ready.Set(id, int64(c.Latest.Add(-r.headStart(m, now))))
+		return
+	}
+	if gpu, ok := r.tree.firstBy(c.Exec); ok && gpu < r.kept {
 		r.grant(id, gpu, true, now, out)
 		return
 	}
-	r.ready.Set(id, int64(c.Latest.Add(-r.headStart(&r.models[id], now))))
+	m.held = false
+	if int(r.kept) < len(r.gpus) {
+		r.early.Set(id, int64(c.Latest.Add(-r.headStart(m, now))))
+		r.timers.Set(id, int64(c.Deferred().Add(-c.Delay)))
+		return
+	}
+	r.ready.Set(id, int64(c.Latest.Add(-r.headStart(m, now))))
 }
 
 // onGPUTimer: while the GPU that is free first is within reach of an order
@@ -45,6 +67,23 @@ func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
 		r.ready.Remove(id)
 		if r.models[id].candidate.Latest >= free {
 			gpu, _ := r.tree.earliest()
+			r.grant(id, gpu, false, now, out)
+		}
+	}
+}
+
+// onKeptGPUTimer is the same for early candidates and the GPUs that are kept.
+func (r *Rank) onKeptGPUTimer(now mono.Time, out *Out) {
+	for r.early.Len() > 0 {
+		free := r.tree.soonestBelow(r.kept)
+		id, _ := r.early.Min()
+		if free == mono.Never || free.Add(-r.models[id].candidate.Delay) > now {
+			return
+		}
+		r.early.Remove(id)
+		if r.models[id].candidate.Latest >= free {
+			gpu, _ := r.tree.firstBy(free) // below r.kept: none of a smaller id is free earlier
+			r.timers.Remove(id)
 			r.grant(id, gpu, false, now, out)
 		}
 	}
@@ -72,6 +111,12 @@ func (r *Rank) NextWake() mono.Time {
 	if r.ready.Len() > 0 {
 		if free := r.tree.soonest(); free != mono.Never {
 			id, _ := r.ready.Min()
+			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
+		}
+	}
+	if r.early.Len() > 0 {
+		if free := r.tree.soonestBelow(r.kept); free != mono.Never {
+			id, _ := r.early.Min()
 			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
 		}
 	}

@@ -39,6 +39,7 @@ type Shard struct {
 	gpus    int            // GPUs alive: without one, requests are answered at once
 	share   batching.Share // GPUs that one model can count on
 	delay   batching.Delay
+	setting batching.Setting
 	wakes   pq.Heap // model -> NextWake
 	dead    []rank.Life
 	stirred []wire.ModelID     // models whose candidates Settle forms; some may have been formed since
@@ -65,6 +66,7 @@ func (s *Shard) AddModel(id wire.ModelID, cfg ModelConfig) {
 		return
 	}
 	s.models[id] = model{Model: batching.NewModel(cfg.Config), margin: cfg.Margin}
+	s.models[id].SetSetting(s.setting)
 }
 
 // RemoveModel ends a model: its waiting requests are dropped for reason.
@@ -167,7 +169,7 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 				due = min(due, s.lastCame())
 			}
 			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, max(due, g.Ready), exec, until, out), exec, until
-			answer.Forgone = m.Forgone()
+			answer.Forgone, answer.Need = m.Forgone(), m.Need()
 		}
 	}
 	out.Answers = append(out.Answers, answer)
@@ -252,7 +254,8 @@ func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 		r := s.slots.requests[slot]
 		alone := mono.Never
 		if m != nil && s.gpus > 0 {
-			alone = now.Add(m.Delay().Of(1) + m.Profile().Latency(1) + m.margin)
+			delay := m.Delay()
+			alone = now.Add(delay.Of(1) + m.Profile().Latency(1) + m.margin)
 		}
 		s.slots.came[slot] = now
 		if alone > r.Deadline || !m.Push(now, r.Deadline.Add(-m.margin), slot) {
@@ -302,6 +305,25 @@ func (s *Shard) SetWindow(now mono.Time, id wire.ModelID, w batching.Window, out
 		m.SetWindow(w)
 		s.update(now, id, out)
 	}
+}
+
+// SetSetting changes how much of the deferral all models spend.
+func (s *Shard) SetSetting(now mono.Time, set batching.Setting, out *Out) {
+	s.setting = set
+	for i := range s.models {
+		if m := s.model(wire.ModelID(i)); m != nil {
+			m.SetSetting(set)
+			s.update(now, wire.ModelID(i), out)
+		}
+	}
+}
+
+// Margin is what is taken off the deadlines of the model's requests; false where it is not served.
+func (s *Shard) Margin(id wire.ModelID) (mono.Dur, bool) {
+	if m := s.model(id); m != nil {
+		return m.margin, true
+	}
+	return 0, false
 }
 
 // SetMargin replaces a model's margin, for requests yet to come.

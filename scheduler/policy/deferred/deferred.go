@@ -12,6 +12,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/policy"
+	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -24,6 +25,9 @@ type Options struct {
 	Window batching.Window
 	// TimeoutShare is k of WindowTimeout, as a share of each model's SLO.
 	TimeoutShare float64
+	// Setting is in force from the begin.
+	Setting  batching.Setting
+	Headroom rank.Headroom
 }
 
 // Scheduler is one shard and one rank.
@@ -31,7 +35,8 @@ type Scheduler struct {
 	opts   Options
 	shard  *shard.Shard
 	rank   *rank.Rank
-	models int
+	served []bool // by model id
+	models int    // served
 	out    shard.Out
 	grants rank.Out
 	lives  []rank.Life // GPU -> its life; 0: gone
@@ -47,7 +52,8 @@ var (
 // starts: the others are the paper's, and those it compares with.
 func New(cfg policy.Config, opts Options) *Scheduler {
 	s := &Scheduler{opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}),
-		rank: rank.New(rank.Config{ByLatest: opts.Window != batching.WindowDeferred})}
+		rank: rank.New(rank.Config{ByLatest: opts.Window != batching.WindowDeferred || opts.Setting.ByLatest, Headroom: opts.Headroom})}
+	s.shard.SetSetting(mono.Past, opts.Setting, &s.out)
 	s.shard.SetDelay(mono.Past, cfg.Delay, &s.out)
 	return s
 }
@@ -65,9 +71,15 @@ func (s *Scheduler) SetDelay(now mono.Time, d batching.Delay, out *policy.Out) {
 
 // AddModel implements policy.Scheduler.
 func (s *Scheduler) AddModel(id wire.ModelID, m policy.Model) {
-	s.models = max(s.models, int(id)+1)
+	for int(id) >= len(s.served) {
+		s.served = append(s.served, false)
+	}
+	if !s.served[id] {
+		s.served[id] = true
+		s.models++
+	}
 	s.shard.AddModel(id, shard.ModelConfig{Config: batching.Config{Profile: m.Profile, SLO: m.SLO, QueueMax: queueMax,
-		Policy: s.opts.Policy, Window: s.opts.Window, Timeout: mono.Dur(s.opts.TimeoutShare * float64(m.SLO))}})
+		Policy: max(s.opts.Policy, m.Drop), Window: s.opts.Window, Timeout: mono.Dur(s.opts.TimeoutShare * float64(m.SLO))}})
 }
 
 // AddGPU implements policy.Scheduler.
@@ -76,7 +88,7 @@ func (s *Scheduler) AddGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
 		s.lives, s.told = append(s.lives, 0), append(s.told, 0)
 	}
 	s.lives[id] = s.rank.AddGPU(id, now)
-	s.setGPUs(now, out)
+	s.TellGPUs(now, out)
 }
 
 // RemoveGPU implements policy.Scheduler.
@@ -85,12 +97,14 @@ func (s *Scheduler) RemoveGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
 		return
 	}
 	s.rank.RemoveGPU(id)
+	s.TellGPUs(now, out) // first: what was on the last GPU is lost, it did not find none
 	s.shard.Lost(now, id, s.lives[id], &s.out)
 	s.lives[id] = 0
-	s.setGPUs(now, out)
+	s.apply(out)
 }
 
-func (s *Scheduler) setGPUs(now mono.Time, out *policy.Out) {
+// TellGPUs tells the models how many GPUs there are, and a model's share of them.
+func (s *Scheduler) TellGPUs(now mono.Time, out *policy.Out) {
 	n := s.rank.GPUs()
 	s.shard.SetGPUs(now, n, batching.ShareOf(n, s.models), &s.out)
 	s.apply(out)
@@ -101,6 +115,38 @@ func (s *Scheduler) Submit(now mono.Time, id wire.ModelID, r batching.Request, o
 	s.shard.Submit(now, id, r, &s.out)
 	s.apply(out)
 }
+
+// GPUs is how many there are.
+func (s *Scheduler) GPUs() int { return s.rank.GPUs() }
+
+// RemoveModel ends a model; what waits is dropped.
+func (s *Scheduler) RemoveModel(id wire.ModelID, out *policy.Out) {
+	if int(id) < len(s.served) && s.served[id] {
+		s.served[id] = false
+		s.models--
+	}
+	s.shard.RemoveModel(id, wire.ReasonUnknownModel, &s.out)
+	s.apply(out)
+}
+
+// SetProfile replaces a model's latency profile.
+func (s *Scheduler) SetProfile(now mono.Time, id wire.ModelID, p *profile.Profile, out *policy.Out) {
+	s.shard.SetProfile(now, id, p, &s.out)
+	s.apply(out)
+}
+
+// SetSetting changes how much of the deferral is spent.
+func (s *Scheduler) SetSetting(now mono.Time, set batching.Setting, out *policy.Out) {
+	s.rank.SetByLatest(set.ByLatest)
+	s.shard.SetSetting(now, set, &s.out)
+	s.apply(out)
+}
+
+// Need is the GPUs that deferral alone would keep busy.
+func (s *Scheduler) Need(now mono.Time) float64 { return s.rank.Need(now) }
+
+// Kept is how many GPUs, from id 0 on, may take early batches.
+func (s *Scheduler) Kept() int { return s.rank.Kept() }
 
 // Done implements policy.Scheduler.
 func (s *Scheduler) Done(now mono.Time, batch wire.BatchID, end mono.Time, out *policy.Out) {

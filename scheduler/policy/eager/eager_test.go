@@ -29,6 +29,10 @@ func TestStory(t *testing.T) {
 	y.Golden("eager", header)
 }
 
+func TestRefusals(t *testing.T) {
+	policytest.Refusals(t, func(cfg policy.Config) policy.Scheduler { return New(cfg, Options{}) })
+}
+
 // The rules of package policy, for both drop policies.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(12) {

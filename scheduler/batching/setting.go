@@ -1,0 +1,78 @@
+package batching
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Setting says how much of the deferral is spent, and what goes with it. All settings obey the
+// same deadlines; which one loses least depends on the load, the GPUs and the other models
+// (scheduler/tuner chooses). The zero Setting is the whole deferral.
+type Setting struct {
+	// Haste is how much of the deferral is left out, in parts of HasteAll: a batch is due at
+	// open - (open - since) * Haste / HasteAll, where open is when deferral alone would start it, and
+	// since is when its model's queue became non-empty.
+	Haste uint8
+	// Frontrun: deferral alone would start a batch at its frontrun, as the paper has it, whatever the
+	// model has learnt.
+	Frontrun bool
+	// Alone: a first request does not wait for company.
+	Alone bool
+	// ByLatest: GPUs go to the candidate with the least latest, without head starts for models that
+	// lose more than others.
+	ByLatest bool
+	// Head: the drop policy head, for all models.
+	Head bool
+}
+
+// HasteAll is the Haste of a batch that starts as soon as there is a GPU.
+const HasteAll = 16
+
+// String is the setting as ParseSetting reads it: the share of the deferral that is spent, and
+// what differs from the whole deferral.
+func (s Setting) String() string {
+	parts := []string{strconv.FormatFloat(1-float64(float64(s.Haste)/HasteAll), 'g', -1, 64)}
+	for _, f := range s.flags() {
+		if *f.on {
+			parts = append(parts, f.name)
+		}
+	}
+	return strings.Join(parts, "+")
+}
+
+type flag struct {
+	name string
+	on   *bool
+}
+
+func (s *Setting) flags() []flag {
+	return []flag{{"frontrun", &s.Frontrun}, {"alone", &s.Alone}, {"latest", &s.ByLatest}, {"head", &s.Head}}
+}
+
+// ErrSetting is the cause when a setting cannot be read.
+var ErrSetting = errors.New("must be the share of the deferral that is spent, 0 to 1, and any of +frontrun, +alone, +latest, +head")
+
+// ParseSetting reads "1" (the whole deferral), "0+alone+latest" (none of it), "0.5+frontrun".
+func ParseSetting(text string) (s Setting, err error) {
+	share, rest, more := strings.Cut(text, "+")
+	v, err := strconv.ParseFloat(share, 64)
+	if err != nil || !(v >= 0 && v <= 1) {
+		return s, fmt.Errorf("share %q: %w", share, ErrSetting)
+	}
+	s.Haste = uint8(float64((1-v)*HasteAll) + 0.5)
+	for name := ""; more; {
+		name, rest, more = strings.Cut(rest, "+")
+		known := false
+		for _, f := range s.flags() {
+			if f.name == name {
+				*f.on, known = true, true
+			}
+		}
+		if !known {
+			return s, fmt.Errorf("%q: %w", name, ErrSetting)
+		}
+	}
+	return s, nil
+}

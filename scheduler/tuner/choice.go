@@ -1,0 +1,163 @@
+package tuner
+
+import (
+	"fmt"
+
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Choice is a setting, and why it is in force.
+type Choice struct {
+	Setting batching.Setting
+	At      mono.Time // when it was chosen
+	Changes int       // so far
+	// Chosen is what its shadow made of the last arrivals, Deferral what the whole deferral did.
+	Chosen, Deferral Outlook
+}
+
+// Outlook is what a setting makes of the arrivals.
+type Outlook struct {
+	Setting batching.Setting
+	Bad     float64 // share of the requests
+	Worst   float64 // of those of the model that fares worst
+	Wait    float64 // mean, as a share of the budget
+	Used    float64 // GPUs at a time, as a share of those that are kept; 0 where the headroom is all
+	Cost    float64
+}
+
+const (
+	// waitWeight is what a wait of the whole budget costs, in lost requests: 5 of a thousand. With
+	// less, requests wait at half of the peak though nothing is gained; with more, losses near
+	// the peak are accepted for latency.
+	waitWeight = 0.005
+	// headDoubt is what the drop policy head costs more than its shadow shows. It loses nothing for
+	// tens of seconds, until by chance a queue has grown too long, and then a third of all
+	// requests for ever: 23 models on 64 GPUs (the strongly batching ones of the 1080Ti zoo) at 0.95
+	// of their peak. The shadow's queue may be short all the while.
+	headDoubt = 0.003
+	// better is how much less a setting must cost than the one in force: a part of that one's cost,
+	// and a constant. Two settings that are about as good must not take turns.
+	better, betterAtLeast = 0.05, 0.0002
+	// fadeOther is what is left of the past when the load is another one, fadeDrifted when it has
+	// drifted.
+	fadeOther, fadeDrifted = 1.0 / 16, 1.0 / 4
+	// memoryBase and memoryPerModel are how many requests a tally holds before it counts them half.
+	memoryBase, memoryPerModel = 100_000, 2_000
+)
+
+// outlook is what a shadow has seen.
+func (s *shadow) outlook() Outlook {
+	o := Outlook{Setting: s.setting, Wait: s.tally.wait(), Used: s.used}
+	o.Bad, o.Worst = s.tally.badRates()
+	o.Cost = o.Bad + o.Worst + float64(waitWeight*o.Wait) + max(0, o.Used-1) + s.debt
+	if s.setting.Head {
+		o.Cost += headDoubt
+	}
+	return o
+}
+
+// Choose looks at the load, and at what a finished pass has shown. True when the choice is
+// another one.
+func (t *Tuner) Choose(now mono.Time) (changed bool) {
+	switch t.load.look(now) {
+	case loadOther:
+		t.forget()
+		t.dreams.forget()
+	case loadDrifted:
+		t.fade(fadeDrifted)
+	}
+	if t.alarm.rings(now, t.choice.Chosen.Bad) && t.choice.Setting != (batching.Setting{}) {
+		t.forget()
+		t.alarm.ring(now)
+		t.take(now, t.shadowOf(batching.Setting{}).outlook())
+		return true
+	}
+	if t.shadow < len(t.shadows) {
+		return false
+	}
+	t.pass, t.shadow = t.pass[:0], 0
+	t.alarm.passed(now)
+	changed = t.choose(now)
+	first := &t.shadows[0].tally
+	if first.all.served+first.all.bad > float64(memoryBase+memoryPerModel*len(first.models)) {
+		t.fade(0.5)
+	}
+	return changed
+}
+
+// fade lets the past of all shadows count for less.
+func (t *Tuner) fade(by float64) {
+	for _, s := range t.shadows {
+		s.tally.fade(by)
+	}
+}
+
+// forget is fade for another load: nothing that was before tells much of it.
+func (t *Tuner) forget() {
+	t.fade(fadeOther)
+	for _, s := range t.shadows {
+		s.debt = 0
+	}
+}
+
+// shadowOf is the shadow with a setting; the first one where it is not tried.
+func (t *Tuner) shadowOf(set batching.Setting) *shadow {
+	for _, s := range t.tried() {
+		if s.setting == set {
+			return s
+		}
+	}
+	return t.shadows[0]
+}
+
+func (t *Tuner) choose(now mono.Time) bool {
+	force := t.shadowOf(t.choice.Setting)
+	drift := t.drift(now, force)
+	t.choice.Deferral, t.choice.Chosen = t.shadowOf(batching.Setting{}).outlook(), force.outlook()
+	t.choice.Chosen.Cost += drift
+	best := t.choice.Chosen
+	for _, s := range t.tried() {
+		if o := s.outlook(); s != force && o.Cost < best.Cost {
+			best = o
+		}
+	}
+	if t.alarm.holds(now) || best.Cost >= float64(t.choice.Chosen.Cost*(1-better))-betterAtLeast {
+		return false
+	}
+	if drift > 0 {
+		force.debt = drift
+	}
+	t.take(now, best)
+	return true
+}
+
+// take puts a setting into force.
+func (t *Tuner) take(now mono.Time, o Outlook) {
+	t.choice.Setting, t.choice.Chosen, t.choice.At = o.Setting, o, now
+	t.choice.Changes++
+	t.mirror.follow(o.Setting)
+	t.since = t.mirror.now
+	t.relook()
+}
+
+// Choice is what is in force.
+func (t *Tuner) Choice() Choice { return t.choice }
+
+// Outlooks are what all settings make of the arrivals, for reports.
+func (t *Tuner) Outlooks() []Outlook {
+	var out []Outlook
+	for _, s := range t.tried() {
+		out = append(out, s.outlook())
+	}
+	return out
+}
+
+// String says it in words.
+func (c Choice) String() string {
+	return fmt.Sprintf("spends %v of the deferral: expects %v; the whole deferral: %v", c.Setting, c.Chosen, c.Deferral)
+}
+
+func (o Outlook) String() string {
+	return fmt.Sprintf("%.3f %% bad (worst model %.2f %%), a wait of %.0f %% of the budget", 100*o.Bad, 100*o.Worst, 100*o.Wait)
+}

@@ -1,0 +1,111 @@
+package tuner
+
+import (
+	"math/rand/v2"
+
+	"github.com/symphony-serving/symphony/scheduler/pq"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// dreams makes up arrivals like those that came: each model's gaps and budgets are drawn
+// from its last ones, apart from the other models'.
+type dreams struct {
+	models []memory
+	next   pq.Heap   // model -> its next arrival, in dream time
+	now    mono.Time // dream time: of the last arrival that was made up
+	rng    *rand.Rand
+}
+
+// memory is the last arrivals of a model.
+type memory struct {
+	gaps []gap // a ring, once it has gapsMax
+	at   int   // how many there were
+	last mono.Time
+	seen bool // last is the arrival before the next one
+}
+
+// gap is the time between two arrivals, and the second one's until its deadline.
+type gap struct{ span, budget mono.Dur }
+
+const (
+	gapsMax   = 256
+	gapsLeast = 4 // fewer tell nothing
+	// silentPart: a model of which nothing came for 1/silentPart of the time that its last
+	// gaps took, and for silentLeast, has fallen silent. It is asked now and then only.
+	silentPart  = 2
+	silentLeast = mono.Second
+	silentAsked = 64
+)
+
+// observe takes an arrival.
+func (d *dreams) observe(now mono.Time, id wire.ModelID, budget mono.Dur) {
+	for int(id) >= len(d.models) {
+		d.models = append(d.models, memory{})
+	}
+	m := &d.models[id]
+	if m.seen {
+		g := gap{max(0, now.Sub(m.last)), budget}
+		if len(m.gaps) < gapsMax {
+			m.gaps = append(m.gaps, g)
+		} else {
+			m.gaps[m.at%gapsMax] = g
+		}
+		m.at++
+		if len(m.gaps) >= gapsLeast && !d.next.Has(uint32(id)) {
+			d.next.Set(uint32(id), int64(d.now.Add(d.draw(m).span)))
+		}
+	}
+	m.seen, m.last = true, now
+}
+
+func (d *dreams) draw(m *memory) gap { return m.gaps[d.rng.IntN(len(m.gaps))] }
+
+// append appends up to n arrivals to dst, the first of them after the instant at of shadow time.
+func (d *dreams) append(dst []arrival, now, at mono.Time, n int) []arrival {
+	offset := at.Sub(d.now)
+	for ; n > 0 && d.next.Len() > 0; n-- {
+		id, when := d.next.Min()
+		m := &d.models[id]
+		if d.rng.IntN(silentAsked) == 0 && m.silent(now) {
+			d.remove(wire.ModelID(id))
+			continue
+		}
+		g := d.draw(m)
+		d.now = mono.Time(when)
+		dst = append(dst, arrival{d.now.Add(offset), g.budget, wire.ModelID(id)})
+		d.next.Set(id, when+int64(d.draw(m).span))
+	}
+	return dst
+}
+
+func (m *memory) silent(now mono.Time) bool {
+	sum := mono.Dur(0)
+	for _, g := range m.gaps {
+		sum += g.span
+	}
+	return now.Sub(m.last) > max(silentLeast, sum/silentPart)
+}
+
+// missed says that requests came which were not observed: the next gaps are not known.
+func (d *dreams) missed() {
+	for i := range d.models {
+		d.models[i].seen = false
+	}
+}
+
+// forget drops what was observed: the load is another one.
+func (d *dreams) forget() {
+	for i := range d.models {
+		d.remove(wire.ModelID(i))
+	}
+}
+
+// remove drops what was observed of a model.
+func (d *dreams) remove(id wire.ModelID) {
+	if int(id) < len(d.models) {
+		m := &d.models[id]
+		m.gaps, m.at = m.gaps[:0], 0
+		d.next.Remove(uint32(id))
+	}
+}

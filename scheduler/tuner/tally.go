@@ -1,0 +1,76 @@
+package tuner
+
+import (
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// tally is what became of a shadow's requests, older ones counting for less.
+type tally struct {
+	models []modelTally
+	all    modelTally
+	fresh  modelTally // since the last look at it; not faded
+	waited float64    // sum over those served of the wait's part of the budget
+}
+
+type modelTally struct{ served, bad float64 }
+
+func (t *tally) model(id wire.ModelID) *modelTally {
+	for int(id) >= len(t.models) {
+		t.models = append(t.models, modelTally{})
+	}
+	return &t.models[id]
+}
+
+func (t *tally) drop(id wire.ModelID) {
+	t.model(id).bad++
+	t.all.bad++
+	t.fresh.bad++
+}
+
+func (t *tally) serve(r *batching.Request, start mono.Time) {
+	t.model(wire.ModelID(r.Input.Length)).served++
+	t.all.served++
+	t.fresh.served++
+	t.waited += float64(start.Sub(r.Arrival)) / float64(max(1, r.Deadline.Sub(r.Arrival)))
+}
+
+// remove forgets a model.
+func (t *tally) remove(id wire.ModelID) {
+	if int(id) < len(t.models) {
+		t.models[id] = modelTally{}
+	}
+}
+
+// fade multiplies all counts.
+func (t *tally) fade(by float64) {
+	for i := range t.models {
+		t.models[i].served *= by
+		t.models[i].bad *= by
+	}
+	t.all.served *= by
+	t.all.bad *= by
+	t.waited *= by
+}
+
+// badRate of all, and of the model that fares worst. A model of few requests is
+// taken for the mean of all, as far as it has not shown otherwise.
+func (t *tally) badRates() (all, worst float64) {
+	if n := t.all.served + t.all.bad; n > 0 {
+		all = t.all.bad / n
+	}
+	for i := range t.models {
+		m := &t.models[i]
+		if n := m.served + m.bad; n > 0 {
+			worst = max(worst, (m.bad+float64(all*likeAll))/(n+likeAll))
+		}
+	}
+	return all, worst
+}
+
+// wait is the mean wait as a part of the budget.
+func (t *tally) wait() float64 { return t.waited / max(1, t.all.served) }
+
+// likeAll is how many requests a model counts as having had with the bad rate of all.
+const likeAll = 100

@@ -1,0 +1,277 @@
+package tuner
+
+import (
+	"math/rand/v2"
+
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/policy"
+	"github.com/symphony-serving/symphony/scheduler/policy/deferred"
+	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// LimitedSettings are those that a Tuner tries where only some GPUs may take early batches: finer
+// steps, since what is sought is the shortest wait that these GPUs bear.
+func LimitedSettings() []batching.Setting {
+	const all = batching.HasteAll
+	return []batching.Setting{{Haste: all, Alone: true}, {Haste: all}, {Haste: 14}, {Haste: 12}, {Haste: 11}, {Haste: 10}, {Haste: 9}, {Haste: 8}, {Haste: 4}, {}}
+}
+
+// Settings are those that a Tuner tries: those that were ever the best of 25, over random
+// mixes of models (`symphony bench draws`). The first is in force until something is known, and
+// while all are equal: of those that do not wait it loses least in a surge.
+func Settings() []batching.Setting {
+	const all = batching.HasteAll
+	return []batching.Setting{
+		{Haste: all, Alone: true},
+		{Haste: all, Alone: true, ByLatest: true},
+		{Haste: all, Alone: true, ByLatest: true, Head: true},
+		{Haste: all},
+		{Haste: 12},
+		{Haste: 12, Frontrun: true, ByLatest: true},
+		{Haste: 8},
+		{Haste: 4},
+		{Frontrun: true, ByLatest: true},
+		{},
+	}
+}
+
+const (
+	// Turn is how often a Tuner should be asked to work and to choose.
+	Turn = 100 * mono.Millisecond
+	// ReplaysPerSecond is how many requests one shadow replays in a second of a processor's
+	// time, for who simulates and has no clock.
+	ReplaysPerSecond = 3_500_000
+	// ShareDefault is how much of a processor a Tuner takes.
+	ShareDefault = 0.02
+)
+
+// Config of a Tuner.
+type Config struct {
+	Scheduler policy.Config
+	Headroom  rank.Headroom
+	Settings  []batching.Setting // nil: Settings() or LimitedSettings()
+	Share     float64            // of a processor's time; 0: ShareDefault
+}
+
+// Tuner is the shadows and what they are handed.
+type Tuner struct {
+	cfg     Config
+	shadows []*shadow // one for each setting, and the mirror
+	mirror  *shadow
+	since   mono.Time // mirror's time when its setting changed
+	looked  mono.Time // when what was lost lately was last halved
+	gpus    int
+	served  []bool // by model
+	dreams  dreams
+	load    load
+	alarm   alarm
+	choice  Choice
+
+	// The pass under way: its arrivals, and how far the shadows have come.
+	pass   []arrival
+	shadow int // the one that replays
+	at     int // its next arrival
+
+	// The next pass.
+	next  []arrival
+	clock mono.Time // shadow time of the last arrival
+	last  mono.Time // of the same, as it really was
+	deaf  bool      // there is no time for more
+
+	// Time, in seconds of a processor.
+	credit float64 // allowed and not spent
+	funded mono.Time
+	each   float64 // what a replay takes
+	done   int     // replays since the last Spent
+}
+
+const (
+	// passTime is how long a Tuner may work on one pass: so long it takes to notice anything
+	// where there is no time for all arrivals.
+	passTime            = mono.Second / 2
+	passLeast, passMost = 1 << 8, 1 << 15 // arrivals
+	// openMax bounds a shadow's requests, queued or running.
+	openMax = 1 << 15
+)
+
+// New makes a Tuner without models or GPUs.
+func New(cfg Config) *Tuner {
+	if cfg.Settings == nil {
+		cfg.Settings = Settings()
+		if cfg.Headroom.Limited {
+			cfg.Settings = LimitedSettings()
+		}
+	}
+	if cfg.Share == 0 {
+		cfg.Share = ShareDefault
+	}
+	cfg.Scheduler.RequestsMax = min(cfg.Scheduler.RequestsMax, openMax)
+	t := &Tuner{cfg: cfg, each: 1.0 / ReplaysPerSecond}
+	for _, set := range cfg.Settings {
+		t.shadows = append(t.shadows, &shadow{setting: set, sched: deferred.New(cfg.Scheduler, deferred.Options{Setting: set, Headroom: cfg.Headroom})})
+	}
+	t.mirror = &shadow{setting: cfg.Settings[0], sched: deferred.New(cfg.Scheduler, deferred.Options{Setting: cfg.Settings[0], Headroom: cfg.Headroom})}
+	t.shadows = append(t.shadows, t.mirror)
+	t.dreams.rng = rand.New(rand.NewPCG(1, 0x647265616d))
+	t.choice.Setting = cfg.Settings[0]
+	return t
+}
+
+// AddModel begins to serve a model, or changes its profile or SLO.
+func (t *Tuner) AddModel(id wire.ModelID, m policy.Model) {
+	for int(id) >= len(t.served) {
+		t.served = append(t.served, false)
+	}
+	t.served[id] = true
+	for _, s := range t.shadows {
+		s.sched.AddModel(id, m)
+	}
+}
+
+// RemoveModel ends a model. What waits for it is nobody's loss, nor what is left of its
+// arrivals in a pass that has begun: some shadows have replayed it, others have not.
+func (t *Tuner) RemoveModel(id wire.ModelID) {
+	if !t.serves(id) {
+		return
+	}
+	t.served[id] = false
+	for _, s := range t.shadows {
+		s.sched.RemoveModel(id, &s.out)
+		s.out.Drops = s.out.Drops[:0]
+		s.apply()
+		s.tally.remove(id)
+	}
+	t.dreams.remove(id)
+	if int(id) < len(t.dreams.models) {
+		t.dreams.models[id] = memory{} // what comes before and after it is back makes no gap
+	}
+}
+
+func (t *Tuner) serves(id wire.ModelID) bool { return int(id) < len(t.served) && t.served[id] }
+
+// SetDelay replaces the network's delay bound.
+func (t *Tuner) SetDelay(d batching.Delay) {
+	for _, s := range t.shadows {
+		s.sched.SetDelay(s.now, d, &s.out)
+		s.apply()
+	}
+}
+
+// SetProfile replaces a model's latency profile.
+func (t *Tuner) SetProfile(id wire.ModelID, p *profile.Profile) {
+	for _, s := range t.shadows {
+		s.sched.SetProfile(s.now, id, p, &s.out)
+		s.apply()
+	}
+}
+
+// SetGPUs tells how many GPUs there are.
+func (t *Tuner) SetGPUs(n int) {
+	for _, s := range t.shadows {
+		for id := t.gpus; id < n; id++ {
+			s.sched.AddGPU(s.now, wire.GPUID(id), &s.out)
+		}
+		for id := t.gpus - 1; id >= n; id-- {
+			s.sched.RemoveGPU(s.now, wire.GPUID(id), &s.out)
+		}
+		s.sched.TellGPUs(s.now, &s.out) // there may be other models to share them
+		s.apply()
+	}
+	t.gpus = n
+}
+
+// Listens tells whether arrivals are wanted. Those that are not are counted by Missed.
+func (t *Tuner) Listens() bool { return !t.deaf }
+
+// Answered counts requests that the real scheduler served and dropped.
+func (t *Tuner) Answered(served, dropped int) { t.alarm.add(served, dropped) }
+
+// Missed counts arrivals that were not handed in.
+func (t *Tuner) Missed(n int) { t.load.count += n }
+
+// Arrive takes a request that comes now, with its deadline less the margins. Those of models
+// that are not served do not count.
+func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
+	if !t.serves(id) {
+		return
+	}
+	t.load.arrive(now)
+	if t.deaf {
+		return
+	}
+	if len(t.next) >= t.passLimit() {
+		t.deaf = true
+		return
+	}
+	budget := deadline.Sub(now)
+	t.dreams.observe(now, id, budget)
+	t.clock = t.clock.Add(max(0, now.Sub(t.last)))
+	t.last = max(t.last, now)
+	t.next = append(t.next, arrival{t.clock, budget, id})
+}
+
+// passLimit is how many arrivals a pass may have.
+func (t *Tuner) passLimit() int {
+	affordable := float64(t.cfg.Share*passTime.Seconds()) / t.each / float64(len(t.shadows))
+	return min(passMost, max(int(affordable), passLeast))
+}
+
+// Spent says how much of a processor's time, in seconds, the last Work took.
+func (t *Tuner) Spent(seconds float64) {
+	t.credit -= seconds
+	if t.done > 0 {
+		t.each += float64((seconds/float64(t.done) - t.each) / 16)
+		t.done = 0
+	}
+}
+
+// Work replays up to so many requests, and tells how many; 0 when there is nothing to do, or
+// no time allowed for it yet.
+func (t *Tuner) Work(now mono.Time, most int) (replayed int) {
+	allowed := float64(t.cfg.Share * min(passTime, now.Sub(t.funded)).Seconds())
+	t.credit = min(t.credit+allowed, float64(t.cfg.Share*passTime.Seconds()))
+	t.funded = now
+	if t.credit <= 0 || t.shadow == len(t.shadows) {
+		return 0 // Choose has not looked at the last pass yet
+	}
+	if len(t.pass) == 0 && !t.begin(now) {
+		return 0
+	}
+	for t.shadow < len(t.shadows) && replayed < most {
+		s := t.shadows[t.shadow]
+		n := min(most-replayed, len(t.pass)-t.at)
+		for i := range n {
+			if a := &t.pass[t.at+i]; t.serves(a.model) {
+				s.arrive(a)
+			}
+		}
+		replayed += n
+		if t.at += n; t.at == len(t.pass) {
+			s.look()
+			t.shadow, t.at = t.shadow+1, 0
+		}
+	}
+	t.done += replayed
+	return replayed
+}
+
+// begin makes the next pass of what came, and of dreams, where there is time left for them.
+func (t *Tuner) begin(now mono.Time) bool {
+	spare := int(t.credit/t.each/float64(len(t.shadows))) - len(t.next)
+	if spare > 0 && !t.deaf {
+		real := len(t.next)
+		t.next = t.dreams.append(t.next, now, t.clock, min(spare, passMost-real))
+		if n := len(t.next); n > real {
+			t.clock = t.next[n-1].at
+		}
+	}
+	t.pass, t.next = t.next, t.pass[:0]
+	if t.deaf {
+		t.deaf, t.last = false, now
+		t.dreams.missed()
+	}
+	return len(t.pass) > 0
+}
