@@ -61,7 +61,7 @@ func (s *Server) newPool(deviceType string) (*pool, error) {
 	p.gpus.Store(&[]*gpu{})
 	p.sink = newSink(s, p, s.cfg.ModelLoops)
 	cfg := engine.Config{ModelLoops: s.cfg.ModelLoops, FirstLoop: len(s.pools) * s.cfg.ModelLoops, Placement: s.placement(),
-		Margin: s.cfg.Margin, RequestsMax: s.cfg.RequestsMax}
+		Margin: s.cfg.Margin, RequestsMax: s.cfg.RequestsMax, Headroom: s.cfg.Headroom, TunerShare: s.cfg.TunerShare}
 	if len(s.pools) == 0 {
 		cfg.Record = s.cfg.Record
 	}

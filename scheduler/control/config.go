@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -36,6 +37,9 @@ type Config struct {
 	DelayMin    mono.Dur              // least assumed d_ctrl [100 us]
 	DelayMax    mono.Dur              // most believed d_ctrl [5 ms]
 	Lead        mono.Dur              // how long before frontrun the window opens, at least [1 ms]
+
+	Headroom   rank.Headroom // which GPUs may take batches early [all]
+	TunerShare float64       // of a processor's time, per pool; 0: the whole deferral is spent, always
 
 	FrontendsMax int // [1024]
 	BackendsMax  int // [1024]

@@ -15,8 +15,9 @@ type metrics struct {
 	registerer prometheus.Registerer
 	drops      dropCounters
 
-	busy, batches, gpus, delay, loops, waiting *prometheus.Desc
-	loop                                       loopMetrics
+	busy, batches, gpus, need, delay, loops, waiting *prometheus.Desc
+	loop                                             loopMetrics
+	tuning                                           tuningMetrics
 }
 
 // dropTally counts a frontend's drops by reason.
@@ -33,11 +34,12 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		busy:    prometheus.NewDesc("symphony_gpu_busy_seconds_total", "Time that the device executed batches.", []string{"pool", "gpu"}, nil),
 		batches: prometheus.NewDesc("symphony_gpu_batches_total", "Batches that the device reported.", []string{"pool", "gpu"}, nil),
 		gpus:    prometheus.NewDesc("symphony_gpus", "Devices present.", []string{"pool"}, nil),
+		need:    prometheus.NewDesc("symphony_need_gpus", "Devices that deferral alone would keep busy with what arrived lately, however many there are and however early batches start.", []string{"pool"}, nil),
 		delay:   prometheus.NewDesc("symphony_network_delay_bound_seconds", "Network delay that the scheduler reckons with.", []string{"pool", "part"}, nil),
 		loops:   prometheus.NewDesc("symphony_loop_busy_seconds_total", "Time that a loop of the scheduler worked.", []string{"pool", "loop"}, nil),
 		waiting: prometheus.NewDesc("symphony_queue_requests", "Requests queued or running.", []string{"pool"}, nil),
 	}
-	m.loop = newLoopMetrics()
+	m.loop, m.tuning = newLoopMetrics(), newTuningMetrics()
 	drops := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_drops_total", Help: "Requests given up before execution, by reason."}, []string{"reason"})
 	for r := wire.ReasonDeadline; r <= wire.ReasonDraining; r++ {
 		m.drops[r] = drops.WithLabelValues(r.String())
@@ -61,10 +63,11 @@ func (m *metrics) unregister() {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.busy, m.batches, m.gpus, m.delay, m.loops, m.waiting} {
+	for _, d := range []*prometheus.Desc{m.busy, m.batches, m.gpus, m.need, m.delay, m.loops, m.waiting} {
 		ch <- d
 	}
 	m.loop.describe(ch)
+	m.tuning.describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -92,6 +95,7 @@ func (m *metrics) collectPool(p *pool, ch chan<- prometheus.Metric) {
 	gauge(m.delay, p.delay.Ctrl.Seconds(), p.deviceType, "ctrl")
 	gauge(m.delay, p.delay.Data.Seconds(), p.deviceType, "data")
 	stats, used := p.engine.Stats(), 0
+	gauge(m.need, stats.Need, p.deviceType)
 	for i := range stats.Models {
 		l := &stats.Models[i]
 		counter(m.loops, l.Busy.Seconds(), p.deviceType, "model-"+strconv.Itoa(i))
@@ -101,4 +105,5 @@ func (m *metrics) collectPool(p *pool, ch chan<- prometheus.Metric) {
 	counter(m.loops, stats.Rank.Busy.Seconds(), p.deviceType, "rank")
 	m.loop.collect(ch, &stats.Rank, p.deviceType, "rank")
 	gauge(m.waiting, float64(used), p.deviceType)
+	m.tuning.collect(ch, p)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/scheduler/tuner"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -24,6 +25,7 @@ type pool struct {
 	keys  []string              // the models that every device has, sorted
 	slots map[string]wire.GPUID // "backend name/device" -> GPU id, kept for a restart (reserved)
 	delay batching.Delay
+	told  tuner.Choice // what was logged last of the tuner
 
 	// Copy on write under Server.mu; read by the engine's loops.
 	gpus atomic.Pointer[[]*gpu]

@@ -23,6 +23,7 @@ func (s *Server) tick() {
 		s.mu.Lock()
 		for _, p := range s.pools {
 			s.measureDelay(p)
+			s.tellTuning(p)
 		}
 		s.closeOverdue()
 		s.mu.Unlock()
@@ -52,6 +53,23 @@ func (s *Server) measureDelay(p *pool) {
 		p.engine.SetDelay(d)
 	}
 }
+
+// tellTuning logs what the tuner chose, at most once in tuningEvery.
+func (s *Server) tellTuning(p *pool) {
+	c, _, ok := p.engine.Tuning()
+	if !ok || c.Setting == p.told.Setting && p.told.At != 0 || p.told.At != 0 && mono.Now().Sub(p.told.At) < tuningEvery {
+		return
+	}
+	first := p.told.At == 0
+	p.told = c
+	p.told.At = mono.Now()
+	if !first {
+		s.log.Info().Str("pool", p.deviceType).Stringer("setting", c.Setting).Int("changes", c.Changes).Msgf("the scheduler now %v", c)
+	}
+}
+
+// tuningEvery is how often changes of the setting are worth a line.
+const tuningEvery = 10 * mono.Second
 
 func moved(before, now mono.Dur) bool {
 	change := now - before

@@ -27,15 +27,19 @@ type Sink interface {
 
 // Config of an Engine. Zero values mean the defaults in brackets.
 type Config struct {
-	ModelLoops  int        // threads that batch [1]
-	FirstLoop   int        // number of the first loop: batch ids of engines with other numbers differ [0]
-	RingSize    int        // requests that wait for a loop's attention [8192]
-	RequestsMax int        // requests queued or running, per loop [131072]
-	GPUsMax     int        // [4096]
-	Margin      mono.Dur   // taken off every deadline [1 ms]
-	Outstanding int        // undone batches per GPU [2]
-	Placement              // how the loops share the machine [own threads that sleep]
-	Record      *Recording // inputs and decisions of all loops, for replay [nil: none]
+	ModelLoops  int      // threads that batch [1]
+	FirstLoop   int      // number of the first loop: batch ids of engines with other numbers differ [0]
+	RingSize    int      // requests that wait for a loop's attention [8192]
+	RequestsMax int      // requests queued or running, per loop [131072]
+	GPUsMax     int      // [4096]
+	Margin      mono.Dur // taken off every deadline [1 ms]
+	Outstanding int      // undone batches per GPU [2]
+	// TunerShare is how much of a processor's time goes into choosing how much of the deferral is
+	// spent (scheduler/tuner); 0: nothing is chosen, the whole deferral is spent always.
+	TunerShare float64
+	Headroom   rank.Headroom // which GPUs may take early batches
+	Placement                // how the loops share the machine [own threads that sleep]
+	Record     *Recording    // inputs and decisions of all loops, for replay [nil: none]
 }
 
 func (c *Config) complete() error {
@@ -63,9 +67,16 @@ func (c *Config) complete() error {
 	check(c.RingSize >= 2 && c.RingSize <= 1<<22, "ring of %d, must be 2 to 4194304", c.RingSize)
 	check(c.RequestsMax >= 1 && c.RequestsMax <= 1<<24, "%d requests, must be 1 to 16777216", c.RequestsMax)
 	check(c.GPUsMax >= 1 && c.GPUsMax <= 16384, "%d GPUs, must be 1 to 16384", c.GPUsMax)
+	check(c.TunerShare >= 0 && c.TunerShare <= 1, "tuner share %g, must be 0 to 1 of a processor", c.TunerShare)
+	check(!c.Headroom.Limited || c.Headroom.Share >= 0 && c.Headroom.Share <= 100, "headroom %v, must be 0 to 100 of the need", c.Headroom)
 	check(c.Margin >= 0, "margin %v must not be negative", c.Margin)
 	check(min(c.Spin, c.ModelPoll, c.RankPoll, c.Doze) >= 0, "spin %v, polls %v and %v, and doze %v must not be negative", c.Spin, c.ModelPoll, c.RankPoll, c.Doze)
 	return errors.Join(errs...)
+}
+
+// rank is the configuration of the engine's rank.
+func (c *Config) rank() rank.Config {
+	return rank.Config{Outstanding: c.Outstanding, Headroom: c.Headroom}
 }
 
 // Done is a backend's report of a batch.

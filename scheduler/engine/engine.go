@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
@@ -29,6 +30,8 @@ type Engine struct {
 	rank    *rankLoop    // Immutable.
 	threads []*thread    // Immutable.
 	boxes   []mailbox    // Each guards itself.
+	tuning  *tuning      // Immutable; nil: the whole deferral is spent.
+	changes *changes     // Guards itself; nil likewise: what the tuner is to know.
 
 	fetches    fetches
 	wait       sync.WaitGroup
@@ -57,12 +60,18 @@ func New(cfg Config, sink Sink) (*Engine, error) {
 			shard:    shard.New(shard.Config{Index: cfg.FirstLoop + i, RequestsMax: cfg.RequestsMax, BatchesMax: batches})}
 		e.loops = append(e.loops, t.model)
 	}
+	if cfg.TunerShare > 0 && !cfg.Headroom.None() {
+		e.tuning, e.changes = newTuning(e), newChanges()
+		for i, l := range e.loops {
+			l.feed = &e.tuning.feeds[i]
+		}
+	}
 	t := e.threads[0]
 	if !cfg.Joined {
 		t = e.newThread()
 	}
 	t.rank = &rankLoop{engine: e, waiter: &t.waiter, log: cfg.Record.rank(), events: ring.NewQueue[rankEvent](ModelsMax + cfg.GPUsMax + batches + 1024),
-		rank: rank.New(rank.Config{Outstanding: cfg.Outstanding})}
+		rank: rank.New(cfg.rank())}
 	e.rank = t.rank
 	return e, nil
 }
@@ -86,6 +95,10 @@ func (e *Engine) Start() {
 	for _, t := range e.threads {
 		go t.run()
 	}
+	if e.tuning != nil {
+		e.setSetting(e.tuning.choice.Setting)
+		go e.tuning.run()
+	}
 }
 
 // Stop answers everything that waits with reason draining and ends the loops.
@@ -96,6 +109,10 @@ func (e *Engine) Stop() {
 		return
 	}
 	e.stopped = true
+	if e.tuning != nil {
+		close(e.tuning.stop)
+		<-e.tuning.ended
+	}
 	for _, l := range e.loops {
 		l.stop.Store(true)
 		l.waiter.Rouse()
@@ -160,6 +177,7 @@ func (e *Engine) AddModel(id wire.ModelID, cfg batching.Config) error {
 		return fmt.Errorf("%w: model %d, at most %d", ErrLimit, id, ModelsMax)
 	}
 	e.models[id] = true
+	e.changes.addModel(id, policy.Model{Profile: cfg.Profile, SLO: cfg.SLO, Drop: cfg.Policy})
 	e.order(e.loopOf(id), &input{op: opAddModel, model: id, config: &shard.ModelConfig{Config: cfg, Margin: e.cfg.Margin}})
 	e.tellGPUs()
 	return nil
@@ -170,16 +188,19 @@ func (e *Engine) RemoveModel(id wire.ModelID, reason wire.Reason) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.models, id)
+	e.changes.removeModel(id)
 	e.order(e.loopOf(id), &input{op: opRemoveModel, model: id, reason: reason})
 }
 
 // SetProfile replaces a model's latency profile.
 func (e *Engine) SetProfile(id wire.ModelID, p *profile.Profile) {
+	e.changes.setProfile(id, p)
 	e.order(e.loopOf(id), &input{op: opSetProfile, model: id, profile: p})
 }
 
 // SetDelay replaces the network's delay bound.
 func (e *Engine) SetDelay(d batching.Delay) {
+	e.changes.setDelay(d)
 	for _, l := range e.loops {
 		e.order(l, &input{op: opSetDelay, delay: d})
 	}
@@ -242,6 +263,7 @@ func (e *Engine) removeGPU(g GPU) {
 // tellGPUs tells the loops how many GPUs there are and a model's share.
 func (e *Engine) tellGPUs() {
 	n := len(e.gpus)
+	e.changes.setGPUs(n)
 	share := batching.ShareOf(n, len(e.models))
 	for _, l := range e.loops {
 		e.order(l, &input{op: opSetGPUs, gpus: n, share: share})

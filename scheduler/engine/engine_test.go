@@ -126,11 +126,16 @@ func fill(t testing.TB, e *Engine, models, gpus int) []GPU {
 
 // offer submits at a steady rate and returns the number of requests accepted.
 func offer(e *Engine, models int, rate float64, span time.Duration) (accepted int) {
+	return offerFrom(e, 0, models, rate, span)
+}
+
+// offerFrom is offer after so many others.
+func offerFrom(e *Engine, before, models int, rate float64, span time.Duration) (accepted int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for begin := time.Now(); time.Since(begin) < span; time.Sleep(time.Millisecond) {
 		for due := int(time.Since(begin).Seconds() * rate); accepted < due; accepted++ {
 			now := mono.Now()
-			q := batching.Request{ID: wire.RequestID(accepted + 1), Arrival: now, Deadline: now.Add(60 * mono.Millisecond)}
+			q := batching.Request{ID: wire.RequestID(before + accepted + 1), Arrival: now, Deadline: now.Add(60 * mono.Millisecond)}
 			for !e.Submit(wire.ModelID(r.IntN(models)), &q) {
 				time.Sleep(100 * time.Microsecond)
 			}
@@ -272,7 +277,7 @@ func TestRefusals(t *testing.T) {
 
 // An engine with nothing to do uses no CPU.
 func TestIdleUsesNoCPU(t *testing.T) {
-	for _, cfg := range []Config{{ModelLoops: 4}, {Placement: Placement{Joined: true, Doze: 50 * mono.Microsecond, ModelPoll: 20 * mono.Microsecond}}} {
+	for _, cfg := range []Config{{ModelLoops: 4}, {ModelLoops: 4, TunerShare: 0.02}, {Placement: Placement{Joined: true, Doze: 50 * mono.Microsecond, ModelPoll: 20 * mono.Microsecond}}} {
 		idleUsesNoCPU(t, cfg)
 	}
 }

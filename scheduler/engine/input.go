@@ -25,6 +25,7 @@ const (
 	opSetDelay
 	opSetMargin
 	opDropAll
+	opSetSetting
 )
 
 // Submission is a request on its way to its model's loop. It has a ring of its
@@ -53,6 +54,7 @@ type input struct {
 	share   batching.Share     // opSetGPUs
 	delay   batching.Delay     // opSetDelay
 	margin  mono.Dur           // opSetMargin
+	setting batching.Setting   // opSetSetting
 	reason  wire.Reason        // opRemoveModel, opDropAll
 	profile *profile.Profile   // opSetProfile; immutable
 	config  *shard.ModelConfig // opAddModel; read once
@@ -84,6 +86,8 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 		s.SetDelay(now, in.delay, out)
 	case opSetMargin:
 		s.SetMargin(in.model, in.margin)
+	case opSetSetting:
+		s.SetSetting(now, in.setting, out)
 	case opDropAll:
 		s.DropAll(now, in.reason, out)
 	}
@@ -98,6 +102,7 @@ const (
 	rankDone
 	rankAdd
 	rankRemove
+	rankSetting
 )
 
 // rankEvent is one event of the rank loop.
@@ -108,6 +113,8 @@ type rankEvent struct {
 	batch wire.BatchID
 	at    mono.Time // free at, end
 	told  mono.Time // rankDone: when the report came to the engine
+
+	byLatest bool // rankSetting
 }
 
 // apply hands the event to the core, m with it if it is a rankMail; loop and
@@ -123,6 +130,8 @@ func (e *rankEvent) apply(r *rank.Rank, m *mail) {
 		r.Done(e.gpu.ID, e.gpu.Life, e.batch, e.at)
 	case rankAdd:
 		r.AddGPU(e.gpu.ID, e.at)
+	case rankSetting:
+		r.SetByLatest(e.byLatest)
 	case rankRemove:
 		r.RemoveGPU(e.gpu.ID)
 	}

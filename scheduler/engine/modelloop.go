@@ -35,6 +35,7 @@ type modelLoop struct {
 	told     shard.Run          // Owned by run: scratch, what the Sink is told of
 	report   Done               // Owned by run: likewise
 	log      *modelLog          // Owned by run; nil: nothing is recorded.
+	feed     *feed              // Immutable; nil: there is no tuner.
 	taken    int                // Owned by run: requests of the last turn
 	ended    bool               // Owned by run.
 	arrivals []mono.Time        // Owned by run: of the turn's requests, one in sampled
@@ -70,8 +71,9 @@ func (l *modelLoop) turn(now mono.Time) bool {
 	if wake := l.shard.NextWake(); wake <= now {
 		l.fired = wake // before the rings: what comes may take the place of what the timer was for
 	}
+	came := l.requests.Ready() // first: what was ordered before a request, its model for one, comes before it
 	worked := l.takeCommands(now)
-	if l.takeRequests(now) {
+	if came && l.takeRequests(now) {
 		worked = true
 	}
 	if l.shard.NextWake() <= now {
@@ -99,10 +101,14 @@ func (l *modelLoop) takeCommands(now mono.Time) bool {
 // their models: one each, whatever came.
 func (l *modelLoop) takeRequests(now mono.Time) bool {
 	n := 0
+	tells := l.feed != nil && l.feed.listens.Load()
 	for ; n < burst; n++ {
 		s := l.requests.Next()
 		if s == nil {
 			break
+		}
+		if tells {
+			tells = l.tell(now, s)
 		}
 		s.apply(now, l.shard, &l.out)
 		l.log.submission(s)
@@ -114,11 +120,20 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 	if l.taken = n; n == 0 {
 		return false
 	}
+	if l.feed != nil {
+		l.feed.seen.Add(uint64(n))
+	}
 	l.used.Store(int64(l.shard.Used())) // before the ring says that they have left it
 	l.requests.Release()
 	l.in = input{op: opSettle}
 	l.apply(now)
 	return true
+}
+
+// tell lets the tuner know of a request, of a model that is served; false when it has no room.
+func (l *modelLoop) tell(now mono.Time, s *Submission) bool {
+	margin, served := l.shard.Margin(s.Model)
+	return !served || l.feed.told.Push(&observation{now, s.Request.Deadline.Add(-margin), s.Model})
 }
 
 // timed takes the times of the turn from begin to now. A turn that took long stood

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/scheduler/rank"
@@ -19,6 +20,7 @@ type rankLoop struct {
 	told  []mono.Time // Owned by run; by GPU: when its last report came to the engine
 	log   *rankLog    // Owned by run; nil: nothing is recorded.
 	ended bool        // Owned by run.
+	needs mono.Time   // Owned by run; when the need is told next.
 
 	stats loopStats   // Shared: written by run.
 	stop  atomic.Bool // Shared.
@@ -61,6 +63,11 @@ func (l *rankLoop) turn(now mono.Time) bool {
 	}
 	l.rank.Step(now, &l.out)
 	l.log.step(now, l.out.Grants)
+	if now >= l.needs {
+		l.needs = now.Add(needEvery)
+		l.stats.need.Store(math.Float64bits(l.rank.Need(now)))
+		l.stats.needAt.Store(int64(now))
+	}
 	for i := range l.out.Grants {
 		g := &l.out.Grants[i]
 		if int(g.GPU) < len(l.told) { // nobody could have granted what was not known to be free
@@ -71,6 +78,9 @@ func (l *rankLoop) turn(now mono.Time) bool {
 	l.stats.dispatches.Add(uint64(len(l.out.Grants)))
 	return true
 }
+
+// needEvery is how often the rank loop tells the need while it has work.
+const needEvery = mono.Second
 
 // event hands one event to the core. A mailbox that was emptied meanwhile has
 // nothing to say.

@@ -27,7 +27,7 @@ func (r *Recording) Replay(cfg Config) (grants, batches int, err error) {
 }
 
 func (l *rankLog) replay(cfg Config) (grants int, err error) {
-	core, out := rank.New(rank.Config{Outstanding: cfg.Outstanding}), rank.Out{}
+	core, out := rank.New(cfg.rank()), rank.Out{}
 	for i := range l.records.len() {
 		rec := l.records.at(i)
 		if !rec.step {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/transport/histogram"
@@ -14,6 +15,9 @@ type loopStats struct {
 	busy, reckoned                                     atomic.Int64 // ns
 
 	thread atomic.Int64
+
+	need   atomic.Uint64 // of the rank loop: bits of a float64, told at needAt
+	needAt atomic.Int64
 
 	late, formed histogram.Histogram
 }
@@ -50,6 +54,9 @@ type LoopStats struct {
 type Stats struct {
 	Models []LoopStats // per model loop
 	Rank   LoopStats
+	// Need is the GPUs that deferral alone would keep busy with what arrived lately
+	// (rank.Rank.Need); 0 when nothing has run for needSilence.
+	Need float64
 	// FetchBase and FetchPerItem are what batches' inputs took to reach the
 	// backends: what each pays (median), and a high percentile per item beyond.
 	FetchBase, FetchPerItem mono.Dur
@@ -65,8 +72,20 @@ func (e *Engine) Stats() Stats {
 	}
 	s.Rank = e.rank.stats.snapshot()
 	s.Rank.Waiting, s.Rank.Wakes = e.rank.events.Len(), e.rank.waiter.Wakes()
+	s.Need = e.rank.stats.needBy(mono.Now())
 	s.FetchBase, s.FetchPerItem = e.fetches.bounds()
 	return s
+}
+
+// needSilence is how long the need holds when the rank loop has nothing to do: as long as
+// the rank remembers a model that runs nothing.
+const needSilence = 10 * mono.Second
+
+func (c *loopStats) needBy(now mono.Time) float64 {
+	if now.Sub(mono.Time(c.needAt.Load())) > needSilence {
+		return 0
+	}
+	return math.Float64frombits(c.need.Load())
 }
 
 func (c *loopStats) snapshot() LoopStats {

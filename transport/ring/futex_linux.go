@@ -64,6 +64,23 @@ const (
 	sliceLeast = 100_000 // ns
 )
 
+// Background lets the calling thread (see Lock) go after others, for work that may
+// wait. Not by much: while the kernel keeps it from running, the garbage collector may have
+// to wait for it.
+func Background() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceBackground) }
+
+// niceBackground gives the thread a third of a processor beside one that wants all of it.
+const niceBackground = 5
+
+// ThreadTime is the processor's time that the calling thread (see Lock) has taken.
+func ThreadTime() mono.Dur {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return mono.Dur(mono.Now())
+	}
+	return mono.Dur(t.Nano())
+}
+
 // Yield lets a thread go first that waits for this core: one that the caller has just
 // woken, as a rule, and that would wait until the caller sleeps. Where none waits it
 // costs a fraction of a microsecond.

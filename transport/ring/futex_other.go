@@ -40,3 +40,9 @@ func (w *Waiter) sleep(state uint32, until, now mono.Time) {
 }
 
 func (w *Waiter) wakeThread() {}
+
+// Background does nothing here.
+func Background() {}
+
+// ThreadTime is a clock here: more than the thread has taken.
+func ThreadTime() mono.Dur { return mono.Dur(mono.Now()) }

@@ -8,6 +8,7 @@
 package config
 
 import (
+	"github.com/symphony-serving/symphony/scheduler/tuner"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -66,6 +67,8 @@ type Scheduler struct {
 	RequestsMax int      `yaml:"requests_max"` // waiting and running requests per model loop
 	DelayMin    mono.Dur `yaml:"delay_min"`    // least assumed d_ctrl
 	DelayMax    mono.Dur `yaml:"delay_max"`    // most believed d_ctrl
+	Headroom    string   `yaml:"headroom"`     // GPUs beyond the need that may be spent on latency: all, or a share of the need (0.25; 0: full deferral)
+	Tuner       float64  `yaml:"tuner"`        // share of a processor for choosing how much of the deferral pays; 0: full deferral
 	Lead        mono.Dur `yaml:"lead"`         // how long before frontrun batches may start, at least: what late wake-ups cost
 }
 
@@ -129,6 +132,7 @@ func Default() Config {
 			ModelWait: "auto", RankWait: "auto", RankThread: "auto", Pin: "auto",
 			QueueMax: 1 << 15, RequestsMax: 1 << 17,
 			DelayMin: 100 * mono.Microsecond, DelayMax: 5 * mono.Millisecond, Lead: mono.Millisecond,
+			Headroom: "all", Tuner: tuner.ShareDefault,
 		},
 		Frontend: Frontend{
 			Scheduler: "tcp:127.0.0.1:9000", Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -102,8 +103,14 @@ func (s *Scheduler) validate(r *report) {
 	r.between("scheduler.requests_max", int64(s.RequestsMax), 1, 1<<24)
 	r.span("scheduler.delay_min", s.DelayMin, 0, mono.Second)
 	r.span("scheduler.lead", s.Lead, 0, mono.Second)
+	_, err := rank.ParseHeadroom(s.Headroom)
+	r.need(err == nil, "scheduler.headroom", "%q: %v", s.Headroom, err)
+	r.need(s.Tuner >= 0 && s.Tuner <= tunerMost, "scheduler.tuner", "is %g, must be 0 to %g of a processor", s.Tuner, tunerMost)
 	r.span("scheduler.delay_max", s.DelayMax, s.DelayMin, mono.Second)
 }
+
+// tunerMost leaves the loops a processor even where there is only one.
+const tunerMost = 0.5
 
 func (f *Frontend) validate(r *report) {
 	r.address("frontend.scheduler", f.Scheduler)

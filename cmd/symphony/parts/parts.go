@@ -20,6 +20,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/scheduler/control"
+	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/transport"
 )
 
@@ -62,9 +63,13 @@ func New(cfg config.Config) (*Process, error) {
 // Scheduler starts the scheduler.
 func (p *Process) Scheduler() (*control.Server, error) {
 	c := p.cfg.Scheduler
+	headroom, err := rank.ParseHeadroom(c.Headroom)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler.headroom: %w", err)
+	}
 	return control.New(control.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.Log,
 		Metrics: p.registry, ModelLoops: c.ModelLoops, Placement: Placement(c), Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
-		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Watch: p.Watch})
+		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Headroom: headroom, TunerShare: c.Tuner, Watch: p.Watch})
 }
 
 // Client dials the scheduler until it answers or ctx ends.

@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/policy"
+	"github.com/symphony-serving/symphony/scheduler/tuner"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/ring"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// tuning runs the engine's tuner, on a thread of its own at a low priority. What it is handed
+// may be lost, and its choices may come late: nothing waits for it.
+//
+//	model loops --feeds--> tuner.Tuner --opSetSetting--> model loops
+//	                            +-------rankSetting-----> rank loop
+//
+// The choice is an input of the loops like any other, so that a log of them replays.
+type tuning struct {
+	engine *Engine
+	feeds  []feed        // Immutable; by model loop.
+	every  time.Duration // Immutable: between two turns
+	ended  chan struct{}
+	stop   chan struct{}
+
+	// Owned by run.
+	tuner *tuner.Tuner
+	taken []observation
+	quiet int      // turns since something came or was replayed
+	clock mono.Dur // the thread's, when the tuner was told last what it took
+
+	spent atomic.Int64 // Shared: written by run; ns of a processor
+
+	mu     sync.Mutex // Guards choice.
+	choice tuner.Choice
+}
+
+// feed is what a model loop tells the tuner: all requests are counted, and those
+// that it listens for are told, as far as there is room.
+type feed struct {
+	listens atomic.Bool
+	seen    atomic.Uint64
+	told    *ring.Queue[observation]
+	known   uint64 // Owned by run: of seen and told. Ahead of seen by what was told and is not yet counted
+	served  uint64 // Owned by run: the loop's counters at the last look
+	dropped uint64
+	_       [64]byte // a loop writes seen in each turn, and must not slow its neighbours
+}
+
+// observation is a request, with its deadline less the margins.
+type observation struct {
+	at, deadline mono.Time
+	model        wire.ModelID
+}
+
+const (
+	feedSize = 1 << 13
+	// tuningEvery is how often the tuner looks at its feeds, tuningIdle where nothing comes, and
+	// tuningQuiet how many looks in vain that takes.
+	tuningEvery, tuningIdle = 20 * time.Millisecond, 250 * time.Millisecond
+	tuningQuiet             = 50
+	// tuningSlice is how many requests are replayed in one go: a millisecond at most, since
+	// a thread that the kernel interrupts for long holds up the garbage collector.
+	tuningSlice = 2000
+	// tuningSliceLeast is what a slice may take. Where a large share is allowed, slices come more often.
+	tuningSliceLeast = 400 * time.Microsecond
+)
+
+func newTuning(e *Engine) *tuning {
+	c := policy.Config{RequestsMax: e.cfg.RequestsMax}
+	t := &tuning{engine: e, feeds: make([]feed, e.cfg.ModelLoops), ended: make(chan struct{}), stop: make(chan struct{}),
+		every: min(tuningEvery, time.Duration(float64(tuningSliceLeast)/e.cfg.TunerShare)),
+		tuner: tuner.New(tuner.Config{Scheduler: c, Headroom: e.cfg.Headroom, Share: e.cfg.TunerShare})}
+	for i := range t.feeds {
+		t.feeds[i].told = ring.NewQueue[observation](feedSize)
+		t.feeds[i].listens.Store(true)
+	}
+	t.choice = t.tuner.Choice()
+	return t
+}
+
+// run is the thread.
+func (t *tuning) run() {
+	defer close(t.ended)
+	defer t.engine.changes.close()
+	ring.Lock() // and not unlocked: the thread ends with its priority
+	ring.Background()
+	t.clock = ring.ThreadTime() // the thread may have served others before
+	timer := time.NewTimer(t.every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-t.stop:
+			return
+		case <-timer.C:
+		}
+		if t.quiet++; t.turn(mono.Now()) {
+			t.quiet = 0
+		}
+		if t.quiet > tuningQuiet {
+			timer.Reset(tuningIdle)
+		} else {
+			timer.Reset(t.every)
+		}
+	}
+}
+
+// turn does what there is to do; false when there was nothing.
+func (t *tuning) turn(now mono.Time) bool {
+	t.engine.changes.take(t.tuner)
+	came := t.listen()
+	t.paid() // apart from the replays: it must not count as what they take
+	replayed := t.tuner.Work(now, tuningSlice)
+	t.paid()
+	if t.tuner.Choose(now) {
+		t.engine.setSetting(t.tuner.Choice().Setting)
+	}
+	listens := t.tuner.Listens()
+	for i := range t.feeds {
+		if f := &t.feeds[i]; f.listens.Load() != listens {
+			f.listens.Store(listens)
+		}
+	}
+	t.mu.Lock()
+	t.choice = t.tuner.Choice()
+	t.mu.Unlock()
+	return came || replayed > 0
+}
+
+// paid tells the tuner what was taken of the processor since the last time.
+func (t *tuning) paid() {
+	clock := ring.ThreadTime()
+	took := clock - t.clock
+	t.clock = clock
+	t.tuner.Spent(took.Seconds())
+	t.spent.Add(int64(took))
+}
+
+// listen hands the tuner what came, in the order of time.
+func (t *tuning) listen() bool {
+	t.taken = t.taken[:0]
+	missed := 0
+	served, dropped := 0, 0
+	for i := range t.feeds {
+		f, stats := &t.feeds[i], &t.engine.loops[i].stats
+		s, d := stats.requests.Load(), stats.drops.Load()
+		served, dropped = served+int(s-f.served), dropped+int(d-f.dropped)
+		f.served, f.dropped = s, d
+		missed += f.take(&t.taken)
+	}
+	if len(t.feeds) > 1 {
+		slices.SortStableFunc(t.taken, func(a, b observation) int { return cmp.Compare(a.at, b.at) })
+	}
+	for i := range t.taken {
+		o := &t.taken[i]
+		t.tuner.Arrive(o.at, o.model, o.deadline)
+	}
+	t.tuner.Missed(missed)
+	t.tuner.Answered(served, dropped)
+	return len(t.taken) > 0 || missed > 0
+}
+
+// take appends what the loop has told, a ring of it at most, and returns how many requests
+// came that it did not tell of.
+func (f *feed) take(to *[]observation) (missed int) {
+	seen := f.seen.Load() // first: of what it counts nothing is told later
+	for n := 0; n < feedSize; n++ {
+		o := f.told.Next()
+		if o == nil {
+			break
+		}
+		*to = append(*to, *o)
+		f.known++
+	}
+	f.told.Release()
+	if seen <= f.known {
+		return 0
+	}
+	missed = int(seen - f.known)
+	f.known = seen
+	return missed
+}
+
+// setSetting is the tuner's choice, on its way to all loops.
+func (e *Engine) setSetting(s batching.Setting) {
+	for _, l := range e.loops {
+		e.order(l, &input{op: opSetSetting, setting: s})
+	}
+	e.orderRank(&rankEvent{op: rankSetting, byLatest: s.ByLatest})
+}
+
+// Tuning is what the tuner has chosen, and what it took of a processor so far. False where
+// there is none: the whole deferral is spent, always.
+func (e *Engine) Tuning() (choice tuner.Choice, spent mono.Dur, ok bool) {
+	t := e.tuning
+	if t == nil {
+		return tuner.Choice{}, 0, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.choice, mono.Dur(t.spent.Load()), true
+}
