@@ -18,13 +18,16 @@ type changingJob struct {
 	Seconds float64
 	Epoch   float64 // seconds
 	Seed    uint64
+
+	Arrivals string  `json:",omitempty"` // "" means poisson
+	Shape    float64 `json:",omitempty"` // of gamma
 }
 
 // changingModel is one model with its rate over time.
 type changingModel struct {
 	Model
 	Rate    float64 // requests/s, that Profile multiplies
-	Profile string
+	Profile string  `json:",omitempty"` // "": the rate does not change
 }
 
 // epochs is the result: what arrived and was served by epoch of arrival and by
@@ -33,6 +36,7 @@ type epochs struct {
 	Arrived, Served [][]int64 // [epoch][model]
 	Busy            []float64 // GPUs busy on average
 	Used            []int     // GPUs that ran anything
+	Need            []float64 // GPUs that deferral alone would keep busy, when they were most
 }
 
 // recorder fills epochs while the simulation runs.
@@ -45,7 +49,7 @@ type recorder struct {
 
 func newRecorder(n, models, gpus int, epoch mono.Dur) *recorder {
 	r := &recorder{epoch: epoch, busy: make([][]mono.Dur, n)}
-	r.result = epochs{Arrived: make([][]int64, n), Served: make([][]int64, n), Busy: make([]float64, n), Used: make([]int, n)}
+	r.result = epochs{Arrived: make([][]int64, n), Served: make([][]int64, n), Busy: make([]float64, n), Used: make([]int, n), Need: make([]float64, n)}
 	for i := range n {
 		r.result.Arrived[i], r.result.Served[i] = make([]int64, models), make([]int64, models)
 		r.busy[i] = make([]mono.Dur, gpus)
@@ -62,6 +66,15 @@ func (r *recorder) of(t mono.Time) (int, bool) {
 func (r *recorder) arrive(now mono.Time, m wire.ModelID) {
 	if i, ok := r.of(now); ok {
 		r.result.Arrived[i][m]++
+	}
+}
+
+// needsEpoch is how many times an epoch the need is reckoned.
+const needsEpoch = 5
+
+func (r *recorder) need(from, _ mono.Time, gpus float64) {
+	if k, ok := r.of(from); ok {
+		r.result.Need[k] = max(r.result.Need[k], gpus)
 	}
 }
 
@@ -103,22 +116,28 @@ func (j changingJob) run(stop func() bool) (epochs, error) {
 	}
 	epoch := mono.FromSeconds(j.Epoch)
 	r := newRecorder(int(j.Seconds/j.Epoch+0.5), len(j.Models), j.GPUs, epoch)
-	c := &sim.Config{GPUs: j.GPUs, Seed: j.Seed, Duration: mono.FromSeconds(j.Seconds), NewPolicy: sys.New, Frontends: sys.Frontends}
-	c.Observer = sim.Observer{Arrive: r.arrive, Executed: r.executed}
+	c := &sim.Config{GPUs: j.GPUs, Seed: j.Seed, Duration: mono.FromSeconds(j.Seconds), NewPolicy: sys.New, Frontends: sys.Frontends, NeedSpan: epoch / needsEpoch}
+	c.Observer = sim.Observer{Arrive: r.arrive, Executed: r.executed, Need: r.need}
+	arrivals := workload.Poisson
+	if j.Arrivals != "" {
+		arrivals = workload.Process(j.Arrivals)
+	}
 	for i := range j.Models {
 		m := &j.Models[i]
 		p, err := profile.Linear(mono.FromMillis(m.Alpha), mono.FromMillis(m.Beta), batchMax)
 		if err != nil {
 			return epochs{}, fmt.Errorf("model %s: %w", m.Name, err)
 		}
-		over, err := workload.ParseProfile(m.Profile)
-		if err != nil {
-			return epochs{}, fmt.Errorf("model %s: %w", m.Name, err)
+		var over *workload.Profile
+		if m.Profile != "" {
+			if over, err = workload.ParseProfile(m.Profile); err != nil {
+				return epochs{}, fmt.Errorf("model %s: %w", m.Name, err)
+			}
 		}
 		slo := mono.FromMillis(m.SLO)
 		r.slo = append(r.slo, slo)
 		c.Models = append(c.Models, sim.Model{Name: m.Name, Profile: p, SLO: slo,
-			Stream: workload.Stream{Process: workload.Poisson, Rate: m.Rate, Profile: over}})
+			Stream: workload.Stream{Process: arrivals, Shape: j.Shape, Rate: m.Rate, Profile: over}})
 	}
 	if _, err := sim.Run(c, stop); err != nil {
 		return epochs{}, err

@@ -39,7 +39,7 @@ type loads map[string][]Measures
 
 // sweepLoad offers a workload from a tenth of Symphony's peak to twice as much.
 func sweepLoad(s *Session, name string, w Workload) error {
-	systems := fourSystems()
+	systems := append(fourSystems(), SymphonyDefer)
 	found, err := s.SearchEach(systems, []Workload{w}, true)
 	if err != nil {
 		return err
@@ -120,15 +120,16 @@ func claimFlatTop(s *Session, model string, all loads, peak float64) {
 }
 
 // claimProportional: section 3.5's load-proportional GPU usage. The paper wants
-// an idle share of (p-o)/p, so a busy share of o/p.
+// an idle share of (p-o)/p, so a busy share of o/p. That is what the whole deferral
+// does: Symphony as it serves spends the idle time on latency.
 func claimProportional(s *Session, model string, all loads) {
 	worst, at := 0.0, 0.0
 	for i := 1; i <= 9; i++ {
-		if off := all[Symphony][i-1].Busy - float64(i)/10; math.Abs(off) > math.Abs(worst) {
+		if off := all[SymphonyDefer][i-1].Busy - float64(i)/10; math.Abs(off) > math.Abs(worst) {
 			worst, at = off, float64(i)/10
 		}
 	}
-	s.Claim(Claim{What: model + ": Symphony's busy share follows the load, 10 % to 90 % of the peak", Paper: "in proportion",
+	s.Claim(Claim{What: model + ": busy share of " + SymphonyDefer + " follows the load, 10 % to 90 % of the peak", Paper: "in proportion",
 		Ours: fmt.Sprintf("within %.1f points, worst at %.0f %%", 100*math.Abs(worst), 100*at), Holds: math.Abs(worst) <= 0.05})
 	for _, system := range fourSystems()[1:] {
 		full := 2.0

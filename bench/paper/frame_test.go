@@ -204,9 +204,12 @@ func TestChoose(t *testing.T) {
 	if got, err := Choose([]string{"table2", "fig1"}); err != nil || len(got) != 2 || got[0].ID != "fig1" {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, names := range [][]string{nil, {"all"}} {
-		if got, err := Choose(names); err != nil || len(got) != len(Figures()) {
-			t.Errorf("%v: %d figures, %v", names, len(got), err)
+	for _, c := range []struct {
+		names []string
+		want  int
+	}{{nil, 15}, {[]string{"all"}, 15}, {[]string{"all", "surges"}, 16}, {[]string{"peaks7"}, 1}} {
+		if got, err := Choose(c.names); err != nil || len(got) != c.want {
+			t.Errorf("%v: %d figures, %v; want %d", c.names, len(got), err, c.want)
 		}
 	}
 }
@@ -218,12 +221,12 @@ func TestRun(t *testing.T) {
 	var runs atomic.Int64
 	var said bytes.Buffer
 	figures := []Figure{
-		{"fig1", "fails", func(*Session) error { return errors.New("no such luck") }},
+		{"fig1", "fails", func(*Session) error { return errors.New("no such luck") }, false},
 		{"fig2", "works", func(s *Session) error {
 			_, err := Each(s, counted(2, &runs, never))
 			s.Claim(Claim{What: "works", Holds: true})
 			return err
-		}},
+		}, false},
 	}
 	err := Run(context.Background(), figures, Options{Out: out, Command: "go", Progress: &said})
 	if err == nil || !strings.Contains(err.Error(), "fig1: no such luck") {

@@ -13,15 +13,17 @@ import (
 // colour everywhere. What a system is, package scenario knows: SystemOf.
 const (
 	Symphony        = "Symphony"
-	Algorithm1      = "Algorithm 1"        // to the letter; not symphony/head, whose window learns
-	AlgorithmTarget = "Algorithm 1 target" // its window, with Symphony's drop policy
-	Eager           = "eager"              // section 3.4
-	EagerTarget     = "eager target"       // with Symphony's drop policy
-	Timeout         = "timeout"            // "timeout 40": k is 40 % of the SLO; see TimeoutOf
-	TimeoutTarget   = "timeout target"     // with Symphony's drop policy; see TimeoutTargetOf
-	Clockwork       = "Clockwork"          // strategies headed by the oldest request, any batch size
-	ClockworkAny    = "Clockwork any"      // headed by every request
-	ClockworkPow2   = "Clockwork pow2"     // powers of two only
+	SymphonyDefer   = "Symphony, whole deferral" // the rule before it, always
+	SymphonyNone    = "Symphony headroom 0"      // spends no GPU on latency
+	Algorithm1      = "Algorithm 1"              // to the letter; not symphony/head, whose window learns
+	AlgorithmTarget = "Algorithm 1 target"       // its window, with Symphony's drop policy
+	Eager           = "eager"                    // section 3.4
+	EagerTarget     = "eager target"             // with Symphony's drop policy
+	Timeout         = "timeout"                  // "timeout 40": k is 40 % of the SLO; see TimeoutOf
+	TimeoutTarget   = "timeout target"           // with Symphony's drop policy; see TimeoutTargetOf
+	Clockwork       = "Clockwork"                // strategies headed by the oldest request, any batch size
+	ClockworkAny    = "Clockwork any"            // headed by every request
+	ClockworkPow2   = "Clockwork pow2"           // powers of two only
 	Nexus1FE        = "Nexus 1FE"
 	Nexus8FE        = "Nexus 8FE"
 	Shepherd        = "Shepherd"
@@ -51,6 +53,8 @@ func SystemOf(name string) (scenario.Policy, error) {
 func policyOf(name string) (string, error) {
 	for _, k := range []struct{ system, policy string }{
 		{Symphony, "symphony"},
+		{SymphonyNone, "symphony/headroom:0"},
+		{SymphonyDefer, "symphony/defer"},
 		{Algorithm1, "symphony/paper"},
 		{AlgorithmTarget, "symphony/paper/target"},
 		{Eager, "eager"},

@@ -5,7 +5,7 @@ import "testing"
 // TestSystemOf: names that are kept with results go on to mean a system, with
 // its frontends, up to both ends of the timeouts of figure 6.
 func TestSystemOf(t *testing.T) {
-	for name, frontends := range map[string]int{Symphony: 0, Algorithm1: 0, Nexus1FE: 1, Nexus8FE: 8, ShepherdCalm: 0, TimeoutOf(0): 0, TimeoutOf(12.5): 0, TimeoutOf(100): 0} {
+	for name, frontends := range map[string]int{Symphony: 0, SymphonyNone: 0, SymphonyDefer: 0, Algorithm1: 0, Nexus1FE: 1, Nexus8FE: 8, ShepherdCalm: 0, TimeoutOf(0): 0, TimeoutOf(12.5): 0, TimeoutOf(100): 0} {
 		if p, err := SystemOf(name); err != nil || p.New == nil || p.Frontends != frontends {
 			t.Errorf("%s: %+v, %v; want %d frontends", name, p, err, frontends)
 		}

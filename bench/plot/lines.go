@@ -2,6 +2,7 @@ package plot
 
 import (
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 )
@@ -36,18 +37,14 @@ func (l Lines) plan() (*sheet, error) {
 	if err := l.check(); err != nil {
 		return nil, fmt.Errorf("lines %q: %w", l.Title, err)
 	}
-	names, weight := make([]string, len(l.Series)), make([]float64, len(l.Series))
-	for i, s := range l.Series {
-		names[i], weight[i] = s.Name, mean(s.Y)
-	}
-	all := looks(names, weight)
+	names, all := l.looks()
 	curves := make([]curve, len(l.Series))
 	var x, y span
 	for i, s := range l.Series {
 		if s.Dashed && all[i].dash == nil {
 			all[i].dash = dashes(1)
 		}
-		curves[i] = curve{all[i], s.X, s.Y, l.Markers}
+		curves[i] = curve{all[i], s.X, s.Y, l.Markers || s.Points, s.Points, s.Labels}
 		for k := range s.X {
 			x.add(s.X[k])
 			y.add(s.Y[k])
@@ -55,7 +52,7 @@ func (l Lines) plan() (*sheet, error) {
 	}
 	l.stretch(&x, &y)
 	c := &chart{title: l.Title, x: l.X.scaleX(x, l.Markers), y: l.Y.scaleY(y), legend: l.Legend}
-	c.keys = keysOf(names, all, false, l.Markers)
+	c.keys = l.keys(all)
 	for _, b := range l.Bands {
 		hue := bandColor(b.Of, names, all)
 		c.below = append(c.below, b.layer(hue))
@@ -66,6 +63,7 @@ func (l Lines) plan() (*sheet, error) {
 	c.layers = []layer{
 		func(f *frame) { drawRefLines(f, l.HLines, l.VLines) },
 		func(f *frame) { drawCurves(f, curves) },
+		func(f *frame) { drawLabels(f, curves) },
 		func(f *frame) { drawRefLabels(f, l.HLines, l.VLines, cover(f, curves)) },
 	}
 	c.spare = func(f *frame) []vg.Rectangle { return refRects(f, l.HLines, l.VLines) }
@@ -74,6 +72,43 @@ func (l Lines) plan() (*sheet, error) {
 		return append(data, refLabels(f, l.HLines, l.VLines, data)...)
 	}
 	return one(c), nil
+}
+
+// looks gives each series its look.
+func (l Lines) looks() (names []string, all []look) {
+	var own []string
+	var weight []float64
+	for _, s := range l.Series {
+		names = append(names, s.Name)
+		if s.Of == "" {
+			own, weight = append(own, s.Name), append(weight, mean(s.Y))
+		}
+	}
+	table := looks(own, weight)
+	for _, s := range l.Series {
+		name := s.Name
+		if s.Of != "" {
+			name = s.Of
+		}
+		k := table[slices.Index(own, name)]
+		if s.Points {
+			k.shape += 4 // hollow
+		}
+		all = append(all, k)
+	}
+	return names, all
+}
+
+// keys are those of the series that have a colour of their own.
+func (l Lines) keys(all []look) []key {
+	var names []string
+	var own []look
+	for i, s := range l.Series {
+		if s.Of == "" {
+			names, own = append(names, s.Name), append(own, all[i])
+		}
+	}
+	return keysOf(names, own, false, l.Markers)
 }
 
 // stretch makes room for the bands and lines.
@@ -105,6 +140,9 @@ func (l Lines) check() error {
 	}
 	for _, s := range l.Series {
 		if err := s.check(l.X.Log, l.Y.Log); err != nil {
+			return err
+		}
+		if err := s.checkMore(l.Series); err != nil {
 			return err
 		}
 	}

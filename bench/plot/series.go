@@ -3,6 +3,7 @@ package plot
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 )
@@ -12,6 +13,21 @@ type Series struct {
 	Name   string
 	X, Y   []float64
 	Dashed bool // for what is computed or offered, not measured
+	// What follows is for Lines alone.
+	Of     string   // the series whose colour it has, without an entry of its own in the legend; "": its own
+	Points bool     // hollow marks, and no line
+	Labels []string // beside its points, as many; "" is none
+}
+
+// checkMore looks at what only Lines has.
+func (s Series) checkMore(all []Series) error {
+	if len(s.Labels) > 0 && len(s.Labels) != len(s.X) {
+		return fmt.Errorf("%w: series %q: %d labels for %d points", ErrInvalid, s.Name, len(s.Labels), len(s.X))
+	}
+	if s.Of != "" && !slices.ContainsFunc(all, func(o Series) bool { return o.Name == s.Of && o.Of == "" }) {
+		return fmt.Errorf("%w: series %q: there is no series %q whose colour it could have", ErrInvalid, s.Name, s.Of)
+	}
+	return nil
 }
 
 // checkNames refuses two series of one name, and none at all.
@@ -68,6 +84,8 @@ type curve struct {
 	look    look
 	x, y    []float64
 	markers bool
+	alone   bool // marks, and no line
+	labels  []string
 }
 
 func (l look) width() vg.Length {
@@ -90,8 +108,10 @@ func drawCurves(f *frame, curves []curve) {
 
 func (c curve) draw(f *frame) {
 	canvas := f.clip()
-	for _, part := range canvas.ClipLinesXY(c.points(f)) {
-		f.stroke(c.look.color, c.look.width(), c.look.dash, part...)
+	if !c.alone {
+		for _, part := range canvas.ClipLinesXY(c.points(f)) {
+			f.stroke(c.look.color, c.look.width(), c.look.dash, part...)
+		}
 	}
 	if !c.markers || c.look.other {
 		return

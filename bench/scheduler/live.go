@@ -74,7 +74,8 @@ type meter struct {
 	at            [2]mono.Time
 	cpu           [2]map[int]mono.Dur
 	stats         [2]engine.Stats
-	ringMax       int // most inputs seen waiting for a loop
+	spent         [2]mono.Dur // by the tuner
+	ringMax       int         // most inputs seen waiting for a loop
 	rankMax       int
 	usedMax       int
 	interruptedAt mono.Time
@@ -84,6 +85,7 @@ func newMeter(w *world) *meter { return &meter{w: w} }
 
 func (m *meter) read(i int) {
 	m.at[i], m.cpu[i], m.stats[i] = mono.Now(), threadCPU(), m.w.engine.Stats()
+	_, m.spent[i], _ = m.w.engine.Tuning()
 }
 
 // watch looks at the run ten times a second until it has ended.
@@ -192,6 +194,7 @@ func (m *meter) point() (*Point, error) {
 	p.Lag = spreadOf(&lag)
 	p.finish(span, busy)
 	m.costs(p)
+	p.Tuned = m.tuned()
 	return p, nil
 }
 

@@ -78,7 +78,9 @@ func TestLiveInterrupted(t *testing.T) {
 // A recorded run is replayed, grant for grant, and its results can be printed and
 // read back.
 func TestReplayOfATinyRun(t *testing.T) {
-	r, err := Measure(t.Context(), Plan{Config: tiny(), Replay: true})
+	cfg := tiny()
+	cfg.Tuner = 0.02
+	r, err := Measure(t.Context(), Plan{Config: cfg, Replay: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,7 @@ func TestReplayOfATinyRun(t *testing.T) {
 	}
 	var text bytes.Buffer
 	r.Print(&text)
-	if !strings.Contains(text.String(), "all equal") {
+	if !strings.Contains(text.String(), "all equal") || !strings.Contains(text.String(), "tuner: took ") {
 		t.Errorf("printed\n%s", text.String())
 	}
 	b, err := json.Marshal(r)
@@ -95,8 +97,27 @@ func TestReplayOfATinyRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Result
-	if err := json.Unmarshal(b, &back); err != nil || back.Replay.Grants != r.Replay.Grants {
+	if err := json.Unmarshal(b, &back); err != nil || back.Replay.Grants != r.Replay.Grants || back.Replay.Point.Tuned == nil {
 		t.Errorf("JSON: %v", err)
+	}
+}
+
+// With the tuner and without, by turns: both sides have numbers.
+func TestCompareTuner(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	cfg := tiny()
+	cfg.Tuner, cfg.Duration, cfg.Warmup = 0.02, 50*mono.Millisecond, 50*mono.Millisecond
+	r, err := Measure(t.Context(), Plan{Config: cfg, Compare: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.Tuner[0]
+	if c.Turns != tunerTurns || c.Rate != cfg.Rate || c.With.CPU <= 0 || c.Without.CPU <= 0 || c.Ratio.CPU <= 0 || c.Choice == "" {
+		t.Errorf("%+v", c)
+	}
+	var text bytes.Buffer
+	if r.Print(&text); !strings.Contains(text.String(), "of a processor") {
+		t.Errorf("printed\n%s", text.String())
 	}
 }
 

@@ -29,6 +29,7 @@ type Config struct {
 	Delay     mono.Dur         // the network's bound that the scheduler allows for [100 us]
 	Quantum   mono.Dur         // the world's sleep between two turns [200 us]
 	Seed      uint64
+	Tuner     float64 // share of a processor for the engine's tuner; 0: none, the whole deferral
 	Record    *engine.Recording
 	Placement engine.Placement
 

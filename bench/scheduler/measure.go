@@ -18,6 +18,7 @@ type Plan struct {
 	Cores   bool
 	Scaling bool
 	Replay  bool
+	Compare bool    // with the tuner and without
 	Disturb float64 // of the second processor
 	Heap    int64   // bytes of live pointers; 0: no such run
 	Garbage int64   // bytes per second
@@ -45,14 +46,15 @@ func (p *Plan) Check() error {
 
 // Result of a plan.
 type Result struct {
-	Interrupted bool         `json:",omitzero"`
-	Points      []*Point     `json:",omitempty"` // runs at a rate
-	Searches    []*Found     `json:",omitempty"`
-	Cores       []*CoreCosts `json:",omitempty"`
-	Scaling     *Scaling     `json:",omitempty"`
-	Lateness    *Compared    `json:",omitempty"`
-	Heap        *Compared    `json:",omitempty"`
-	Replay      *Replayed    `json:",omitempty"`
+	Interrupted bool             `json:",omitzero"`
+	Points      []*Point         `json:",omitempty"` // runs at a rate
+	Searches    []*Found         `json:",omitempty"`
+	Cores       []*CoreCosts     `json:",omitempty"`
+	Scaling     *Scaling         `json:",omitempty"`
+	Lateness    *Compared        `json:",omitempty"`
+	Heap        *Compared        `json:",omitempty"`
+	Replay      *Replayed        `json:",omitempty"`
+	Tuner       []*TunerCompared `json:",omitempty"`
 }
 
 // bench is a plan being measured.
@@ -86,7 +88,7 @@ func Measure(ctx context.Context, plan Plan) (*Result, error) {
 }
 
 func (r *Result) empty() bool {
-	return len(r.Points) == 0 && len(r.Searches) == 0 && len(r.Cores) == 0 && r.Lateness == nil && r.Heap == nil && r.Replay == nil
+	return len(r.Points) == 0 && len(r.Searches) == 0 && len(r.Cores) == 0 && r.Lateness == nil && r.Heap == nil && r.Replay == nil && len(r.Tuner) == 0
 }
 
 func (b *bench) steps() []func() error {
@@ -99,7 +101,7 @@ func (b *bench) steps() []func() error {
 		wanted bool
 		step   func() error
 	}{{p.Point, b.point}, {p.Search, func() error { return b.search(p.Config) }}, {p.Cores, func() error { return b.cores(p.Config) }},
-		{p.Scaling, b.scaling}, {p.Disturb > 0, b.disturbed}, {p.Heap > 0, b.heaped}, {p.Replay, b.replay}} {
+		{p.Scaling, b.scaling}, {p.Disturb > 0, b.disturbed}, {p.Heap > 0, b.heaped}, {p.Replay, b.replay}, {p.Compare, b.compareTuner}} {
 		if s.wanted {
 			steps = append(steps, s.step)
 		}
@@ -161,6 +163,9 @@ func (r *Result) Print(to io.Writer) {
 	}
 	if r.Replay != nil {
 		parts = append(parts, r.Replay)
+	}
+	for _, c := range r.Tuner {
+		parts = append(parts, c)
 	}
 	for i, p := range parts {
 		if i > 0 {

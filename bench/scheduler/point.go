@@ -31,7 +31,8 @@ type Point struct {
 	ModelCPU, RankCPU, WorldCPU, OtherCPU Cost
 	ModelLoops                            []LoopUse
 	RankLoop                              LoopUse
-	UsedMax                               int // most requests that a loop held
+	UsedMax                               int    // most requests that a loop held
+	Tuned                                 *Tuned `json:",omitempty"` // nil: no tuner
 
 	Grants      Spread // from when a grant was due, by its candidate's Exec and its GPU, until it left the rank loop
 	Lateness    Spread // from when an order was due, its last request's way to the candidate counted, until it left the model loop

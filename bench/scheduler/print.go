@@ -29,6 +29,9 @@ func (p *Point) Print(to io.Writer) {
 	}
 	fmt.Fprintf(to, "  loops: %s\n", p.Placement)
 	fmt.Fprintf(to, "  %.0f batches/s of %.1f, GPUs busy %.0f %%\n", p.BatchRate, p.MeanBatch, 100*p.GPUBusy)
+	if p.Tuned != nil {
+		p.Tuned.Print(to)
+	}
 	w := report.Table(to)
 	fmt.Fprintln(w, "\tCPU ns/request\tof a core\tbusy\tturns\twake-ups\tfull\twaiting max\tburst max\t")
 	models := LoopUse{}

@@ -61,6 +61,7 @@ type Config struct {
 	Warmup    mono.Dur       // not counted
 	Duration  mono.Dur       // counted
 	Frontends int            // requests come from so many, by turns; 0 means 1
+	NeedSpan  mono.Dur       // the need is reckoned for each such span; 0 means a second
 	Seed      uint64         // of arrivals, network, jitter and pauses
 	NewPolicy PolicyFactory  // makes the scheduler
 	Observer  Observer
@@ -78,6 +79,9 @@ type Observer struct {
 	Arrive   func(now mono.Time, model wire.ModelID)
 	Executed func(e *Execution) // when its fate is known: its report came, or it was cut
 	Drop     func(now mono.Time, d *batching.Drop)
+	// Need is what deferral alone would keep busy with what arrived in a span of the
+	// counted time (Config.NeedSpan), in GPUs.
+	Need func(from, to mono.Time, gpus float64)
 }
 
 // Execution is a batch that ran. Kept is false when its work was lost: its
@@ -86,6 +90,7 @@ type Execution struct {
 	Model      wire.ModelID
 	GPU        wire.GPUID
 	Start, End mono.Time
+	Answered   mono.Time // when the frontends have the answers, if Kept
 	Kept       bool
 	Requests   []batching.Request
 }

@@ -19,6 +19,10 @@
 // when at most 1 % of its requests are bad. GPU time is counted over the same
 // span.
 //
+// The need is what deferral alone would keep busy with what arrived
+// (batching.Need). The driver reckons it for each second, whatever the policy
+// does: with one seed it is the same for all of them.
+//
 // A batch counts when the scheduler has its report. When it is preempted, or its
 // GPU is gone, before that, its work is lost and its requests are queued again:
 // each request counts once (run.go).

@@ -67,7 +67,7 @@ func (a *awake) RemoveGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
 // and there is a gap in its calls at each pause and nowhere else.
 func TestSchedulerStandsStill(t *testing.T) {
 	const length, every = 5 * ms, 100 * ms
-	cfg := config(t, "symphony", 4, 2000, 0)
+	cfg := config(t, "symphony/defer", 4, 2000, 0)
 	cfg.Margins = true
 	cfg.Pauses = []sim.Pause{{Part: sim.SchedulerPart, Length: length, Every: every}}
 	cfg.Events = []sim.GPUEvent{}
@@ -180,7 +180,7 @@ func TestPausesOfAllPolicies(t *testing.T) {
 // TestMarginIsLearnt: devices that stand still often make batches end late; what
 // is learnt of it keeps most answers in time, for any policy.
 func TestMarginIsLearnt(t *testing.T) {
-	for _, name := range []string{"symphony", "eager/target", "clockwork"} {
+	for _, name := range []string{"symphony/defer", "eager/target", "clockwork"} {
 		late := map[bool]int64{}
 		for _, margins := range []bool{false, true} {
 			cfg := config(t, name, 4, 1500, 0)
@@ -193,7 +193,7 @@ func TestMarginIsLearnt(t *testing.T) {
 			late[margins] = r.All.Late
 		}
 		t.Logf("%s: %d late without, %d with margins", name, late[false], late[true])
-		if late[false] < 100 && name == "symphony" || late[true] > late[false]/2+10 {
+		if late[false] < 100 && name == "symphony/defer" || late[true] > late[false]/2+10 {
 			t.Errorf("%s: %d late without, %d with margins", name, late[false], late[true])
 		}
 	}
@@ -243,7 +243,7 @@ func TestPausesRefused(t *testing.T) {
 func TestLatenessIsLearnt(t *testing.T) {
 	bad := map[bool]int64{}
 	for _, margins := range []bool{false, true} {
-		cfg := config(t, "symphony", 64, 0, 0)
+		cfg := config(t, "symphony/defer", 64, 0, 0)
 		cfg.Warmup, cfg.Duration, cfg.Margins = 3*mono.Second, 10*mono.Second, margins
 		cfg.Models = nil
 		for _, m := range zoo.A100() {

@@ -20,9 +20,8 @@ import (
 // policy that preempts would then serve requests by batches that it gave up.
 type run struct {
 	Execution
-	id       wire.BatchID
-	until    mono.Time // its planned end
-	answered mono.Time // when the frontends have the answers; set where it ends
+	id    wire.BatchID
+	until mono.Time // its planned end
 }
 
 // launch sends a batch to its GPU. It starts when it was planned to, but not
@@ -74,14 +73,14 @@ func (d *driver) complete() {
 		g.runs = slices.Delete(g.runs, 0, 1)
 		d.armGPU(r.GPU)
 		d.result.Busy[r.GPU] += d.within(r)
-		r.answered = r.End
+		r.Answered = r.End
 		if !d.wired {
 			d.keep(r)
 			d.sched.Done(d.now, r.id, r.End, &d.out)
 			d.overran(r)
 			continue
 		}
-		r.answered = r.End.Add(d.cfg.Network.Ctrl.draw(d.net))
+		r.Answered = r.End.Add(d.cfg.Network.Ctrl.draw(d.net))
 		g.told = append(g.told, *r)
 		d.mail.send(message{at: d.now.Add(d.cfg.Network.Ctrl.draw(d.net)), kind: reported, gpu: r.GPU, batch: r.id, end: r.End})
 	}
@@ -150,7 +149,7 @@ func (d *driver) keep(r *run) {
 		if !d.counted(q.Arrival) {
 			continue
 		}
-		if r.answered <= q.Arrival.Add(slo) {
+		if r.Answered <= q.Arrival.Add(slo) {
 			counts.Served++
 		} else {
 			counts.Late++

@@ -43,6 +43,7 @@ type driver struct {
 	late    overrun.Lateness
 	latest  mono.Dur // how late the scheduler's timer and orders were at this instant
 	result  *Result
+	needs   needs
 	hopes   *hopes // nil: the run goes on to its end
 	failed  bool   // it has none left
 }
@@ -96,6 +97,7 @@ func newDriver(cfg *Config, source Source) *driver {
 	if cfg.Margins {
 		d.margins = newMargins(cfg.Models)
 	}
+	d.needs = newNeeds(d)
 	d.events = slices.Clone(cfg.Events)
 	slices.SortStableFunc(d.events, func(a, b GPUEvent) int { return int(a.At - b.At) })
 	d.sched = cfg.NewPolicy(policy.Config{Delay: cfg.Network.Bound, RequestsMax: cfg.open(), Frontends: max(1, cfg.Frontends), Seed: cfg.Seed})
@@ -133,6 +135,8 @@ func (d *driver) run(stop func() bool) error {
 			return ErrStopped
 		}
 	}
+	d.result.Scheduler = d.sched
+	d.needs.until(d.to, d)
 	for i := range d.result.Models {
 		d.result.All.add(&d.result.Models[i])
 	}
@@ -208,6 +212,8 @@ func (d *driver) arrive() {
 	}
 	if d.counted(d.now) {
 		d.result.Models[d.model].Arrived++
+		d.needs.until(d.now, d)
+		d.needs.arrived[d.model]++
 	}
 	if f := d.cfg.Observer.Arrive; f != nil {
 		f(d.now, wire.ModelID(d.model))

@@ -108,6 +108,7 @@ func benchRooms() map[string]room {
 		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/overrun", "bench/workload"}},
 		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/rank", "scheduler/policy/deferred", "scheduler/policy/tuned", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus", "scheduler/policy/eager", "scheduler/policy/timeout", "scheduler/policy/published", "scheduler/policy/cork"}},
 		"bench/sim/blame":    {core, []string{"bench/sim", "scheduler/batching", "transport/mono", "transport/wire"}},
+		"bench/frontier":     {shell, []string{"bench/sim", "bench/sim/scenario", "bench/plot", "transport/mono"}},
 		"bench/results":      {leaf, nil},
 		"bench/draws":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
 		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},

@@ -1,10 +1,6 @@
 package autoscale
 
-import (
-	"math"
-
-	"github.com/symphony-serving/symphony/transport/mono"
-)
+import "math"
 
 // Config of a Scaler. The zero Config has the defaults.
 type Config struct {
@@ -16,11 +12,12 @@ type Config struct {
 
 // Epoch is what happened in one.
 type Epoch struct {
-	GPUs     int      // that served; those on order are not there yet
-	Answered int64    // requests: served, dropped and late ones
-	Bad      int64    // dropped and late ones
-	Span     mono.Dur // length of the epoch
-	Idle     mono.Dur // time without a batch, summed over the GPUs
+	GPUs     int   // that served; those on order are not there yet
+	Answered int64 // requests: served, dropped and late ones
+	Bad      int64 // dropped and late ones
+	// Need is the GPUs that deferral alone would have kept busy (rank.Rank.Need), at the
+	// instant of the epoch at which they were most. Requests without any need: it is not known.
+	Need float64
 }
 
 // Advice is how many GPUs to add to, or remove from, Epoch.GPUs.
@@ -33,17 +30,19 @@ type Advice struct {
 type Why uint8
 
 const (
-	// Steady: neither too many bad requests nor GPUs to spare.
+	// Steady: neither too few GPUs nor any to spare.
 	Steady Why = iota
-	// BadRate: too many requests were bad.
+	// Need: the need leaves less than a quarter of its reserve.
+	Need
+	// BadRate: too many requests were bad, although the need says that there are enough GPUs.
 	BadRate
-	// Idle: GPUs were to spare for Hold epochs.
-	Idle
+	// Spare: GPUs were to spare for Hold epochs.
+	Spare
 	// Holding: GPUs were to spare, but not for long enough.
 	Holding
 	// Futile: too many are bad, and the GPUs added last did not help.
 	Futile
-	// AtMax: too many are bad, and Max is reached.
+	// AtMax: GPUs are missing, and Max is reached.
 	AtMax
 	// Limits: the cluster was outside Min and Max.
 	Limits
@@ -53,10 +52,12 @@ func (w Why) String() string {
 	switch w {
 	case Steady:
 		return "steady"
+	case Need:
+		return "need"
 	case BadRate:
 		return "bad_rate"
-	case Idle:
-		return "idle"
+	case Spare:
+		return "spare"
 	case Holding:
 		return "holding"
 	case Futile:
@@ -74,23 +75,25 @@ const (
 	futileFall = 0.9
 	// holdMax bounds the wait before a release, in times Config.Hold.
 	holdMax = 16
+	// gpusMax bounds what is reckoned in whole GPUs.
+	gpusMax = math.MaxInt32
 )
 
-// Scaler remembers the demand of the last epochs and what came of its advice.
+// Scaler remembers the need of the last epochs and what came of its advice.
 type Scaler struct {
 	cfg      Config
-	demands  []float64 // of the last Hold epochs in GPUs, a ring
+	needs    []float64 // of the last Hold epochs in GPUs, a ring
 	epochs   int       // seen
-	quiet    int       // epochs since the last with too many bad
+	quiet    int       // epochs since the last that called for GPUs
 	hold     int       // quiet epochs before a release
 	released bool      // the last change was a release
 	tried    trial
 }
 
-// trial is the epoch on whose word GPUs were added. gpus 0: none is open.
+// trial is the epoch on whose bad rate GPUs were added. gpus 0: none is open.
 type trial struct {
 	gpus      int
-	bad, idle float64 // bad rate; idle GPUs
+	bad, need float64 // bad rate; GPUs
 }
 
 // New fills in the defaults.
@@ -102,30 +105,37 @@ func New(cfg Config) *Scaler {
 		cfg.Hold = 5
 	}
 	if cfg.Max <= 0 {
-		cfg.Max = math.MaxInt32
+		cfg.Max = gpusMax
 	}
 	cfg.Min = max(1, cfg.Min)
 	cfg.Max = max(cfg.Min, cfg.Max)
-	return &Scaler{cfg: cfg, hold: cfg.Hold, demands: make([]float64, cfg.Hold)}
+	return &Scaler{cfg: cfg, hold: cfg.Hold, needs: make([]float64, cfg.Hold)}
 }
 
 // Close takes in an epoch that has ended and says what to do about it. Call it
 // once an epoch; the advice counts from Epoch.GPUs, so GPUs that an earlier
 // advice ordered and that have not come are part of this one's.
 func (s *Scaler) Close(e Epoch) Advice {
-	over := s.tooMany(e)
-	s.remember(e, over)
+	short, over := e.short(), s.tooMany(e)
+	s.remember(e, short > 0, over)
 	if e.GPUs < s.cfg.Min {
 		return Advice{Add: s.cfg.Min - e.GPUs, Why: Limits}
 	}
 	if e.GPUs > s.cfg.Max {
 		return Advice{Remove: e.GPUs - s.cfg.Max, Why: Limits}
 	}
-	if over {
-		return s.add(e)
+	if !over {
+		s.tried = trial{}
 	}
-	s.tried = trial{}
-	return s.release(e)
+	switch {
+	case short == 0 && !over:
+		return s.release(e)
+	case e.GPUs == s.cfg.Max:
+		return Advice{Why: AtMax}
+	case short > 0:
+		return Advice{Add: min(short, s.cfg.Max-e.GPUs), Why: Need}
+	}
+	return s.cure(e)
 }
 
 // badRate is r, from 0 to 1.
@@ -136,12 +146,19 @@ func (e Epoch) badRate() float64 {
 	return float64(min(max(e.Bad, 0), e.Answered)) / float64(e.Answered)
 }
 
-// idleGPUs is N*f. An epoch without a length shows no idle GPU.
-func (e Epoch) idleGPUs() float64 {
-	if e.Span <= 0 {
+// known is whether the need is.
+func (e Epoch) known() bool {
+	return e.Need > 0 && e.Need <= gpusMax || e.Need == 0 && e.Answered <= 0
+}
+
+// short is what the GPUs lack to the need and its whole reserve, once less than a
+// quarter of the reserve is left.
+func (e Epoch) short() int {
+	reserve := math.Sqrt(e.Need)
+	if !e.known() || e.Need+float64(reserve/4) <= float64(e.GPUs) {
 		return 0
 	}
-	return min(max(0, float64(e.Idle)/float64(e.Span)), float64(e.GPUs))
+	return int(min(gpusMax, math.Ceil(e.Need+reserve))) - e.GPUs
 }
 
 // tooMany is whether more requests were bad than a bad rate at its bound would
@@ -151,24 +168,23 @@ func (s *Scaler) tooMany(e Epoch) bool {
 	return float64(e.Bad) > expected+float64(2*math.Sqrt(expected))+1
 }
 
-// remember notes the epoch's demand, and when it was bad after a release.
-func (s *Scaler) remember(e Epoch, over bool) {
-	demand := float64(e.GPUs) - e.idleGPUs()
-	if bad := e.badRate(); over {
-		demand = float64(e.GPUs + e.missing())
-	} else if bad < 1 {
-		demand /= 1 - bad
+// remember notes the epoch's need, and when it called for GPUs. Only where the need
+// does not say why does it tell that the release before it was wrong.
+func (s *Scaler) remember(e Epoch, short, over bool) {
+	need := e.Need
+	if !e.known() {
+		need = float64(e.GPUs) // none is to spare
 	}
-	s.demands[s.epochs%s.cfg.Hold] = demand
+	s.needs[s.epochs%s.cfg.Hold] = need
 	s.epochs++
 	s.quiet++
-	if over {
-		s.quiet = 0
-		if s.released {
-			s.hold = min(2*s.hold, holdMax*s.cfg.Hold)
-		}
-		s.released = false
+	if !short && !over {
+		return
 	}
+	if s.quiet = 0; s.released && !short {
+		s.hold = min(2*s.hold, holdMax*s.cfg.Hold)
+	}
+	s.released = false
 }
 
 // missing is N*r/(1-r), rounded up; when all are bad, N. Counts instead of the
@@ -178,15 +194,12 @@ func (e Epoch) missing() int {
 	if good <= 0 {
 		return max(1, e.GPUs)
 	}
-	return int(min(math.MaxInt32, math.Ceil(float64(e.GPUs)*float64(e.Bad)/good)))
+	return int(min(gpusMax, math.Ceil(float64(e.GPUs)*float64(e.Bad)/good)))
 }
 
-// add is what is missing, unless more GPUs have been tried in vain.
-func (s *Scaler) add(e Epoch) Advice {
-	if e.GPUs == s.cfg.Max {
-		return Advice{Why: AtMax}
-	}
-	now := trial{e.GPUs, e.badRate(), e.idleGPUs()}
+// cure adds what the bad rate says, unless more GPUs have been tried in vain.
+func (s *Scaler) cure(e Epoch) Advice {
+	now := trial{e.GPUs, e.badRate(), e.Need}
 	if s.tried.failed(now) {
 		return Advice{Why: Futile}
 	}
@@ -194,11 +207,11 @@ func (s *Scaler) add(e Epoch) Advice {
 	return Advice{Add: min(e.missing(), s.cfg.Max-e.GPUs), Why: BadRate}
 }
 
-// failed is whether the GPUs that came since the trial are idle, half of them
-// at least, and the bad rate has not fallen.
+// failed is whether the GPUs that came since the trial, half of them at least, are
+// not there for a need that grew, and the bad rate has not fallen.
 func (t trial) failed(now trial) bool {
 	came := float64(now.gpus - t.gpus)
-	return t.gpus > 0 && came > 0 && now.idle-t.idle >= came/2 && now.bad > futileFall*t.bad
+	return t.gpus > 0 && came > 0 && now.need-t.need <= came/2 && now.bad > futileFall*t.bad
 }
 
 // release is what was to spare above the reserve in each of the last epochs.
@@ -214,14 +227,14 @@ func (s *Scaler) release(e Epoch) Advice {
 		s.hold = max(s.cfg.Hold, s.hold/2)
 	}
 	s.released = true
-	return Advice{Remove: spare, Why: Idle}
+	return Advice{Remove: spare, Why: Spare}
 }
 
-// kept is the demand with its reserve (doc.go), in whole GPUs.
+// kept is the need with its reserve (doc.go), in whole GPUs.
 func (s *Scaler) kept() int {
-	peak, least := s.demands[0], s.demands[0]
-	for _, d := range s.demands[:min(s.epochs, s.cfg.Hold)] {
+	peak, least := s.needs[0], s.needs[0]
+	for _, d := range s.needs[:min(s.epochs, s.cfg.Hold)] {
 		peak, least = max(peak, d), min(least, d)
 	}
-	return int(math.Ceil(peak + math.Sqrt(peak) + (peak - least)))
+	return int(min(gpusMax, math.Ceil(peak+math.Sqrt(peak)+float64(1.5*(peak-least)))))
 }

@@ -36,18 +36,18 @@ func (p *Plan) FindGoodput(seed uint64, tolerance float64, tried func(), stop fu
 	if g.Result != nil {
 		o = p.outcome(seed, g.Result, passed)
 	}
-	o.Search = &Search{Tolerance: tolerance, Rate: g.Rate, TooHigh: g.TooHigh, Runs: g.Runs, Requests: g.Simmed, Judged: p.judged(g.Result)}
+	o.Search = &Search{Tolerance: tolerance, Rate: g.Rate, TooHigh: g.TooHigh, Runs: g.Runs, Requests: g.Simmed, Judged: p.judged(o)}
 	return o, nil
 }
 
 // judged is the fewest requests of a group of like models.
-func (p *Plan) judged(r *sim.Result) int64 {
-	if r == nil {
-		return 0
+func (p *Plan) judged(o *Outcome) int64 {
+	if len(o.Models) == 0 {
+		return 0 // no run passed
 	}
 	arrived := make([]int64, len(p.groups))
 	for i, g := range p.groups {
-		arrived[g] += r.Models[i].Arrived
+		arrived[g] += o.Models[i].Arrived
 	}
 	least := int64(math.MaxInt64)
 	for _, g := range p.groups {

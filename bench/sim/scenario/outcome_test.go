@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/symphony-serving/symphony/bench/sim"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // TestSummariesAddUp: each arrival is served or bad for one reason, and the
@@ -140,8 +141,28 @@ func TestJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &sim.Result{Models: []sim.Counts{{Arrived: 10}, {Arrived: 20}, {Arrived: 30}, {Arrived: 50}}}
-	if got := p.judged(r); got != 50 {
+	o := &Outcome{Models: []Summary{{Arrived: 10}, {Arrived: 20}, {Arrived: 30}, {Arrived: 50}}}
+	if got := p.judged(o); got != 50 {
 		t.Errorf("judged by %d requests, want 50", got)
+	}
+}
+
+// TestLatencyAndNeed: a request that is alone on its GPU takes l(1), and a need of one GPU is one
+// GPU's time; what few batches run elsewhere does not make a GPU one in use.
+func TestLatencyAndNeed(t *testing.T) {
+	s := small()
+	s.Rate, s.Policy, s.GPUs, s.Arrivals = 5, "eager", 2, "constant"
+	o := simulate(t, s)
+	if m, l := o.Models[0], (s.Models[0].Alpha + s.Models[0].Beta).Millis(); math.Abs(m.LatencyP50-l) > 0.11 || m.LatencyP99 != o.All.LatencyP99 || o.All.QueueP99 != 0 {
+		t.Errorf("latency %g and %g ms where nothing waits, l(1) is %g ms", m.LatencyP50, o.All.LatencyP99, l)
+	}
+	if want := o.GPUBusy * 2; math.Abs(o.Need-want) > 0.1*want || o.GPUsMost != 1 {
+		t.Errorf("need %g, %d GPUs in use; %g are busy", o.Need, o.GPUsMost, want)
+	}
+	if n := most([]mono.Dur{980, 15, 5}); n != 2 {
+		t.Errorf("%d GPUs carry 99 %%, want 2", n)
+	}
+	if n := most(make([]mono.Dur, 3)); n != 0 {
+		t.Errorf("%d of idle GPUs are in use", n)
 	}
 }

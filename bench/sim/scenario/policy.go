@@ -15,6 +15,8 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/policy/published"
 	"github.com/symphony-serving/symphony/scheduler/policy/shepherd"
 	"github.com/symphony-serving/symphony/scheduler/policy/timeout"
+	"github.com/symphony-serving/symphony/scheduler/policy/tuned"
+	"github.com/symphony-serving/symphony/scheduler/rank"
 )
 
 // Policy makes a scheduler.
@@ -33,15 +35,24 @@ const (
 	timeoutPrefix       = "timeout:"
 	timeoutTargetPrefix = "timeout/target:"
 	nexusPrefix         = "nexus/"
+	headroomPrefix      = "symphony/headroom:"
+	settingPrefix       = "symphony/setting:"
 )
 
 // table is the one place where policies are made by a name. bench/paper writes
 // other names under its figures and asks for these.
 func table() []named {
 	return []named{
-		// Deferred scheduling as it is served.
-		{"symphony", deferredBy(deferred.Options{})},
-		// The same, and it drops only what cannot be served alone.
+		// The scheduler as it serves: deferral as far as it pays, chosen by simulating itself.
+		{"symphony", tunedBy(rank.Headroom{})},
+		// The same, and only so many GPUs as H of the need may take batches early.
+		// parseHeadroom makes it.
+		{headroomPrefix + "H", Policy{}},
+		// The whole deferral, always, with what its windows and drops have learnt.
+		{"symphony/defer", deferredBy(deferred.Options{})},
+		// One setting of those that the tuner tries. parseSetting makes it.
+		{settingPrefix + "S", Policy{}},
+		// symphony/defer, and it drops only what cannot be served alone.
 		{"symphony/head", deferredBy(deferred.Options{Policy: batching.PolicyHead})},
 		// Algorithm 1 to the letter: exec is frontrun; drops as symphony/head.
 		{"symphony/paper", deferredBy(deferred.Options{Policy: batching.PolicyHead, Window: batching.WindowFrontrun})},
@@ -100,6 +111,12 @@ func PolicyOf(name string) (Policy, error) {
 	if n, ok := strings.CutPrefix(name, nexusPrefix); ok {
 		return parseNexus(name, n)
 	}
+	if k, ok := strings.CutPrefix(name, headroomPrefix); ok {
+		return parseHeadroom(name, k)
+	}
+	if k, ok := strings.CutPrefix(name, settingPrefix); ok {
+		return parseSetting(name, k)
+	}
 	for _, k := range table() {
 		if k.name == name {
 			return k.Policy, nil
@@ -148,4 +165,24 @@ func corkBy(batches int) Policy {
 
 func nexusBy(frontends int) Policy {
 	return Policy{Frontends: frontends, New: func(c policy.Config) policy.Scheduler { return nexus.New(c, nexus.Options{}) }}
+}
+
+func parseHeadroom(name, text string) (Policy, error) {
+	h, err := rank.ParseHeadroom(text)
+	if err != nil {
+		return Policy{}, refuse("policy", "%q: %v, as in %s0.25", name, err, headroomPrefix)
+	}
+	return tunedBy(h), nil
+}
+
+func parseSetting(name, text string) (Policy, error) {
+	set, err := batching.ParseSetting(text)
+	if err != nil {
+		return Policy{}, refuse("policy", "%q: %v", name, err)
+	}
+	return deferredBy(deferred.Options{Setting: set}), nil
+}
+
+func tunedBy(h rank.Headroom) Policy {
+	return Policy{New: func(c policy.Config) policy.Scheduler { return tuned.New(c, tuned.Options{Headroom: h}) }}
 }

@@ -54,6 +54,9 @@ func (o *Outcome) fields() []field {
 	if o.Search != nil {
 		search, mode = *o.Search, "goodput"
 	}
+	if o.Least != nil {
+		mode = "least-gpus"
+	}
 	a := &o.All
 	out := append([]field{{"version", o.Version}, {"sim_core", strconv.Itoa(o.Core)}, {"mode", mode}}, o.Scenario.fields()...)
 	out = append(out,
@@ -63,9 +66,16 @@ func (o *Outcome) fields() []field {
 	for _, r := range Reasons() {
 		out = append(out, field{"bad_" + r, whole(a.Bad[r])})
 	}
+	least := Least{}
+	if o.Least != nil {
+		least = *o.Least
+	}
 	return append(out,
-		field{"queue_p50_ms", number(a.QueueP50)}, field{"queue_p99_ms", number(a.QueueP99)}, field{"batch_mean", number(a.Batch)},
-		field{"gpu_busy", number(o.GPUBusy)}, field{"gpus_used", strconv.Itoa(o.GPUsUsed)}, field{"gpu_lost", number(o.Lost)}, field{"hopeless", whole(o.Hopeless)})
+		field{"queue_p50_ms", number(a.QueueP50)}, field{"queue_p99_ms", number(a.QueueP99)}, field{"latency_p50_ms", number(a.LatencyP50)}, field{"latency_p99_ms", number(a.LatencyP99)}, field{"batch_mean", number(a.Batch)},
+		field{"gpu_busy", number(o.GPUBusy)}, field{"gpus_used", strconv.Itoa(o.GPUsUsed)}, field{"gpus_most", strconv.Itoa(o.GPUsMost)}, field{"gpu_lost", number(o.Lost)},
+		field{"least_gpus", strconv.Itoa(least.GPUs)}, field{"least_fails", strconv.Itoa(least.Fails)}, field{"least_bad_rate", number(least.BadRate)},
+		field{"least_queue_p99_ns", whole(int64(least.QueueP99))}, field{"least_latency_p99_ns", whole(int64(least.LatencyP99))},
+		field{"need_gpus", number(o.Need)}, field{"need_peak_gpus", number(o.NeedPeak)}, field{"hopeless", whole(o.Hopeless)})
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -36,6 +36,7 @@ type schedulerCmd struct {
 	Rank     string         `name:"rank-thread" help:"The rank loop's thread: own, shared (with the first model loop); auto: by the processors." default:"auto" enum:"auto,own,shared"`
 	Spin     time.Duration  `help:"How long before an instant a parked loop wakes up to spin." default:"0"`
 	Doze     time.Duration  `help:"How long requests that come in a dense row may wait for a model loop." default:"0"`
+	Tuner    float64        `help:"Share of a processor for choosing how much of the deferral is spent, 0 to 0.5; 0: nothing is chosen, the whole deferral is spent." default:"0.02" placeholder:"SHARE"`
 	Seed     uint64         `help:"Seed of the arrivals." default:"1"`
 
 	Cores   bool     `help:"Only drive the bare cores on one thread under a virtual clock, stage by stage."`
@@ -44,6 +45,8 @@ type schedulerCmd struct {
 	Heap    string   `help:"Only measure grants' delay beside so large a live heap of pointers and some garbage, and without it: 512MiB, 2GiB." placeholder:"SIZE"`
 	Garbage string   `help:"With --heap: garbage made per second [1GiB]." placeholder:"SIZE"`
 	Replay  bool     `help:"Only record a run at --rate (100000 if not given) and replay it through the bare cores: every grant must be equal."`
+
+	CompareTuner bool `help:"Only measure with the tuner and without, by turns, at --rate or at 1000, 20000 and 500000 requests/s: what it takes of a processor, and how late orders are."`
 
 	JSON  string `name:"json" help:"Write the results as JSON to this file; - is standard output, in the tables' place." type:"path" placeholder:"FILE"`
 	Out   string `help:"Start of the picture's names: FILE.svg and FILE.png. Drawn of --scaling, and of the suite that runs without flags." type:"path" placeholder:"FILE"`
@@ -96,7 +99,7 @@ func (c schedulerCmd) Run() error {
 // plan checks the flags.
 func (c schedulerCmd) plan() (schedbench.Plan, error) {
 	p := schedbench.Plan{Config: schedbench.Config{Loops: orZero(c.Loops), GPUs: orZero(c.GPUs), Models: orZero(c.Models), Process: workload.Process(c.Arrivals),
-		Rate: orZero(c.Rate), Duration: mono.Dur(cmp.Or(orZero(c.Duration), 5*time.Second)), SLO: mono.Dur(orZero(c.SLO)), Quantum: mono.Dur(c.Quantum), Seed: c.Seed,
+		Rate: orZero(c.Rate), Duration: mono.Dur(cmp.Or(orZero(c.Duration), 5*time.Second)), SLO: mono.Dur(orZero(c.SLO)), Quantum: mono.Dur(c.Quantum), Seed: c.Seed, Tuner: c.Tuner,
 		Placement: c.placement(max(1, orZero(c.Loops)))}, Place: c.placement}
 	if p.Process == workload.Gamma {
 		if p.Shape = shapeBursts; c.Shape != nil {
@@ -131,7 +134,10 @@ func (c schedulerCmd) planParts(p *schedbench.Plan) error {
 		}
 		p.Zoo = &m
 	}
-	p.Cores, p.Scaling, p.Replay = c.Cores, c.Scaling, c.Replay
+	p.Cores, p.Scaling, p.Replay, p.Compare = c.Cores, c.Scaling, c.Replay, c.CompareTuner
+	if p.Compare && c.Duration == nil {
+		p.Duration = schedbench.TunerTurnSpan
+	}
 	if c.Disturb != nil {
 		p.Disturb, p.Disturber = *c.Disturb, startDisturber
 	}
@@ -144,7 +150,7 @@ func (c schedulerCmd) planParts(p *schedbench.Plan) error {
 			return err
 		}
 	}
-	special := p.Cores || p.Scaling || p.Replay || p.Disturb > 0 || p.Heap > 0
+	special := p.Cores || p.Scaling || p.Replay || p.Disturb > 0 || p.Heap > 0 || p.Compare
 	switch {
 	case c.Rate != nil && !special:
 		p.Point = true

@@ -15,13 +15,13 @@ import (
 // itself. cores are the machine's.
 func (c schedulerCmd) check(cores []int) error {
 	parts := 0
-	for _, given := range []bool{c.Cores, c.Scaling, c.Disturb != nil, c.Heap != "", c.Replay} {
+	for _, given := range []bool{c.Cores, c.Scaling, c.Disturb != nil, c.Heap != "", c.Replay, c.CompareTuner} {
 		if given {
 			parts++
 		}
 	}
 	if parts > 1 {
-		return errors.New("give one of --cores, --scaling, --disturb, --heap, --replay")
+		return errors.New("give one of --cores, --scaling, --disturb, --heap, --replay, --compare-tuner")
 	}
 	switch {
 	case c.Scaling && (c.Loops != nil || c.GPUs != nil || c.Rate != nil):
@@ -32,6 +32,8 @@ func (c schedulerCmd) check(cores []int) error {
 		return errors.New("--cores has no loops and no clock: leave --loops, --duration, --pin, --wait, --rank-thread, --spin and --doze out")
 	case c.Cores && c.Profile != "" && c.Rate == nil:
 		return errors.New("--cores --profile: give the --rate that such GPUs carry, too")
+	case c.CompareTuner && c.Tuner == 0:
+		return errors.New("--compare-tuner compares with one: give --tuner a share above 0")
 	case c.SLO != nil && c.Profile != "":
 		return errors.New("--profile brings its own SLO: leave --slo out, or give the profile as name:alpha:beta:slo")
 	case c.Shape != nil && c.Arrivals != "gamma":
@@ -43,7 +45,7 @@ func (c schedulerCmd) check(cores []int) error {
 	if err := checkInts(optional("loops", c.Loops, 1, 64), optional("gpus", c.GPUs, 8, 4096), optional("models", c.Models, 1, 1000)); err != nil {
 		return err
 	}
-	if err := checkBounds(optional("rate", c.Rate, 1, 1e8), optional("disturb", c.Disturb, 0.01, 1), optional("shape", c.Shape, 0.01, 100)); err != nil {
+	if err := checkBounds(optional("rate", c.Rate, 1, 1e8), optional("disturb", c.Disturb, 0.01, 1), optional("shape", c.Shape, 0.01, 100), bounded[float64]{"tuner", c.Tuner, 0, 0.5}); err != nil {
 		return err
 	}
 	if err := checkBounds(optional("duration", c.Duration, 10*time.Millisecond, time.Hour), optional("slo", c.SLO, time.Millisecond, time.Minute),

@@ -46,8 +46,12 @@ func TestSchedulerRefuses(t *testing.T) {
 		"--heap=0B":                         "--heap: 0B, must be between 1MiB and 64GiB",
 		"--heap=1GiB --garbage=5":           `--garbage: "5" has no unit: B, KiB, MiB or GiB`,
 		"--garbage=1MiB":                    "--garbage is about a heap: give --heap SIZE, too",
-		"--disturb=0.5 --cores":             "give one of --cores, --scaling, --disturb, --heap, --replay",
-		"--scaling --replay":                "give one of --cores, --scaling, --disturb, --heap, --replay",
+		"--disturb=0.5 --cores":             "give one of --cores, --scaling, --disturb, --heap, --replay, --compare-tuner",
+		"--scaling --replay":                "give one of --cores, --scaling, --disturb, --heap, --replay, --compare-tuner",
+		"--replay --compare-tuner":          "give one of --cores, --scaling, --disturb, --heap, --replay, --compare-tuner",
+		"--compare-tuner --tuner=0":         "--compare-tuner compares with one",
+		"--tuner=0.6":                       "--tuner: 0.6, must be between 0 and 0.5",
+		"--tuner=NaN":                       "--tuner: NaN",
 		"--scaling --loops=2":               "--scaling chooses",
 		"--shape=0.5":                       "--shape is of gamma",
 		"--cores --duration=7s":             "--cores has no loops and no clock",
@@ -76,10 +80,15 @@ func TestSchedulerPlan(t *testing.T) {
 		"--rate=1000 --profile=ResNet50": func(p schedbench.Plan) bool { return p.Point && p.Zoo != nil },
 		"--rate=1000 --replay":           func(p schedbench.Plan) bool { return p.Replay && !p.Point },
 		"--cores":                        func(p schedbench.Plan) bool { return p.Cores && !p.Suite },
-		"--heap=2GiB --garbage=1MiB":     func(p schedbench.Plan) bool { return p.Heap == 2<<30 && p.Garbage == 1<<20 && !p.Suite },
-		"--heap=1MiB":                    func(p schedbench.Plan) bool { return p.Garbage == 1<<30 },
-		"--disturb=0.5":                  func(p schedbench.Plan) bool { return p.Disturb == 0.5 && !p.Suite },
-		"--scaling --out=pic":            func(p schedbench.Plan) bool { return p.Scaling },
+		"--rate=1000":                    func(p schedbench.Plan) bool { return p.Point && p.Tuner == 0.02 },
+		"--rate=1000 --tuner=0":          func(p schedbench.Plan) bool { return p.Point && p.Tuner == 0 },
+		"--compare-tuner": func(p schedbench.Plan) bool {
+			return p.Compare && !p.Suite && p.Rate == 0 && p.Duration == 2*mono.Second
+		},
+		"--heap=2GiB --garbage=1MiB": func(p schedbench.Plan) bool { return p.Heap == 2<<30 && p.Garbage == 1<<20 && !p.Suite },
+		"--heap=1MiB":                func(p schedbench.Plan) bool { return p.Garbage == 1<<30 },
+		"--disturb=0.5":              func(p schedbench.Plan) bool { return p.Disturb == 0.5 && !p.Suite },
+		"--scaling --out=pic":        func(p schedbench.Plan) bool { return p.Scaling },
 	} {
 		if p, err := parsed[schedulerCmd](t, strings.Fields(flags)...).plan(); err != nil || !want(p) {
 			t.Errorf("%q: %+v, %v", flags, p, err)

@@ -49,7 +49,7 @@ func asJSON(outcomes []*scenario.Outcome) ([]byte, error) {
 		Records []*scenario.Outcome `json:"records"`
 		Summary *summary            `json:"summary,omitempty"`
 	}{Records: outcomes}
-	if len(outcomes) > 1 {
+	if len(outcomes) > 1 && outcomes[0].Least == nil {
 		s := summaryOf(outcomes)
 		doc.Summary = &s
 	}
@@ -81,6 +81,7 @@ func printOutcomes(w io.Writer, outcomes []*scenario.Outcome) {
 	if len(outcomes) == 1 {
 		printModels(w, o)
 		printGPUs(w, o)
+		printTuning(w, o)
 	} else {
 		printSeeds(w, outcomes)
 	}
@@ -141,7 +142,7 @@ func printGPUs(w io.Writer, o *scenario.Outcome) {
 	if len(o.GPUs) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nGPUs: %d used of %d, busy %.1f %%", o.GPUsUsed, len(o.GPUs), 100*o.GPUBusy)
+	fmt.Fprintf(w, "\nGPUs: %d used of %d, need %.1f, busy %.1f %%", o.GPUsUsed, len(o.GPUs), o.Need, 100*o.GPUBusy)
 	if o.Lost > 0 {
 		fmt.Fprintf(w, " (%.1f %% for batches that were lost)", 100*o.Lost)
 	}
@@ -153,6 +154,20 @@ func printGPUs(w io.Writer, o *scenario.Outcome) {
 		fmt.Fprintf(w, ": %s", strings.Join(parts, " "))
 	}
 	fmt.Fprintln(w)
+}
+
+// printTuning writes what the tuner chose, and what it expected of each setting at the end.
+func printTuning(w io.Writer, o *scenario.Outcome) {
+	if o.Tuning == nil || o.All.Arrived == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nThe scheduler simulated itself, and changed its setting %d times. At the end it expected:\n\n", o.Tuning.Changes)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "deferral spent\tin force\tbad\tworst model\twait of the budget\tcost\t")
+	for _, s := range o.Tuning.Settings {
+		fmt.Fprintf(t, "%s\t%.1f %%\t%.3f %%\t%.3f %%\t%.1f %%\t%.5f\t\n", s.Setting, 100*s.Share, 100*s.Bad, 100*s.Worst, 100*s.Wait, s.Cost)
+	}
+	t.Flush()
 }
 
 func printSeeds(w io.Writer, outcomes []*scenario.Outcome) {

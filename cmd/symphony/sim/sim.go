@@ -22,8 +22,8 @@ import (
 // Command is `symphony sim`.
 type Command struct {
 	Models     []string `help:"The mix: NAME:ALPHA:BETA:SLO in ms, zoo:a100, zoo:1080ti, zoo:a100/NAME or FILE.csv, separated by commas; 8x before any of them for 8 copies." default:"zoo:a100" sep:","`
-	GPUs       int      `name:"gpus" help:"GPUs at the begin." default:"8"`
-	Policy     string   `help:"symphony, symphony/head, symphony/paper, symphony/paper/target, symphony/code, eager, eager/target, timeout:K (K of the SLO), timeout/target:K, clockwork, clockwork/every, clockwork/pow2, shepherd, shepherd/calm, cork, cork/one, nexus or nexus/8fe." default:"symphony"`
+	GPUs       *int     `name:"gpus" help:"GPUs at the begin; 8 if not given." placeholder:"N"`
+	Policy     string   `help:"symphony (the rule that serves), symphony/headroom:H (H of the need, or all), symphony/defer (the whole deferral), symphony/setting:S (a setting that the tuner tries, as 0.5+frontrun), symphony/head, symphony/paper, symphony/paper/target, symphony/code, eager, eager/target, timeout:K (K of the SLO), timeout/target:K, clockwork, clockwork/every, clockwork/pow2, shepherd, shepherd/calm, cork, cork/one, nexus or nexus/8fe." default:"symphony"`
 	Rate       float64  `help:"Requests/s over all models. With --goodput where the search begins, 0: it finds a begin. With --trace what the trace is brought to, 0: as it is."`
 	Arrivals   string   `help:"poisson, gamma:SHAPE, uniform or constant; poisson if not given." placeholder:"PROCESS"`
 	Popularity string   `help:"equal or zipf:S; equal if not given." placeholder:"SHARES"`
@@ -46,11 +46,16 @@ type Command struct {
 	Frontends *int          `help:"Requests come from so many frontends by turns; 1 if not given." placeholder:"N"`
 	Seed      uint64        `help:"Seed of arrivals, network, jitter and pauses; the first one of --seeds." default:"1"`
 
-	Goodput   bool     `help:"Search the highest rate at which every model's p99 is within its SLO."`
-	Tolerance *float64 `help:"Of --goodput: the last pass and the last failure differ by this share at most; 0.005 if not given." placeholder:"SHARE"`
-	Seeds     int      `help:"Simulate with so many seeds, and give the mean and its 95 % confidence interval." default:"1"`
-	Parallel  int      `help:"Seeds simulated at a time; 0: one for each processor." default:"0"`
-	Resume    string   `help:"Keep each seed's result in this file (JSON lines), and simulate only what is not in it." placeholder:"FILE"`
+	Goodput    bool           `help:"Search the highest rate at which every model's p99 is within its SLO."`
+	Tolerance  *float64       `help:"Of --goodput: the last pass and the last failure differ by this share at most; 0.005 if not given." placeholder:"SHARE"`
+	LeastGPUs  bool           `name:"least-gpus" help:"Search the least number of GPUs that this rate or trace needs; with --policy symphony for each headroom, the share of the need that may be used beyond it (0: full deferral, all: what there is)."`
+	BadRate    *float64       `help:"Of --least-gpus: share of bad requests that no model may exceed; 0.01 if not given." placeholder:"SHARE"`
+	QueueP99   *time.Duration `name:"queue-p99" help:"Of --least-gpus: 99 % of the requests wait no longer; no bound if not given." placeholder:"SPAN"`
+	LatencyP99 *time.Duration `name:"latency-p99" help:"Of --least-gpus: 99 % of the requests are answered by then; no bound if not given." placeholder:"SPAN"`
+
+	Seeds    int    `help:"Simulate with so many seeds, and give the mean and its 95 % confidence interval." default:"1"`
+	Parallel int    `help:"Seeds simulated at a time; 0: one for each processor." default:"0"`
+	Resume   string `help:"Keep each seed's result in this file (JSON lines), and simulate only what is not in it." placeholder:"FILE"`
 
 	JSON  string `help:"Write the records as JSON to this file; - is standard output." placeholder:"FILE"`
 	CSV   string `help:"Write the records as CSV to this file; - is standard output." placeholder:"FILE"`
@@ -96,6 +101,9 @@ func (c Command) run(out, notes io.Writer, form progressForm, stop func() bool) 
 	if most := guessMost * plan.Fluid(); c.Goodput && c.Rate > most && len(c.Events) == 0 {
 		return fmt.Errorf("--rate: the search would begin at %g requests/s, more than %d times the most that the GPUs could carry (%.0f); leave it out", c.Rate, guessMost, most/guessMost)
 	}
+	if c.LeastGPUs {
+		return c.runLeast(s, out, notes, form, stop)
+	}
 	files, err := openOutputs(c)
 	if err != nil {
 		return err
@@ -107,7 +115,7 @@ func (c Command) run(out, notes io.Writer, form progressForm, stop func() bool) 
 	}
 	outcomes, err := batch.run(form)
 	if len(outcomes) > 0 {
-		err = errors.Join(err, c.write(out, files, outcomes))
+		err = errors.Join(err, c.write(out, files, outcomes, func() { printOutcomes(out, outcomes) }))
 	}
 	if err == nil && batch.timeline != nil {
 		err = batch.timeline.write(c.Timeline)
@@ -141,6 +149,9 @@ func (c Command) check() error {
 	case c.Timeline != "" && c.Resume != "":
 		return errors.New("--timeline needs the run itself: leave out --resume")
 	}
+	if err := c.checkLeast(); err != nil {
+		return err
+	}
 	if c.Goodput {
 		return scenario.CheckTolerance(c.tolerance())
 	}
@@ -169,7 +180,7 @@ func (c Command) scenario() (scenario.Scenario, error) {
 	if err != nil {
 		return scenario.Scenario{}, err
 	}
-	s := scenario.Scenario{Models: models, GPUs: c.GPUs, Policy: c.Policy, Rate: c.Rate, Arrivals: c.Arrivals, Popularity: c.Popularity, RateProfile: c.Profile,
+	s := scenario.Scenario{Models: models, GPUs: c.gpus(), Policy: c.Policy, Rate: c.Rate, Arrivals: c.Arrivals, Popularity: c.Popularity, RateProfile: c.Profile,
 		Network: c.Network, Bound: c.Bound, Jitter: c.Jitter, Pauses: c.Pauses, Margin: c.Margin, Events: c.Events, Detection: mono.Dur(c.Detection),
 		Warmup: mono.Dur(c.Warmup), Duration: mono.Dur(c.Duration), Seed: c.Seed}
 	if c.Frontends != nil {
@@ -184,6 +195,17 @@ func (c Command) scenario() (scenario.Scenario, error) {
 	return s, nil
 }
 
+// gpus is --gpus or its default; a search for their number begins elsewhere.
+func (c Command) gpus() int {
+	switch {
+	case c.GPUs != nil:
+		return *c.GPUs
+	case c.LeastGPUs:
+		return 1
+	}
+	return 8
+}
+
 // parallel is how many seeds are simulated at a time.
 func (c Command) parallel() int {
 	if c.Parallel > 0 {
@@ -192,8 +214,8 @@ func (c Command) parallel() int {
 	return runtime.NumCPU()
 }
 
-// write writes the records, and the table unless they took its place.
-func (c Command) write(out io.Writer, files *outputs, outcomes []*scenario.Outcome) error {
+// write writes the records, and prints the table unless they took its place.
+func (c Command) write(out io.Writer, files *outputs, outcomes []*scenario.Outcome, table func()) error {
 	var errs []error
 	put := func(flag, path string, text []byte, err error) {
 		if err == nil && path == "-" {
@@ -212,7 +234,7 @@ func (c Command) write(out io.Writer, files *outputs, outcomes []*scenario.Outco
 		put("csv", c.CSV, text, err)
 	}
 	if c.JSON != "-" && c.CSV != "-" {
-		printOutcomes(out, outcomes)
+		table()
 	}
 	return errors.Join(errs...)
 }

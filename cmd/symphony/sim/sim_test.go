@@ -32,7 +32,10 @@ func simulatedUntil(t *testing.T, stop func() bool, flags ...string) (out, notes
 	if err != nil {
 		t.Fatal(err)
 	}
-	quick := []string{"--gpus=2", "--duration=1s", "--warmup=100ms"}
+	quick := []string{"--duration=1s", "--warmup=100ms"}
+	if !strings.Contains(strings.Join(flags, " "), "--least-gpus") {
+		quick = append(quick, "--gpus=2")
+	}
 	if !strings.Contains(strings.Join(flags, " "), "--models") { // repeated, it adds models
 		quick = append(quick, "--models=r50:1.053:5.072:25")
 	}
@@ -231,7 +234,7 @@ func TestStopKeepsWhatIsDone(t *testing.T) {
 
 func TestTimeline(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "figure4")
-	_, _, err := simulated(t, "--models=m:1:5:12", "--gpus=3", "--rate=1333.3333333333333", "--arrivals=constant", "--warmup=0s", "--timeline", base+".svg", "--timeline-span=60ms")
+	_, _, err := simulated(t, "--models=m:1:5:12", "--policy=symphony/defer", "--gpus=3", "--rate=1333.3333333333333", "--arrivals=constant", "--warmup=0s", "--timeline", base+".svg", "--timeline-span=60ms")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,6 +298,19 @@ func TestSimRefuses(t *testing.T) {
 		{"--rate=900 --tolerance=0.005", "give --goodput"},
 		{"--rate=900 --timeline-from=1s", "give --timeline FILE"},
 		{"--rate=900 --timeline-span=100ms", "give --timeline FILE"},
+		{"--rate=900 --bad-rate=0.1", "give --least-gpus"},
+		{"--rate=900 --queue-p99=1ms", "give --least-gpus"},
+		{"--rate=900 --latency-p99=1ms", "give --least-gpus"},
+		{"--least-gpus", "--rate: 0 requests/s"},
+		{"--rate=900 --least-gpus --gpus=3", "--gpus: 3 has no effect"},
+		{"--rate=900 --least-gpus --goodput", "--goodput the rate for GPUs"},
+		{"--rate=900 --least-gpus --gpu-event=leave:0@50ms", "--gpu-event names GPUs"},
+		{"--rate=900 --least-gpus --timeline=x.svg", "leave out --least-gpus"},
+		{"--rate=900 --least-gpus --seeds=2", "leave out --seeds"},
+		{"--rate=900 --least-gpus --resume=x", "--resume keeps no search"},
+		{"--rate=900 --least-gpus --bad-rate=1", "--bad-rate: 1, must be a share"},
+		{"--rate=900 --least-gpus --queue-p99=0s", "--queue-p99: 0s, must be above 0"},
+		{"--rate=900 --least-gpus --latency-p99=-1s", "--latency-p99: -1"},
 	} {
 		if _, _, err := simulated(t, strings.Fields(c.flags)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.flags, err, c.want)

@@ -1,0 +1,65 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+func leastOf(t *testing.T, s Scenario, l Least) *Outcome {
+	t.Helper()
+	p, err := s.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := p.FindLeast(l, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestFindLeast: one GPU less does not keep the bound, and a bound on the latency takes more.
+func TestFindLeast(t *testing.T) {
+	s := small()
+	s.Rate, s.Policy = 4000, "eager/target"
+	bad := leastOf(t, s, Least{BadRate: 0.01})
+	if l := bad.Least; l.GPUs < 2 || l.Fails != l.GPUs-1 || bad.Scenario.GPUs != l.GPUs || len(bad.GPUs) != l.GPUs || bad.All.BadRate > 0.01 || l.Judged != bad.All.Arrived {
+		t.Errorf("found %+v: %+v", l, bad.All)
+	}
+	s.GPUs = bad.Least.Fails
+	if o := simulate(t, s); o.All.BadRate <= 0.01 {
+		t.Errorf("%d GPUs keep the bound too: %+v", s.GPUs, o.All)
+	}
+	fast := leastOf(t, s, Least{BadRate: 0.01, QueueP99: mono.Millisecond})
+	if fast.Least.GPUs <= bad.Least.GPUs || fast.All.QueueP99 > 1 || fast.Least.Fails != fast.Least.GPUs-1 {
+		t.Errorf("found %+v with a bound of 1 ms, %+v without: %+v", fast.Least, bad.Least, fast.All)
+	}
+	answer := leastOf(t, s, Least{BadRate: 0.01, LatencyP99: mono.FromMillis(12)})
+	if answer.All.LatencyP99 > 12 || answer.Least.GPUs <= bad.Least.GPUs {
+		t.Errorf("found %+v: %+v", answer.Least, answer.All)
+	}
+}
+
+// TestFindLeastEnds: where one GPU is enough, and where none are.
+func TestFindLeastEnds(t *testing.T) {
+	s := small()
+	s.Rate = 20
+	if o := leastOf(t, s, Least{BadRate: 0.01}); o.Least.GPUs != 1 || o.Least.Fails != 0 {
+		t.Errorf("found %+v for 20 r/s", o.Least)
+	}
+	s.Policy = "symphony/defer"
+	s.Rate = 900
+	if o := leastOf(t, s, Least{BadRate: 0.01, QueueP99: mono.Millisecond}); o.Least.GPUs != 0 || o.Least.Fails != o.Scenario.GPUs || o.Least.Fails < 4 {
+		t.Errorf("found %+v: deferral waits, on any number of GPUs", o.Least)
+	}
+}
+
+func TestLeastRefuses(t *testing.T) {
+	for flag, l := range map[string]Least{"bad-rate": {}, "queue-p99": {BadRate: 0.01, QueueP99: -1}, "latency-p99": {BadRate: 0.01, LatencyP99: 1}} {
+		if err := l.Check(); err == nil || !strings.Contains(err.Error(), "--"+flag) {
+			t.Errorf("%+v: error %v, want one of --%s", l, err, flag)
+		}
+	}
+}
