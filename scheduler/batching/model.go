@@ -212,7 +212,7 @@ func (m *Model) hasten(earliest, open, frontrun mono.Time) (exec mono.Time, hold
 	if !m.setting.Alone {
 		at = max(at, min(frontrun, m.since.Add(m.company)))
 	}
-	exec = max(earliest, at)
+	exec = max(earliest, min(open, at))
 	return exec, uint32(min(math.MaxUint32, open.Sub(exec)/holdUnit))
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/overrun"
 	"github.com/symphony-serving/symphony/scheduler/shard"
+	"github.com/symphony-serving/symphony/scheduler/tuner"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/ring"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -192,6 +193,9 @@ func (l *modelLoop) carryOut(now mono.Time) {
 	e := l.engine
 	for i := range l.out.Drops {
 		e.sink.Drop(l.index, &l.out.Drops[i])
+		if tuner.Lost(l.out.Drops[i].Reason) {
+			l.stats.lost.Add(1)
+		}
 	}
 	l.stats.drops.Add(uint64(len(l.out.Drops)))
 	for i := range l.out.Dispatches {

@@ -11,8 +11,8 @@ import (
 // loopStats are a loop's counters: written by the loop (full by submitters),
 // read by anybody.
 type loopStats struct {
-	turns, requests, dispatches, drops, full, burstMax atomic.Uint64
-	busy, reckoned                                     atomic.Int64 // ns
+	turns, requests, dispatches, drops, lost, full, burstMax atomic.Uint64
+	busy, reckoned                                           atomic.Int64 // ns
 
 	thread atomic.Int64
 

@@ -73,7 +73,7 @@ const (
 )
 
 func newTuning(e *Engine) *tuning {
-	c := policy.Config{RequestsMax: e.cfg.RequestsMax}
+	c := policy.Config{RequestsMax: e.cfg.RequestsMax * e.cfg.ModelLoops}
 	t := &tuning{engine: e, feeds: make([]feed, e.cfg.ModelLoops), ended: make(chan struct{}), stop: make(chan struct{}),
 		every: min(tuningEvery, time.Duration(float64(tuningSliceLeast)/e.cfg.TunerShare)),
 		tuner: tuner.New(tuner.Config{Scheduler: c, Headroom: e.cfg.Headroom, Share: e.cfg.TunerShare})}
@@ -100,6 +100,7 @@ func (t *tuning) run() {
 			return
 		case <-timer.C:
 		}
+		t.clock = ring.ThreadTime() // a sleep costs nothing, also where this is a clock
 		if t.quiet++; t.turn(mono.Now()) {
 			t.quiet = 0
 		}
@@ -149,7 +150,7 @@ func (t *tuning) listen() bool {
 	served, dropped := 0, 0
 	for i := range t.feeds {
 		f, stats := &t.feeds[i], &t.engine.loops[i].stats
-		s, d := stats.requests.Load(), stats.drops.Load()
+		s, d := stats.requests.Load(), stats.lost.Load()
 		served, dropped = served+int(s-f.served), dropped+int(d-f.dropped)
 		f.served, f.dropped = s, d
 		missed += f.take(&t.taken)

@@ -50,7 +50,7 @@ func (r *Rank) keep(now mono.Time) {
 	case h.None():
 		r.kept = 0
 	default:
-		r.kept = r.holding(int(math.Ceil(float64(need * (1 + h.Share)))))
+		r.kept = r.holding(max(1, int(math.Ceil(float64(need*(1+h.Share))))))
 	}
 }
 

@@ -51,7 +51,7 @@ func TestKept(t *testing.T) {
 	for _, c := range []struct {
 		need, share float64
 		want        int
-	}{{0, 0.25, 0}, {1.2, 0.25, 2}, {4, 0.25, 5}, {4, 0, 0}, {4, 1, 8}, {100, 0.25, 125}} {
+	}{{0, 0.25, 1}, {0, 0, 0}, {1.2, 0.25, 2}, {4, 0.25, 5}, {4, 0, 0}, {4, 1, 8}, {100, 0.25, 125}} {
 		r := needing(8, c.need, c.share)
 		expect(t, r, 1)
 		if r.Kept() != c.want {

@@ -1,6 +1,9 @@
 package tuner
 
-import "github.com/symphony-serving/symphony/transport/mono"
+import (
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
 
 // alarm notices that the real scheduler loses far more than its shadow did. Where passes are
 // fast they tell that themselves, and better. Where there is no time to replay more than a small part of
@@ -53,3 +56,6 @@ func (a *alarm) ring(now mono.Time) {
 }
 
 func (a *alarm) holds(now mono.Time) bool { return now < a.until }
+
+// Lost tells whether a request that was dropped for a reason says something of the setting.
+func Lost(r wire.Reason) bool { return r == wire.ReasonDeadline || r == wire.ReasonShed }

@@ -60,15 +60,13 @@ func (s *shadow) outlook() Outlook {
 // Choose looks at the load, and at what a finished pass has shown. True when the choice is
 // another one.
 func (t *Tuner) Choose(now mono.Time) (changed bool) {
-	switch t.load.look(now) {
-	case loadOther:
-		t.forget()
+	change := t.load.look(now)
+	if change == loadOther {
 		t.dreams.forget()
-	case loadDrifted:
-		t.fade(fadeDrifted)
 	}
+	t.news = max(t.news, change)
 	if t.alarm.rings(now, t.choice.Chosen.Bad) && t.choice.Setting != (batching.Setting{}) {
-		t.forget()
+		t.news = loadOther
 		t.alarm.ring(now)
 		t.take(now, t.shadowOf(batching.Setting{}).outlook())
 		return true

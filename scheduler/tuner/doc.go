@@ -12,7 +12,7 @@
 // Deferral gains GPU time by larger batches, and costs: latency while GPUs are idle, and the time
 // of other models whose budget is shorter than the batch that holds their GPU. No rule of thumb
 // tells which of them weighs more: the notes of the decision (docs/decisions) list those that were tried, each of
-// which fails badly somewhere. To simulate both and look does tell, and costs 300 ns a request.
+// which fails badly somewhere. To simulate both and look does tell, and costs 300 ns a request and shadow.
 //
 // # The shadows
 //
@@ -32,7 +32,7 @@
 //
 // cost = bad rate of all + bad rate of the worst model + waitWeight * mean wait as a share of the
 // budget, and with a limited headroom what is used beyond the GPUs that are kept. The setting in
-// force has a small advantage, and is held to what the mirror loses, a shadow that has the real
+// force has a small advantage, the drop policy head a doubt against it, and is held to what the mirror loses, a shadow that has the real
 // scheduler's past (mirror.go). When the load has changed the past counts little (load.go); and
 // when the real scheduler loses far more than was expected, before the shadows can tell, the whole
 // deferral is put into force (alarm.go). (choice.go)

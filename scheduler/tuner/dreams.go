@@ -62,11 +62,15 @@ func (d *dreams) observe(now mono.Time, id wire.ModelID, budget mono.Dur) {
 func (d *dreams) draw(m *memory) gap { return m.gaps[d.rng.IntN(len(m.gaps))] }
 
 // append appends up to n arrivals to dst, the first of them after the instant at of shadow time.
-func (d *dreams) append(dst []arrival, now, at mono.Time, n int) []arrival {
+// They span no more than so much of it.
+func (d *dreams) append(dst []arrival, now, at mono.Time, span mono.Dur, n int) []arrival {
 	offset := at.Sub(d.now)
 	for ; n > 0 && d.next.Len() > 0; n-- {
 		id, when := d.next.Min()
 		m := &d.models[id]
+		if mono.Time(when).Add(offset).Sub(at) > span {
+			break
+		}
 		if d.rng.IntN(silentAsked) == 0 && m.silent(now) {
 			d.remove(wire.ModelID(id))
 			continue
@@ -97,15 +101,20 @@ func (d *dreams) missed() {
 // forget drops what was observed: the load is another one.
 func (d *dreams) forget() {
 	for i := range d.models {
-		d.remove(wire.ModelID(i))
+		d.drop(uint32(i))
 	}
 }
 
-// remove drops what was observed of a model.
+// remove is forget for a model that has gone. What comes before and after it is back makes no gap.
 func (d *dreams) remove(id wire.ModelID) {
 	if int(id) < len(d.models) {
-		m := &d.models[id]
-		m.gaps, m.at = m.gaps[:0], 0
-		d.next.Remove(uint32(id))
+		d.drop(uint32(id))
+		d.models[id].seen = false
 	}
+}
+
+func (d *dreams) drop(id uint32) {
+	m := &d.models[id]
+	m.gaps, m.at = m.gaps[:0], 0
+	d.next.Remove(id)
 }

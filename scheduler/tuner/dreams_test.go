@@ -39,7 +39,7 @@ func TestDreamsAreLikeWhatCame(t *testing.T) {
 		now = d.watched(r, wire.ModelID(id), 100, 20, f.rate, f.shape)
 	}
 	const offset = 7 * mono.Second
-	dreamt := d.append(nil, now, d.now.Add(offset), 100_000)
+	dreamt := d.append(nil, now, d.now.Add(offset), dreamMost, 100_000)
 	last, gaps := make([]mono.Time, len(flows)), make([][]gap, len(flows))
 	before := mono.Past
 	for _, a := range dreamt {
@@ -83,14 +83,14 @@ func TestSilentModels(t *testing.T) {
 	d.watched(r, 0, 100, 60, 100, 1)
 	d.watched(r, 1, 100, 10, 100, 1) // silent from 110 s on
 	now := d.watched(r, 2, 100, 60, 0.2, 1)
-	if d.append(nil, now, 0, 2000); d.next.Has(1) || !d.next.Has(0) || !d.next.Has(2) {
+	if d.append(nil, now, 0, dreamMost, 2000); d.next.Has(1) || !d.next.Has(0) || !d.next.Has(2) {
 		t.Errorf("dreams of models 0 to 2: %v, %v, %v; 1 is silent", d.next.Has(0), d.next.Has(1), d.next.Has(2))
 	}
-	if n := count(d.append(nil, now, 0, 2000), 1); n > 0 {
+	if n := count(d.append(nil, now, 0, dreamMost, 2000), 1); n > 0 {
 		t.Errorf("%d dreams of a silent model", n)
 	}
 	d.watched(r, 1, 170, 1, 100, 1)
-	if n := count(d.append(nil, mono.Time(171*mono.Second), 0, 2000), 1); n < 500 {
+	if n := count(d.append(nil, mono.Time(171*mono.Second), 0, dreamMost, 2000), 1); n < 500 {
 		t.Errorf("%d of 2000 dreams of one of two models that is back", n)
 	}
 }
@@ -104,7 +104,7 @@ func TestDreamsForget(t *testing.T) {
 	d.remove(1)
 	d.remove(77)
 	now := mono.Time(101 * mono.Second)
-	if n := count(d.append(nil, now, 0, 1000), 1); n > 0 {
+	if n := count(d.append(nil, now, 0, dreamMost, 1000), 1); n > 0 {
 		t.Errorf("%d dreams of a removed model", n)
 	}
 	d.missed()
@@ -113,7 +113,7 @@ func TestDreamsForget(t *testing.T) {
 		t.Errorf("what was missed made a gap of %v", d.models[0].gaps[at].span)
 	}
 	d.forget()
-	if got := d.append(nil, now, 0, 10); len(got) != 0 {
+	if got := d.append(nil, now, 0, dreamMost, 10); len(got) != 0 {
 		t.Errorf("%d dreams of nothing", len(got))
 	}
 	for i := range gapsLeast + 1 {
@@ -128,7 +128,7 @@ func TestDreamsForget(t *testing.T) {
 func TestDreamsAreBounded(t *testing.T) {
 	d, r := newDreams(), rand.New(rand.NewPCG(5, 12))
 	now := d.watched(r, 0, 100, 100, 100, 1)
-	d.append(nil, now, 0, 10_000)
+	d.append(nil, now, 0, dreamMost, 10_000)
 	if n := cap(d.models[0].gaps); n > 2*gapsMax || d.next.Len() > 1 {
 		t.Errorf("room for %d gaps, %d models to come", n, d.next.Len())
 	}

@@ -91,8 +91,8 @@ func (s *shadow) advance(to mono.Time) {
 // apply takes what the cores decided.
 func (s *shadow) apply() {
 	for i := range s.out.Drops {
-		if s.out.Drops[i].Reason == wire.ReasonUnknownModel {
-			continue // its model was removed
+		if r := s.out.Drops[i].Reason; r == wire.ReasonUnknownModel || r == wire.ReasonFull {
+			continue // its model was removed, or a shadow holds less than the real scheduler
 		}
 		s.tally.drop(wire.ModelID(s.out.Drops[i].Request.Input.Length))
 	}

@@ -39,6 +39,8 @@ func (t *tally) serve(r *batching.Request, start mono.Time) {
 // remove forgets a model.
 func (t *tally) remove(id wire.ModelID) {
 	if int(id) < len(t.models) {
+		t.all.served -= t.models[id].served
+		t.all.bad -= t.models[id].bad
 		t.models[id] = modelTally{}
 	}
 }

@@ -64,7 +64,9 @@ type Tuner struct {
 	since   mono.Time // mirror's time when its setting changed
 	looked  mono.Time // when what was lost lately was last halved
 	gpus    int
-	served  []bool // by model
+	served  []*profile.Profile // by model; nil: it is not served
+	delay   batching.Delay
+	news    loadChange // of what was before the next pass
 	dreams  dreams
 	load    load
 	alarm   alarm
@@ -80,6 +82,9 @@ type Tuner struct {
 	clock mono.Time // shadow time of the last arrival
 	last  mono.Time // of the same, as it really was
 	deaf  bool      // there is no time for more
+	// resumed: arrivals were left out before the next one. The shadows' clock stood still meanwhile.
+	resumed bool
+	begun   mono.Time // when the last pass began, as it really was
 
 	// Time, in seconds of a processor.
 	credit float64 // allowed and not spent
@@ -123,9 +128,9 @@ func New(cfg Config) *Tuner {
 // AddModel begins to serve a model, or changes its profile or SLO.
 func (t *Tuner) AddModel(id wire.ModelID, m policy.Model) {
 	for int(id) >= len(t.served) {
-		t.served = append(t.served, false)
+		t.served = append(t.served, nil)
 	}
-	t.served[id] = true
+	t.served[id] = m.Profile
 	for _, s := range t.shadows {
 		s.sched.AddModel(id, m)
 	}
@@ -137,7 +142,7 @@ func (t *Tuner) RemoveModel(id wire.ModelID) {
 	if !t.serves(id) {
 		return
 	}
-	t.served[id] = false
+	t.served[id] = nil
 	for _, s := range t.shadows {
 		s.sched.RemoveModel(id, &s.out)
 		s.out.Drops = s.out.Drops[:0]
@@ -150,10 +155,12 @@ func (t *Tuner) RemoveModel(id wire.ModelID) {
 	}
 }
 
-func (t *Tuner) serves(id wire.ModelID) bool { return int(id) < len(t.served) && t.served[id] }
+func (t *Tuner) serves(id wire.ModelID) bool { return int(id) < len(t.served) && t.served[id] != nil }
 
 // SetDelay replaces the network's delay bound.
 func (t *Tuner) SetDelay(d batching.Delay) {
+	t.delay = d
+	t.news = max(t.news, loadDrifted)
 	for _, s := range t.shadows {
 		s.sched.SetDelay(s.now, d, &s.out)
 		s.apply()
@@ -162,6 +169,11 @@ func (t *Tuner) SetDelay(d batching.Delay) {
 
 // SetProfile replaces a model's latency profile.
 func (t *Tuner) SetProfile(id wire.ModelID, p *profile.Profile) {
+	if !t.serves(id) {
+		return
+	}
+	t.served[id] = p
+	t.news = max(t.news, loadDrifted)
 	for _, s := range t.shadows {
 		s.sched.SetProfile(s.now, id, p, &s.out)
 		s.apply()
@@ -170,6 +182,9 @@ func (t *Tuner) SetProfile(id wire.ModelID, p *profile.Profile) {
 
 // SetGPUs tells how many GPUs there are.
 func (t *Tuner) SetGPUs(n int) {
+	if n != t.gpus {
+		t.news = loadOther
+	}
 	for _, s := range t.shadows {
 		for id := t.gpus; id < n; id++ {
 			s.sched.AddGPU(s.now, wire.GPUID(id), &s.out)
@@ -190,7 +205,13 @@ func (t *Tuner) Listens() bool { return !t.deaf }
 func (t *Tuner) Answered(served, dropped int) { t.alarm.add(served, dropped) }
 
 // Missed counts arrivals that were not handed in.
-func (t *Tuner) Missed(n int) { t.load.count += n }
+func (t *Tuner) Missed(n int) {
+	t.load.count += n
+	if n > 0 && !t.deaf { // there was no room to tell of them
+		t.resumed = true
+		t.dreams.missed()
+	}
+}
 
 // Arrive takes a request that comes now, with its deadline less the margins. Those of models
 // that are not served do not count.
@@ -199,8 +220,11 @@ func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
 		return
 	}
 	t.load.arrive(now)
-	if t.deaf {
-		return
+	if budget := deadline.Sub(now); t.deaf || budget < t.served[id].Latency(1)+t.delay.Of(1) {
+		return // a deadline that no setting could keep tells nothing
+	}
+	if t.resumed {
+		t.last, t.resumed = now, false
 	}
 	if len(t.next) >= t.passLimit() {
 		t.deaf = true
@@ -258,19 +282,45 @@ func (t *Tuner) Work(now mono.Time, most int) (replayed int) {
 	return replayed
 }
 
+// age lets the past count for less, where the load, or what serves it, has changed. Only between
+// two passes: in the midst of one some shadows would have it faded, and others not.
+func (t *Tuner) age() {
+	switch t.news {
+	case loadOther:
+		t.forget()
+	case loadDrifted:
+		t.fade(fadeDrifted)
+	}
+	t.news = loadSame
+}
+
+const (
+	// Dreams take no more than dreamTimes the time that really passed, and dreamMost at once: requests
+	// that come once an hour would make the shadows' clock run out.
+	dreamTimes = 1000
+	dreamMost  = 3600 * mono.Second
+	dreamsEnd  = mono.Never / 2
+)
+
 // begin makes the next pass of what came, and of dreams, where there is time left for them.
 func (t *Tuner) begin(now mono.Time) bool {
+	if len(t.next) == 0 {
+		return false
+	}
+	t.age()
 	spare := int(t.credit/t.each/float64(len(t.shadows))) - len(t.next)
-	if spare > 0 && !t.deaf {
+	span := min(dreamMost, dreamTimes*now.Sub(t.begun))
+	t.begun = now
+	if spare > 0 && !t.deaf && t.clock < dreamsEnd {
 		real := len(t.next)
-		t.next = t.dreams.append(t.next, now, t.clock, min(spare, passMost-real))
+		t.next = t.dreams.append(t.next, now, t.clock, span, min(spare, passMost-real))
 		if n := len(t.next); n > real {
 			t.clock = t.next[n-1].at
 		}
 	}
 	t.pass, t.next = t.next, t.pass[:0]
 	if t.deaf {
-		t.deaf, t.last = false, now
+		t.deaf, t.resumed = false, true
 		t.dreams.missed()
 	}
 	return len(t.pass) > 0

@@ -68,7 +68,7 @@ type Scheduler struct {
 	DelayMin    mono.Dur `yaml:"delay_min"`    // least assumed d_ctrl
 	DelayMax    mono.Dur `yaml:"delay_max"`    // most believed d_ctrl
 	Headroom    string   `yaml:"headroom"`     // GPUs beyond the need that may be spent on latency: all, or a share of the need (0.25; 0: full deferral)
-	Tuner       float64  `yaml:"tuner"`        // share of a processor for choosing how much of the deferral pays; 0: full deferral
+	Tuner       float64  `yaml:"tuner"`        // share of a processor, per pool, for choosing how much of the deferral pays; 0: full deferral
 	Lead        mono.Dur `yaml:"lead"`         // how long before frontrun batches may start, at least: what late wake-ups cost
 }
 

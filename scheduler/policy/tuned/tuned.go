@@ -108,7 +108,13 @@ func (s *Scheduler) answered(out *policy.Out, drops, dispatches int) {
 	for i := dispatches; i < len(out.Dispatches); i++ {
 		served += len(out.Dispatches[i].Requests)
 	}
-	s.tuner.Answered(served, len(out.Drops)-drops)
+	lost := 0
+	for i := drops; i < len(out.Drops); i++ {
+		if tuner.Lost(out.Drops[i].Reason) {
+			lost++
+		}
+	}
+	s.tuner.Answered(served, lost)
 }
 
 // Submit implements policy.Scheduler.
