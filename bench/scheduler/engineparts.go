@@ -14,7 +14,7 @@ import (
 
 func (c *Config) engine() engine.Config {
 	return engine.Config{ModelLoops: c.Loops, GPUsMax: c.GPUs, Record: c.Record, RequestsMax: requestsMax(c),
-		TunerShare: c.Tuner, Placement: c.Placement}
+		TunerShare: c.Tuner, Setting: c.Setting, Placement: c.Placement}
 }
 
 // placementText says how the loops share the machine.

@@ -112,7 +112,7 @@ func TestCompareTuner(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := r.Tuner[0]
-	if c.Turns != tunerTurns || c.Rate != cfg.Rate || c.With.CPU <= 0 || c.Without.CPU <= 0 || c.Ratio.CPU <= 0 || c.Choice == "" {
+	if c.Turns != tunerTurns || c.Rate != cfg.Rate || c.With.CPU <= 0 || c.Fixed.CPU <= 0 || c.Deferral.CPU <= 0 || c.Ratio.CPU <= 0 || c.Choice == "" {
 		t.Errorf("%+v", c)
 	}
 	var text bytes.Buffer

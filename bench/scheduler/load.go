@@ -6,6 +6,7 @@ import (
 
 	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/bench/zoo"
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -29,7 +30,8 @@ type Config struct {
 	Delay     mono.Dur         // the network's bound that the scheduler allows for [100 us]
 	Quantum   mono.Dur         // the world's sleep between two turns [200 us]
 	Seed      uint64
-	Tuner     float64 // share of a processor for the engine's tuner; 0: none, the whole deferral
+	Tuner     float64          // share of a processor for the engine's tuner; 0: none, the whole deferral
+	Setting   batching.Setting // in force without a tuner
 	Record    *engine.Recording
 	Placement engine.Placement
 

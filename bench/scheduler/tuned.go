@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/symphony-serving/symphony/bench/report"
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/tuner"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -15,6 +17,8 @@ type Tuned struct {
 	Took    float64 // of a processor, in the span that counts
 	Choice  string  // in force at the end, and why
 	Changes int     // of the setting, since the start
+
+	setting batching.Setting // in force at the end
 }
 
 // Print writes it for people.
@@ -28,18 +32,20 @@ func (m *meter) tuned() *Tuned {
 	if !ok {
 		return nil
 	}
-	return &Tuned{Share: m.w.cfg.Tuner, Took: (m.spent[1] - m.spent[0]).Seconds() / m.at[1].Sub(m.at[0]).Seconds(), Choice: choice.String(), Changes: choice.Changes}
+	return &Tuned{Share: m.w.cfg.Tuner, Took: (m.spent[1] - m.spent[0]).Seconds() / m.at[1].Sub(m.at[0]).Seconds(), Choice: choice.String(), Changes: choice.Changes, setting: choice.Setting}
 }
 
-// TunerCompared is the same load with and without the tuner, by turns: neighbours on the machine
-// disturb both alike. All but Took are medians over the turns.
+// TunerCompared is the same load with the tuner, without it but with the setting that it chose,
+// and with the whole deferral, by turns: neighbours on the machine disturb all alike. The first two
+// differ by what the tuner costs, the last two by what its choice does: smaller batches are more
+// work for each request. All but Took are medians over the turns.
 type TunerCompared struct {
-	GPUs, Models, Turns int
-	Rate, Seconds       float64 // requests/s; of a turn
-	Took, TookMost      float64 // of a processor: mean, and most of a turn
-	Choice              string  // at the end of the last turn
-	With, Without       TunerSide
-	Ratio               TunerSide // of with to without, median over the pairs of turns
+	GPUs, Models, Turns   int
+	Rate, Seconds         float64 // requests/s; of a turn
+	Took, TookMost        float64 // of a processor: mean, and most of a turn
+	Choice                string  // at the end of the last turn
+	With, Fixed, Deferral TunerSide
+	Ratio                 TunerSide // of With to Fixed, median over the turns
 }
 
 // TunerSide is one side, or their ratio.
@@ -91,7 +97,7 @@ const (
 	TunerTurnSpan = 2 * mono.Second
 )
 
-// compareTuner runs each rate with and without the tuner, by turns.
+// compareTuner runs each rate with the tuner and without, by turns.
 func (b *bench) compareTuner() error {
 	rates := tunerRates()
 	if b.plan.Rate > 0 {
@@ -104,34 +110,37 @@ func (b *bench) compareTuner() error {
 			return err
 		}
 		c := &TunerCompared{GPUs: cfg.GPUs, Models: cfg.Models, Rate: rate, Seconds: cfg.Duration.Seconds()}
-		var with, without, ratios []TunerSide
+		var with, fixed, deferral, ratios []TunerSide
+		setting := tuner.Settings()[0]
 		for turn := range tunerTurns {
-			sides, err := b.pairOfTurns(cfg, turn, c)
+			sides, err := b.tunerTurn(cfg, turn, &setting, c)
 			if err != nil {
 				return err
 			}
 			if b.ctx.Err() != nil {
 				break
 			}
-			with, without = append(with, sides[0]), append(without, sides[1])
+			with, fixed, deferral = append(with, sides[0]), append(fixed, sides[1]), append(deferral, sides[2])
 			ratios = append(ratios, ratioSide(sides[0], sides[1]))
 		}
 		if c.Turns = len(with); c.Turns > 0 {
 			c.Took /= float64(c.Turns)
-			c.With, c.Without, c.Ratio = medianSide(with), medianSide(without), medianSide(ratios)
+			c.With, c.Fixed, c.Deferral, c.Ratio = medianSide(with), medianSide(fixed), medianSide(deferral), medianSide(ratios)
 			b.r.Tuner = append(b.r.Tuner, c)
 		}
 	}
 	return nil
 }
 
-// pairOfTurns runs one turn with and one without, the former first in each other pair.
-func (b *bench) pairOfTurns(cfg Config, turn int, c *TunerCompared) (sides [2]TunerSide, err error) {
+// tunerTurn runs each side once, another one first in each turn.
+func (b *bench) tunerTurn(cfg Config, turn int, setting *batching.Setting, c *TunerCompared) (sides [3]TunerSide, err error) {
 	for k := range sides {
-		side := (turn + k) % 2
-		run := cfg
+		run, side := cfg, (turn+k)%len(sides)
 		run.Seed += uint64(turn)
-		if side == 1 {
+		switch side {
+		case 1:
+			run.Tuner, run.Setting = 0, *setting
+		case 2:
 			run.Tuner = 0
 		}
 		p, err := Live(b.ctx, run, b.plan.Tell)
@@ -139,9 +148,9 @@ func (b *bench) pairOfTurns(cfg Config, turn int, c *TunerCompared) (sides [2]Tu
 			return sides, err
 		}
 		sides[side] = sideOf(p)
-		if p.Tuned != nil {
-			c.Took += p.Tuned.Took
-			c.TookMost, c.Choice = max(c.TookMost, p.Tuned.Took), p.Tuned.Choice
+		if t := p.Tuned; t != nil {
+			c.Took += t.Took
+			c.TookMost, c.Choice, *setting = max(c.TookMost, t.Took), t.Choice, t.setting
 		}
 	}
 	return sides, nil
@@ -157,11 +166,11 @@ func (c *TunerCompared) Print(to io.Writer) {
 	for _, r := range []struct {
 		name string
 		s    *TunerSide
-	}{{"with", &c.With}, {"without", &c.Without}} {
+	}{{"with", &c.With}, {"its setting without it", &c.Fixed}, {"whole deferral", &c.Deferral}} {
 		s := r.s
 		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.4f %%\t\n", r.name, s.CPU, report.Micros(s.P50), report.Micros(s.P99), report.Micros(s.P999), report.Micros(s.GrantP99), report.Micros(s.Wait), 100*s.BadRate)
 	}
 	s := &c.Ratio
-	fmt.Fprintf(w, "ratio, of pairs\t%.3f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\t\n", s.CPU, s.P50, s.P99, s.P999, s.GrantP99, s.Wait)
+	fmt.Fprintf(w, "with to its setting without it\t%.3f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\t\n", s.CPU, s.P50, s.P99, s.P999, s.GrantP99, s.Wait)
 	w.Flush()
 }

@@ -37,9 +37,11 @@ type Config struct {
 	// TunerShare is how much of a processor's time goes into choosing how much of the deferral is
 	// spent (scheduler/tuner); 0: nothing is chosen, the whole deferral is spent always.
 	TunerShare float64
-	Headroom   rank.Headroom // which GPUs may take early batches
-	Placement                // how the loops share the machine [own threads that sleep]
-	Record     *Recording    // inputs and decisions of all loops, for replay [nil: none]
+	// Setting is in force where nothing is chosen: the whole deferral, except in comparisons.
+	Setting   batching.Setting
+	Headroom  rank.Headroom // which GPUs may take early batches
+	Placement               // how the loops share the machine [own threads that sleep]
+	Record    *Recording    // inputs and decisions of all loops, for replay [nil: none]
 }
 
 func (c *Config) complete() error {

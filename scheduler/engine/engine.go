@@ -98,6 +98,8 @@ func (e *Engine) Start() {
 	if e.tuning != nil {
 		e.setSetting(e.tuning.choice.Setting)
 		go e.tuning.run()
+	} else if e.cfg.Setting != (batching.Setting{}) {
+		e.setSetting(e.cfg.Setting)
 	}
 }
 

@@ -61,6 +61,9 @@ type observation struct {
 
 const (
 	feedSize = 1 << 13
+	// tuningPart is what the tuner takes of its share: the rest is for the runtime, which wakes its
+	// thread, and for the last slice of a span.
+	tuningPart = 0.95
 	// tuningEvery is how often the tuner looks at its feeds, tuningIdle where nothing comes, and
 	// tuningQuiet how many looks in vain that takes.
 	tuningEvery, tuningIdle = 20 * time.Millisecond, 250 * time.Millisecond
@@ -76,7 +79,7 @@ func newTuning(e *Engine) *tuning {
 	c := policy.Config{RequestsMax: e.cfg.RequestsMax * e.cfg.ModelLoops}
 	t := &tuning{engine: e, feeds: make([]feed, e.cfg.ModelLoops), ended: make(chan struct{}), stop: make(chan struct{}),
 		every: min(tuningEvery, time.Duration(float64(tuningSliceLeast)/e.cfg.TunerShare)),
-		tuner: tuner.New(tuner.Config{Scheduler: c, Headroom: e.cfg.Headroom, Share: e.cfg.TunerShare})}
+		tuner: tuner.New(tuner.Config{Scheduler: c, Headroom: e.cfg.Headroom, Share: tuningPart * e.cfg.TunerShare})}
 	for i := range t.feeds {
 		t.feeds[i].told = ring.NewQueue[observation](feedSize)
 		t.feeds[i].listens.Store(true)

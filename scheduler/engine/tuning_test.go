@@ -120,6 +120,7 @@ func TestTunerChooses(t *testing.T) {
 			t.Fatalf("still %v", choice)
 		}
 	}
+	e.Stop()
 	d.timers.Wait()
 	for _, cfg := range []Config{{}, {TunerShare: 0.02, Headroom: rank.Headroom{Limited: true}}} {
 		e, err := New(cfg, d)
@@ -332,6 +333,7 @@ func TestTunerShare(t *testing.T) {
 	_, before, _ := e.Tuning()
 	begin := time.Now()
 	offerFrom(e, 0, 20, 5000, 2*time.Second)
+	time.Sleep(150 * time.Millisecond)
 	_, after, _ := e.Tuning()
 	used, most := (after - before).Seconds(), share*(time.Since(begin).Seconds()+1)
 	t.Logf("%.4f s of a processor, at most %.4f s", used, most)

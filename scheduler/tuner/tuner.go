@@ -255,6 +255,9 @@ func (t *Tuner) Spent(seconds float64) {
 // Work replays up to so many requests, and tells how many; 0 when there is nothing to do, or
 // no time allowed for it yet.
 func (t *Tuner) Work(now mono.Time, most int) (replayed int) {
+	if t.funded == 0 {
+		t.funded = now
+	}
 	allowed := float64(t.cfg.Share * min(passTime, now.Sub(t.funded)).Seconds())
 	t.credit = min(t.credit+allowed, float64(t.cfg.Share*passTime.Seconds()))
 	t.funded = now
