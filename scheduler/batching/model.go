@@ -34,9 +34,9 @@ type Model struct {
 	aims
 	setting  Setting
 	arrivals arrivals
+	opening  opening
 	spans    spans
 	need     float64
-	opening  opening
 }
 
 // NewModel makes an empty queue.
@@ -173,7 +173,15 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 	switch m.cfg.Window {
 	case WindowDeferred:
 		if m.setting.Frontrun || !m.ripe(b) {
-			if open := m.opens(frontrun, d.Sub(now)); open > c.Exec {
+			// In here, not in a function: it is done for nearly each request.
+			lead := max(m.cfg.Delay.lead(d.Sub(now)), m.late())
+			open := frontrun.Add(-lead)
+			if !m.setting.Frontrun {
+				open = min(frontrun, max(frontrun.Add(-max(m.opening.lead, lead)), m.since.Add(m.company)))
+			}
+			if open > c.Exec && m.setting.Haste == 0 {
+				c.Exec = open
+			} else if open > c.Exec {
 				c.Exec, c.Hold = m.hasten(c.Exec, open, frontrun)
 			}
 		}
@@ -191,23 +199,9 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 	return c
 }
 
-// opens is when the window of a batch that is not ripe opens under the whole deferral, with so
-// much time left to its earliest deadline.
-func (m *Model) opens(frontrun mono.Time, left mono.Dur) mono.Time {
-	lead := max(m.cfg.Delay.lead(left), m.late())
-	if m.setting.Frontrun {
-		return frontrun.Add(-lead)
-	}
-	open := frontrun.Add(-max(m.opening.lead, lead))
-	return min(frontrun, max(open, m.since.Add(m.company)))
-}
-
-// hasten is the candidate's exec, not before earliest: open, less what of the deferral the
-// setting does not spend; and its hold.
+// hasten is the candidate's exec, not before earliest: open, when its window opens under the
+// whole deferral, less what of that the setting does not spend; and its hold.
 func (m *Model) hasten(earliest, open, frontrun mono.Time) (exec mono.Time, hold uint32) {
-	if m.setting.Haste == 0 {
-		return open, 0
-	}
 	at := open.Add(-open.Sub(m.since) / HasteAll * mono.Dur(m.setting.Haste))
 	if !m.setting.Alone {
 		at = max(at, min(frontrun, m.since.Add(m.company)))
@@ -218,7 +212,7 @@ func (m *Model) hasten(earliest, open, frontrun mono.Time) (exec mono.Time, hold
 
 // late is how much of Delay.Late this model spends.
 func (m *Model) late() mono.Dur {
-	if !m.idle {
+	if m.cfg.Delay.Late == 0 || !m.idle {
 		return 0
 	}
 	return min(m.cfg.Delay.Late, m.cfg.SLO/latePart)
