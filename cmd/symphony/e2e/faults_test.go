@@ -196,7 +196,7 @@ func TestSchedulerRestarted(t *testing.T) {
 // TestOpenRequestsAtSchedulersEnd: requests that wait when the scheduler is
 // killed are answered at once, each once.
 func TestOpenRequestsAtSchedulersEnd(t *testing.T) {
-	c := newCluster(t, emulated{"m", 1, 5, "10s"})
+	c := newClusterWith(t, deferral(), emulated{"m", 1, 5, "10s"})
 	c.backend("b", 1)
 	c.dial("m")
 	const n = 50

@@ -17,7 +17,7 @@ func TestConsolidation(t *testing.T) {
 	for i := range 10 {
 		models = append(models, emulated{fmt.Sprintf("ResNet50-%d", i), 2.05, 5.378, "100ms"})
 	}
-	s := serveEmulated(t, 24, models...)
+	s := serveEmulatedWith(t, deferral(), 24, models...)
 	for try := 1; ; try++ {
 		machine := watch(t)
 		r := bench(t, "--scheduler", "tcp:"+s.scheduler, "--metrics", "http://"+s.http, "--rate", "3000", "--duration", span(15*time.Second, time.Minute).String())

@@ -46,12 +46,22 @@ type served struct {
 // the models.
 func serveEmulated(t *testing.T, devices int, models ...emulated) served {
 	t.Helper()
+	return serveEmulatedWith(t, nil, devices, models...)
+}
+
+// serveEmulatedWith is serveEmulated with further flags.
+func serveEmulatedWith(t *testing.T, flags []string, devices int, models ...emulated) served {
+	t.Helper()
 	s := served{scheduler: hostPort(freePort(t)), http: hostPort(freePort(t))}
 	pool := fmt.Sprintf("{device_type: emulated, kind: emulated, devices: %d}", devices)
-	s.process = start(t, "serve", "serve", "-c", write(t, serveYAML, s.scheduler, s.http, emulatedRepository(t, models...), pool))
+	s.process = start(t, "serve", append([]string{"serve", "-c", write(t, serveYAML, s.scheduler, s.http, emulatedRepository(t, models...), pool)}, flags...)...)
 	waitReady(t, s.http, models[0].name)
 	return s
 }
+
+// deferral is the flag of a scheduler that spends no GPU on latency: batches wait as long as they
+// can, on as few GPUs as carry them.
+func deferral() []string { return []string{"--set", "scheduler.headroom=0"} }
 
 // emulated is a model of an emulated repository.
 type emulated struct {
