@@ -62,7 +62,7 @@ type Tuner struct {
 	shadows []*shadow // one for each setting, and the mirror
 	mirror  *shadow
 	since   mono.Time // mirror's time when its setting changed
-	looked  mono.Time // when what was lost lately was last halved
+	looked  mono.Time // when debts faded last
 	gpus    int
 	served  []*profile.Profile // by model; nil: it is not served
 	delay   batching.Delay
