@@ -71,10 +71,10 @@ func Generate(ctx context.Context, j Job) (*Load, error) {
 	}
 	var stop context.CancelFunc
 	ctx, g.fail = context.WithCancelCause(ctx)
+	start := mono.Now() // before the span begins to count: it is never shorter than asked for
 	g.ctx, stop = context.WithTimeout(ctx, j.Span)
 	defer stop()
 	defer g.fail(nil)
-	start := mono.Now()
 	var all sync.WaitGroup
 	for _, c := range conns {
 		all.Go(func() { g.drive(c) })
