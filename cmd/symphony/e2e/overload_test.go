@@ -81,7 +81,9 @@ func TestDoorsShed(t *testing.T) {
 		admitted int // of a burst, at least; what is served makes room for some more
 	}{
 		{"queue of a model", []string{"--set=scheduler.queue_max=40"}, frontend.Options{ArenaBytes: 16 << 20}, 8, 40},
-		{"requests of a loop", []string{"--set=scheduler.requests_max=40"}, frontend.Options{ArenaBytes: 16 << 20}, 8, 40},
+		// Outputs reach the client before the scheduler hears that their batches have ended: the last one
+		// of the burst before, on each GPU, may still be counted.
+		{"requests of a loop", []string{"--set=scheduler.requests_max=40"}, frontend.Options{ArenaBytes: 16 << 20}, 8, 40 - 2*8},
 		{"open requests", nil, frontend.Options{ArenaBytes: 16 << 20, MaxInFlight: 40}, 8, 40},
 		{"arena", nil, frontend.Options{ArenaBytes: 1}, 1 << 14, 16}, // one chunk of 1 MiB, in slabs of 64 KiB
 	} {
