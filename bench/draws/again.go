@@ -17,6 +17,9 @@ const (
 // other arrivals: ours, today's, and the others that came near the best. Every
 // tenth of the other mixes, too: what noise lifts over the line is as much an
 // error as what it pushes below.
+//
+// Whom --policies names does not matter here: a ratio compares all of them, and
+// without the best other in these rounds ours would be compared with nobody.
 func (r *runner) again(o *Outcome, stop func() bool) error {
 	ratio, ok := o.Ratio(Ours)
 	if !ok || ratio >= Line && o.Mix.Index%sampleEvery != 0 {
@@ -32,7 +35,7 @@ func (r *runner) again(o *Outcome, stop func() bool) error {
 	var rounds []*Outcome
 	for arrivals := 1; arrivals <= againSeeds; arrivals++ {
 		one := &Outcome{Mix: o.Mix, Span: o.Span.longer(againLonger), Found: map[string]Found{}}
-		s := &searches{r: r, o: one, names: names, policies: r.opts.Policies, bench: newBench(o.Mix, one.Span, arrivals, stop), arrivals: arrivals, fresh: r.opts.Fresh, guess: best}
+		s := &searches{r: r, o: one, names: names, policies: names, fresh: r.fresh(), bench: newBench(o.Mix, one.Span, arrivals, stop), arrivals: arrivals, guess: best}
 		if err := s.run(); err != nil {
 			return err
 		}

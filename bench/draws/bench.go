@@ -76,7 +76,7 @@ func (r *runner) why(o *Outcome, policy string, stop func() bool) (blame.Blame, 
 	k := r.key("why", o.Mix)
 	k.Policy, k.Span, k.Rate = policy, o.Span, fmt.Sprintf("%.4g", rate)
 	w, ok, err := find[blame.Blame](r, k)
-	if err != nil || ok && !(r.opts.Fresh && slices.Contains(r.opts.Policies, policy)) {
+	if err != nil || ok && !slices.Contains(r.fresh(), policy) {
 		return w, err
 	}
 	c, err := newBench(o.Mix, o.Span, 0, stop).config(policy, rate)

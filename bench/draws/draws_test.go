@@ -213,6 +213,33 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// TestRatioWhereOneIsMeasured: what is measured again is all that the ratio compares,
+// though --policies names ours alone and the others' first goodputs are kept ones.
+func TestRatioWhereOneIsMeasured(t *testing.T) {
+	o := small(t.TempDir())
+	o.Policies = []string{Ours}
+	r, err := newRunner(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.store.Close()
+	mix := Draw(o.Seed, o.Mixes[0])
+	got := outcome(map[string]float64{Ours: 90, "eager": 100, "timeout:0.2": 50})
+	got.Mix, got.Span = mix, Span{Seconds: 0.5, Warmup: 0.1}
+	if err := r.again(got, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range got.Again {
+		_, ours := one.Found[Ours]
+		if _, eager := one.Found["eager"]; !ours || !eager || len(one.Found) != 2 {
+			t.Errorf("measured again: %v, want ours and the best other", one.Found)
+		}
+	}
+	if v, ok := got.Ratio(Ours); !ok || v >= ratioMax || len(got.Again) != againSeeds {
+		t.Errorf("ratio %g of %d rounds", v, len(got.Again))
+	}
+}
+
 // small is a quick benchmark of two mixes in a folder.
 func small(out string) Options {
 	return Options{Settings: Settings{Seconds: 0.5, Requests: 1000, Tolerance: 0.05}, Seed: 5, Mixes: []int{3, 4}, Policies: []string{"eager", Ours}, Out: out, Parallel: 2}

@@ -211,7 +211,7 @@ func (r *runner) mix(m *Mix, stop func() bool) (*Outcome, error) {
 	if o.Span, err = r.opts.span(m, at.Rate); err != nil {
 		return nil, err
 	}
-	s := &searches{r: r, o: o, names: r.names, policies: r.opts.Policies, bench: newBench(m, o.Span, 0, stop), fresh: r.opts.Fresh, guess: at.Rate}
+	s := &searches{r: r, o: o, names: r.names, policies: r.opts.Policies, fresh: r.fresh(), bench: newBench(m, o.Span, 0, stop), guess: at.Rate}
 	if err := s.run(); err != nil {
 		return nil, err
 	}
@@ -225,6 +225,14 @@ func (r *runner) mix(m *Mix, stop func() bool) (*Outcome, error) {
 	}
 	o.Took = time.Since(began).Seconds()
 	return o, nil
+}
+
+// fresh are the policies that are measured again, those that are kept too.
+func (r *runner) fresh() []string {
+	if !r.opts.Fresh {
+		return nil
+	}
+	return r.opts.Policies
 }
 
 // hopeless is the part of the best goodput below which a policy's own is not
@@ -245,8 +253,7 @@ func (r *runner) over(o *Outcome, stop func() bool) error {
 		k := r.key("over", o.Mix)
 		k.Policy, k.Span, k.Rate = name, b.span, fmt.Sprintf("%.3g", overload*peak)
 		v, ok, err := find[Over](r, k)
-		chosen := slices.Contains(r.opts.Policies, name)
-		if err == nil && (!ok || chosen && r.opts.Fresh) {
+		if err == nil && (!ok || slices.Contains(r.fresh(), name)) {
 			began := time.Now()
 			if v, err = b.over(name, peak); err == nil {
 				v.Worked = time.Since(began).Seconds()

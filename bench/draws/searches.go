@@ -11,9 +11,9 @@ type searches struct {
 	o        *Outcome
 	names    []string // all policies that count, ours last
 	policies []string // those that are measured
+	fresh    []string // those that are measured though they are kept
 	bench    *bench
 	arrivals int
-	fresh    bool
 	guess    float64 // where nothing is known
 }
 
@@ -24,7 +24,7 @@ func (s *searches) run() error {
 		if err != nil {
 			return err
 		}
-		if ok && !(s.fresh && slices.Contains(s.policies, name)) {
+		if ok && !slices.Contains(s.fresh, name) {
 			s.o.Found[name] = f
 		}
 	}
