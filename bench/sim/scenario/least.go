@@ -92,15 +92,14 @@ func (l *Least) search(start, most int, try func(gpus int) (bool, error)) error 
 		switch {
 		case l.GPUs > 0 && l.Fails > 0:
 			next = (l.GPUs + l.Fails) / 2
-		case pass:
-			next = min(next-1, int(float64(next)/step))
+		case pass && next == 1:
+			return nil // Fails stays 0
+		case pass: // a step may be longer than what is left, and one GPU is to be tried, too
+			next = max(1, min(next-1, int(float64(next)/step)))
 		case next == most:
 			return nil // not even with so many
 		default:
 			next = min(most, max(next+1, int(math.Ceil(float64(next)*step))))
-		}
-		if next == 0 {
-			return nil // one GPU passed
 		}
 		step *= step
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -53,6 +54,31 @@ func TestFindLeastEnds(t *testing.T) {
 	s.Rate = 900
 	if o := leastOf(t, s, Least{BadRate: 0.01, QueueP99: mono.Millisecond}); o.Least.GPUs != 0 || o.Least.Fails != o.Scenario.GPUs || o.Least.Fails < 4 {
 		t.Errorf("found %+v: deferral waits, on any number of GPUs", o.Least)
+	}
+}
+
+// TestSearchFindsTheEdge: from any start, and downwards by steps that grow past what is left, the
+// search ends at the least number that passes and the next below, which failed.
+func TestSearchFindsTheEdge(t *testing.T) {
+	const most = 100
+	for edge := 1; edge <= most; edge++ {
+		for start := 1; start <= most; start++ {
+			l, tries := Least{}, 0
+			err := l.search(start, most, func(gpus int) (bool, error) {
+				if tries++; gpus < 1 || gpus > most || tries > 50 {
+					return false, fmt.Errorf("try %d is %d GPUs", tries, gpus)
+				}
+				if gpus >= edge {
+					l.GPUs = gpus
+				} else {
+					l.Fails = max(l.Fails, gpus)
+				}
+				return gpus >= edge, nil
+			})
+			if err != nil || l.GPUs != edge || l.Fails != edge-1 {
+				t.Errorf("edge %d from %d: %d passes, %d fails, %v", edge, start, l.GPUs, l.Fails, err)
+			}
+		}
 	}
 }
 
