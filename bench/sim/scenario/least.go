@@ -25,15 +25,28 @@ type Least struct {
 // idle, and more change nothing.
 const leastMost = 8
 
+// boundMost is the longest bound on a time. Times are counted up to unitsMax, and what is longer
+// counts as that, which a longer bound would take for short enough.
+const boundMost = (unitsMax - 2) * sim.QueueUnit
+
 // Check says what is wrong with the bounds.
 func (l *Least) Check() error {
-	switch {
-	case !(l.BadRate >= 0.0001 && l.BadRate <= 0.5):
+	if !(l.BadRate >= 0.0001 && l.BadRate <= 0.5) {
 		return refuse("bad-rate", "%g, must be a share from 0.0001 to 0.5", l.BadRate)
-	case l.QueueP99 < 0 || l.QueueP99 > 0 && l.QueueP99 < sim.QueueUnit:
-		return refuse("queue-p99", "%v, must be at least %v", l.QueueP99, sim.QueueUnit)
-	case l.LatencyP99 < 0 || l.LatencyP99 > 0 && l.LatencyP99 < sim.QueueUnit:
-		return refuse("latency-p99", "%v, must be at least %v", l.LatencyP99, sim.QueueUnit)
+	}
+	if err := checkBound("queue-p99", l.QueueP99); err != nil {
+		return err
+	}
+	return checkBound("latency-p99", l.LatencyP99)
+}
+
+// checkBound refuses what the counted times cannot tell; 0 is no bound.
+func checkBound(flag string, bound mono.Dur) error {
+	switch {
+	case bound < 0 || bound > 0 && bound < sim.QueueUnit:
+		return refuse(flag, "%v, must be at least %v", bound, sim.QueueUnit)
+	case bound > boundMost:
+		return refuse(flag, "%v, must be at most %v, for longer times are not told apart; leave it out for no bound", bound, boundMost)
 	}
 	return nil
 }

@@ -83,9 +83,32 @@ func TestSearchFindsTheEdge(t *testing.T) {
 }
 
 func TestLeastRefuses(t *testing.T) {
-	for flag, l := range map[string]Least{"bad-rate": {}, "queue-p99": {BadRate: 0.01, QueueP99: -1}, "latency-p99": {BadRate: 0.01, LatencyP99: 1}} {
-		if err := l.Check(); err == nil || !strings.Contains(err.Error(), "--"+flag) {
-			t.Errorf("%+v: error %v, want one of --%s", l, err, flag)
+	for _, c := range []struct {
+		flag string
+		l    Least
+	}{
+		{"bad-rate", Least{}}, {"queue-p99", Least{BadRate: 0.01, QueueP99: -1}}, {"latency-p99", Least{BadRate: 0.01, LatencyP99: 1}},
+		{"queue-p99", Least{BadRate: 0.01, QueueP99: mono.Second}}, {"latency-p99", Least{BadRate: 0.01, LatencyP99: 2 * mono.Second}},
+	} {
+		if err := c.l.Check(); err == nil || !strings.Contains(err.Error(), "--"+c.flag) {
+			t.Errorf("%+v: error %v, want one of --%s", c.l, err, c.flag)
+		}
+	}
+}
+
+// TestLongestBoundBinds: the longest bound that is taken is one that a long time exceeds.
+func TestLongestBoundBinds(t *testing.T) {
+	s := small()
+	s.Models[0].SLO = 10 * mono.Second
+	s.Rate, s.Duration, s.GPUs = 2000, 4*mono.Second, 1 // a queue of seconds
+	p, err := s.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := simulate(t, s)
+	for _, l := range []Least{{BadRate: 0.5, QueueP99: boundMost}, {BadRate: 0.5, LatencyP99: boundMost}} {
+		if err := l.Check(); err != nil || o.All.BadRate > 0.5 || p.keeps(&l, o) {
+			t.Errorf("%+v is kept, %v: %+v", l, err, o.All)
 		}
 	}
 }

@@ -12,8 +12,8 @@ type tally struct {
 	models   []tallied
 }
 
-// tallied is one model's. A request's wait and latency count up to twice its SLO: what
-// waited longer is late by far.
+// tallied is one model's. A request's wait and latency count up to twice its SLO, and up to
+// unitsMax: what waited longer is late by far.
 type tallied struct {
 	queueTime []int64 // [i]: requests that waited i units of sim.QueueUnit
 	latency   []int64 // [i]: requests answered i units after they arrived
@@ -21,11 +21,14 @@ type tallied struct {
 	requests  int64 // in them
 }
 
+// unitsMax of sim.QueueUnit are a second, as far as sim.Result.QueueTime goes, too.
+const unitsMax = 10_000
+
 func newTally(p *Plan) *tally {
 	s := &p.Scenario
 	t := &tally{from: mono.Time(s.Warmup), to: mono.Time(s.Warmup + s.Duration), models: make([]tallied, len(p.models))}
 	for i := range t.models {
-		units := min(10_000, 2*p.models[i].SLO/sim.QueueUnit+1)
+		units := min(unitsMax, 2*p.models[i].SLO/sim.QueueUnit+1)
 		t.models[i].queueTime, t.models[i].latency = make([]int64, units), make([]int64, units)
 	}
 	return t
