@@ -56,6 +56,15 @@ func TestChoose(t *testing.T) {
 	if got := choose(all[:1]); !reflect.DeepEqual(got, []choice{{bestOverall, set(0)}}) {
 		t.Errorf("of one: %v", got)
 	}
+	// Quick by too little to be measured for that, and yet the one for overload.
+	both := []Trial{{Setting: set(0), InTime: []float64{100, 1000, 900}, P50: []float64{10, 20, 30}}, {Setting: set(1), InTime: []float64{100, 800, 1000}, P50: []float64{9.8, 20, 30}}}
+	if got := choose(both); !reflect.DeepEqual(got, []choice{{bestOverall, set(0)}, {bestOverload, set(1)}}) {
+		t.Errorf("quicker by 2 %%, more at overload: %v", got)
+	}
+	both[1].P50[0] = 5
+	if got := choose(both); !reflect.DeepEqual(got, []choice{{bestOverall, set(0)}, {bestLow, set(1)}}) {
+		t.Errorf("one setting for both is measured once: %v", got)
+	}
 	if got := choose(all[3:]); got != nil {
 		t.Errorf("of none that serves: %v", got)
 	}

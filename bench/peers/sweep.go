@@ -93,10 +93,14 @@ func choose(all []Trial) []choice {
 	if low.P50[0] < (1-quickerBy)*overall.P50[0] {
 		out = append(out, choice{bestLow, low.Setting})
 	}
-	if high.InTime[last] > (1+moreBy)*overall.InTime[last] && high.Setting != low.Setting {
+	if high.InTime[last] > (1+moreBy)*overall.InTime[last] && !measured(out, high.Setting) {
 		out = append(out, choice{bestOverload, high.Setting})
 	}
 	return out
+}
+
+func measured(all []choice, s Setting) bool {
+	return slices.ContainsFunc(all, func(c choice) bool { return c.setting == s })
 }
 
 // sweep tries a system's settings, stage by stage, and appends each to the result.
