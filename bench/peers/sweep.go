@@ -103,44 +103,58 @@ func measured(all []choice, s Setting) bool {
 	return slices.ContainsFunc(all, func(c choice) bool { return c.setting == s })
 }
 
-// sweep tries a system's settings, stage by stage, and appends each to the result.
+// sweep tries a system's settings, appends each to the result, and chooses.
 func (r *run) sweep(ctx context.Context, sys system, c Case) ([]choice, error) {
+	all, err := r.trials(ctx, sys.stages(c), func(s Setting) (Trial, error) { return r.try(ctx, sys, c, s) })
+	score(all)
+	r.result.Sweep = append(r.result.Sweep, all...)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	out, err := chosen(all, err)
+	for _, ch := range out {
+		r.say("  %s, %s: %v", sys.name(), ch.what, ch.setting)
+	}
+	return out, err
+}
+
+// trials tries settings, stage by stage, each from the best so far. One that fails
+// may be what the system does not take, so the next is tried all the same; where the
+// first two do, with nothing in time, the system is given up: each takes its time to
+// fail. The error is that of what failed, if nothing was in time.
+func (r *run) trials(ctx context.Context, stages []stage, try func(Setting) (Trial, error)) ([]Trial, error) {
 	var all []Trial
 	var failure error
-	defer func() { score(all); r.result.Sweep = append(r.result.Sweep, all...) }()
 	now := Setting{}
-	for _, next := range sys.stages(c) {
+	for _, next := range stages {
 		for _, s := range r.thin(next(now)) {
-			t, err := r.try(ctx, sys, c, s)
+			t, err := try(s)
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return all, ctx.Err()
 			}
-			if err != nil {
-				failure = errors.Join(failure, err)
-				if len(all) == 0 || all[0].Failed != "" && len(all) >= 2 {
-					return nil, err // nothing started yet: the next will not either
-				}
+			all, failure = append(all, t), errors.Join(failure, err)
+			if _, ok := best(all); !ok && len(all) == 2 && all[0].Failed != "" && t.Failed != "" {
+				return all, failure
 			}
-			all = append(all, t)
 		}
 		b, ok := best(all)
 		if !ok {
-			return fallback(all, failure)
+			return all, failure
 		}
 		if now = b.Setting; r.cfg.Quick {
 			break
 		}
 	}
-	chosen := choose(all)
-	for _, ch := range chosen {
-		r.say("  %s, %s: %v", sys.name(), ch.what, ch.setting)
-	}
-	return chosen, nil
+	return all, nil
 }
 
-// fallback is the first setting with which the system started, though nothing was in
-// time: the table shall show it.
-func fallback(all []Trial, failure error) ([]choice, error) {
+// chosen is what is measured of these trials. Where nothing was in time it is the
+// first setting with which the system started, for the table shall show it; failure
+// is the error where there is none either.
+func chosen(all []Trial, failure error) ([]choice, error) {
+	if out := choose(all); len(out) > 0 {
+		return out, nil
+	}
 	for _, t := range all {
 		if t.Failed == "" {
 			return []choice{{bestOverall, t.Setting}}, nil
