@@ -1,7 +1,8 @@
 """An emulated model for Triton's Python backend: a batch of b takes alpha*b + beta.
 
 The device is a lock on a file: where several models share it, one batch at a
-time runs on it. Where Triton's rate limiter keeps them apart, "lock" is empty.
+time runs on it. "lock" is "none" where one model has it alone, or where Triton's
+rate limiter keeps them apart.
 """
 
 import fcntl
