@@ -73,7 +73,7 @@ func (r *runner) explain(ctx context.Context, all []*Outcome) ([]explained, erro
 // why finds, or makes, the explanation.
 func (r *runner) why(o *Outcome, policy string, stop func() bool) (blame.Blame, error) {
 	rate, _ := o.BestOther(policy)
-	k := r.key("why", o.Mix)
+	k := r.key("blame", o.Mix)
 	k.Policy, k.Span, k.Rate = policy, o.Span, fmt.Sprintf("%.4g", rate)
 	w, ok, err := find[blame.Blame](r, k)
 	if err != nil || ok && !slices.Contains(r.fresh(), policy) {

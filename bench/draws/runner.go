@@ -147,7 +147,7 @@ func (r *runner) say(o *Outcome) {
 
 // key of a result.
 type key struct {
-	Kind      string  `json:"kind"` // pilot, goodput, over
+	Kind      string  `json:"kind"` // pilot, goodput, over, blame
 	Generator int     `json:"generator"`
 	Core      int     `json:"core"` // sim.CoreVersion
 	Seed      uint64  `json:"seed"`

@@ -102,7 +102,7 @@ func (s *Session) blame7(k settings7, worst []below7) ([]blame.Blame, error) {
 			return nil, err
 		}
 		about := blame7{m.Point, math.Round(worst[n].r.best()), m.Seeds[0], m.Seconds, m.Warmup}
-		jobs[n] = Job[blame.Blame]{Kind: "fig7-why", About: about, Weight: about.Rate * (about.Seconds + about.Warmup), Run: about.run}
+		jobs[n] = Job[blame.Blame]{Kind: "fig7-blame", About: about, Weight: about.Rate * (about.Seconds + about.Warmup), Run: about.run}
 	}
 	return Each(s, jobs)
 }

@@ -37,8 +37,8 @@ type Blame struct {
 
 // Run simulates the configuration to its end, with an observer of its own.
 func Run(cfg *sim.Config, stop func() bool) (Blame, error) {
-	g := &gatherer{models: cfg.Models}
-	cfg.Observer = sim.Observer{Executed: g.executed, Drop: g.drop}
+	g := newGatherer(cfg)
+	cfg.Observer = g.observer()
 	r, err := sim.Run(cfg, stop)
 	if err != nil {
 		return Blame{}, err
@@ -71,12 +71,20 @@ func (b *Blame) of(m *sim.Model, c *sim.Counts) {
 	}
 }
 
-// gatherer keeps the batches and the bad requests of a run.
+// gatherer keeps the batches of a run, and its bad requests: those that the result counts as bad,
+// so that Blocked is a share of what Reasons adds up to.
 type gatherer struct {
-	models  []sim.Model
-	batches []batch
-	lost    []lost
+	models   []sim.Model
+	from, to mono.Time // the counted span, of arrivals
+	batches  []batch
+	lost     []lost
 }
+
+func newGatherer(cfg *sim.Config) *gatherer {
+	return &gatherer{models: cfg.Models, from: mono.Time(cfg.Warmup), to: mono.Time(cfg.Warmup + cfg.Duration)}
+}
+
+func (g *gatherer) observer() sim.Observer { return sim.Observer{Executed: g.executed, Drop: g.drop} }
 
 type batch struct {
 	model      wire.ModelID
@@ -92,7 +100,8 @@ type lost struct {
 func (g *gatherer) executed(e *sim.Execution) {
 	g.batches = append(g.batches, batch{e.Model, e.Start, e.End})
 	for i := range e.Requests {
-		if q := &e.Requests[i]; e.Kept && e.End > q.Deadline {
+		// Not by its Deadline: that is the scheduler's, less the way of the answer and a margin.
+		if q := &e.Requests[i]; e.Kept && e.Answered > q.Arrival.Add(g.models[e.Model].SLO) {
 			g.lose(int(e.Model), q)
 		}
 	}
@@ -103,6 +112,9 @@ func (g *gatherer) drop(_ mono.Time, d *batching.Drop) {
 }
 
 func (g *gatherer) lose(model int, q *batching.Request) {
+	if q.Arrival < g.from || q.Arrival >= g.to {
+		return
+	}
 	m := &g.models[model]
 	g.lost = append(g.lost, lost{model, q.Arrival, q.Arrival.Add(m.SLO - m.Profile.Latency(1))})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/symphony-serving/symphony/bench/sim"
 	"github.com/symphony-serving/symphony/bench/sim/scenario"
 	"github.com/symphony-serving/symphony/bench/workload"
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -26,6 +27,32 @@ func TestBlocked(t *testing.T) {
 	}
 	if got := g.behind(1); got != 20 {
 		t.Errorf("behind %v", got)
+	}
+}
+
+// TestCountedSpan: the requests that are blamed are those that the result counts as bad, neither
+// those of the warm-up nor of the tail, and a wired run's by when the answer is back.
+func TestCountedSpan(t *testing.T) {
+	policy, err := scenario.PolicyOf("eager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Linear(mono.Millisecond, 5*mono.Millisecond, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, network := range map[string]sim.Network{"no network": {}, "a network": {Ctrl: sim.TCPLike()}, "a bound": {Ctrl: sim.TCPLike(), Bound: batching.Delay{Ctrl: 4 * mono.Millisecond}}} {
+		cfg := &sim.Config{Models: []sim.Model{{Profile: p, SLO: mono.FromMillis(20), Stream: workload.Stream{Process: workload.Poisson, Rate: 1500}}}, GPUs: 1,
+			Warmup: 2 * mono.Second, Duration: mono.Second, Seed: 1, NewPolicy: policy.New, Network: network}
+		g := newGatherer(cfg)
+		cfg.Observer = g.observer()
+		r, err := sim.Run(cfg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := int64(len(g.lost)); n != r.All.Bad() || n < 100 || r.All.Late == 0 && name != "no network" {
+			t.Errorf("%s: %d are blamed, %d are bad: %+v", name, n, r.All.Bad(), r.All)
+		}
 	}
 }
 
