@@ -19,6 +19,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/inflight"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -51,16 +52,7 @@ func (loadCmd) Help() string {
 // Run offers the load and prints the report; of what was counted, where it is
 // interrupted.
 func (c loadCmd) Run() error {
-	if (c.Scheduler == "") == (c.URL == "") {
-		return errors.New("give --scheduler (through the Go client) or --url (over HTTP), one of them")
-	}
-	if c.URL == "" && len(c.Input) > 0 {
-		return errors.New("--input is about a server over HTTP: give --url")
-	}
-	if c.SLO < 0 {
-		return fmt.Errorf("--slo: %v, must not be negative", c.SLO)
-	}
-	if err := cli.CheckWritable("json", c.JSON); err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
@@ -83,6 +75,30 @@ func (c loadCmd) Run() error {
 		failed = rep.Verdict
 	}
 	return showReport(os.Stdout, c.JSON, rep, rep.Print, failed)
+}
+
+// loadMost is the longest span of load: a week.
+const loadMost = 7 * 24 * time.Hour
+
+// check refuses what cannot be offered.
+func (c loadCmd) check() error {
+	if (c.Scheduler == "") == (c.URL == "") {
+		return errors.New("give --scheduler (through the Go client) or --url (over HTTP), one of them")
+	}
+	if c.URL == "" && len(c.Input) > 0 {
+		return errors.New("--input is about a server over HTTP: give --url")
+	}
+	if c.SLO < 0 {
+		return fmt.Errorf("--slo: %v, must not be negative", c.SLO)
+	}
+	if err := checkInts(intFlag{"outstanding", c.Outstanding, 1, inflight.SlotsMax}, intFlag{"senders", c.Senders, 1, 1 << 14}); err != nil {
+		return err
+	}
+	if err := checkBounds(bounded[time.Duration]{"duration", c.Duration, 10 * time.Millisecond, loadMost}, bounded[time.Duration]{"warmup", c.Warmup, 0, loadMost},
+		bounded[time.Duration]{"margin", c.Margin, 0, time.Minute}); err != nil {
+		return err
+	}
+	return cli.CheckWritable("json", c.JSON)
 }
 
 // target connects and finds the models.
