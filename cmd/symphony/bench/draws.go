@@ -2,9 +2,11 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/symphony-serving/symphony/bench/draws"
@@ -50,6 +52,9 @@ func (c drawsCmd) options() (draws.Options, error) {
 	o := draws.Options{Settings: draws.Defaults(), Seed: c.Seed, Mixes: c.Only, Policies: c.Policies, Out: c.Out, Fresh: c.Fresh, Parallel: c.Parallel, Again: c.Again, Progress: os.Stdout}
 	o.Command = strings.Join(append([]string{"symphony"}, os.Args[1:]...), " ")
 	o.Seconds, o.Requests = c.Seconds, c.Requests
+	if err := c.checkMixes(); err != nil {
+		return o, err
+	}
 	if !(c.Seconds >= 1 && c.Seconds <= 3600) {
 		return o, fmt.Errorf("--seconds: %g, must be 1 to 3600", c.Seconds)
 	}
@@ -68,6 +73,29 @@ func (c drawsCmd) options() (draws.Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// mixesMost is a bound on the indices: a seed's mixes have room for more, but nobody time.
+const mixesMost = 1_000_000
+
+// checkMixes refuses mixes that there are not, and one that would be measured twice: two
+// measurements of one mix at a time would both count, and both be kept.
+func (c drawsCmd) checkMixes() error {
+	if err := checkInts(intFlag{"mixes", c.Mixes, 1, mixesMost}); err != nil {
+		return err
+	}
+	for i, index := range c.Only {
+		if err := checkInts(intFlag{"only", index, 0, mixesMost - 1}); err != nil {
+			return err
+		}
+		if slices.Contains(c.Only[:i], index) {
+			return fmt.Errorf("--only: %d is there twice: name each mix once", index)
+		}
+	}
+	if c.JSON && !c.List {
+		return errors.New("--json is how --list prints: give --list, too; a report's data are in --out")
+	}
+	return nil
 }
 
 // list prints the mixes.
