@@ -68,7 +68,26 @@ func (c peersCmd) Run() error {
 	return errors.Join(ended, err)
 }
 
+// check refuses what cannot be measured.
+func (c peersCmd) check() error {
+	if err := checkInts(intFlag{"rounds", c.Rounds, 1, 100}); err != nil {
+		return err
+	}
+	for _, rate := range c.Rates {
+		if err := checkBounds(bounded[float64]{"rates", rate, 0.1, 1e6}); err != nil {
+			return err
+		}
+	}
+	const least, most = 100 * time.Millisecond, time.Hour
+	return checkBounds(bounded[time.Duration]{"span", c.Span, least, most}, bounded[time.Duration]{"warmup", c.Warmup, 0, most},
+		bounded[time.Duration]{"sweep-span", c.SweepSpan, least, most}, bounded[time.Duration]{"sweep-warmup", c.SweepWarmup, 0, most},
+		bounded[time.Duration]{"limit", c.Limit, time.Minute, 7 * 24 * time.Hour})
+}
+
 func (c peersCmd) config() (peers.Config, error) {
+	if err := c.check(); err != nil {
+		return peers.Config{}, err
+	}
 	if c.Quick {
 		c.Span, c.Warmup, c.SweepSpan, c.SweepWarmup = 2*time.Second, time.Second, time.Second, time.Second
 	}
