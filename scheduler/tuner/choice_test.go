@@ -97,7 +97,7 @@ func TestChoiceNeedsMore(t *testing.T) {
 		for i, s := range d.shadows {
 			s.tally = tally{}
 			s.tally.all = modelTally{served: 1e6}
-			s.tally.waited = 1e6 * costs[min(i, len(costs)-1)] / waitWeight
+			s.tally.all.waited = 1e6 * costs[min(i, len(costs)-1)] / waitWeight
 		}
 		return d.choose(d.now)
 	}

@@ -1,10 +1,12 @@
 package tuner
 
 import (
+	"math"
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
+	"github.com/symphony-serving/symphony/scheduler/policy/policytest"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -88,5 +90,54 @@ func TestShareFollowsModels(t *testing.T) {
 	tn.SetGPUs(2)
 	if n := tn.shadows[0].sched.GPUs(); n != 2 {
 		t.Errorf("%d GPUs", n)
+	}
+}
+
+// What a model waited goes with it: what is left is the others' mean.
+func TestRemovalTakesItsWaitsAlong(t *testing.T) {
+	var all tally
+	serve := func(id wire.ModelID, n int, wait mono.Dur) {
+		for range n {
+			r := batching.Request{Deadline: mono.Time(100)}
+			r.Input.Length = uint32(id)
+			all.serve(&r, mono.Time(wait))
+		}
+	}
+	serve(0, 10_000, 80)
+	serve(1, 100, 10)
+	if all.remove(0); math.Abs(all.wait()-0.1) > 1e-9 {
+		t.Errorf("a mean wait of %v, want 0.1", all.wait())
+	}
+	if all.remove(1); math.Abs(all.wait()) > 1e-9 {
+		t.Errorf("a mean wait of %v after the last model", all.wait())
+	}
+}
+
+// Delays and profiles that are measured move all the time, by little: only what matters makes
+// the past count less, also when it comes in small steps.
+func TestSmallChangesKeepThePast(t *testing.T) {
+	us := mono.Microsecond
+	for _, c := range []struct {
+		what string
+		do   func(*Tuner)
+		want loadChange
+	}{
+		{"the same delay", func(tn *Tuner) { tn.SetDelay(batching.Delay{}) }, loadSame},
+		{"a small delay", func(tn *Tuner) { tn.SetDelay(batching.Delay{Ctrl: 100 * us, Data: 20 * us}) }, loadSame},
+		{"a long one", func(tn *Tuner) { tn.SetDelay(batching.Delay{Ctrl: 700 * us}) }, loadDrifted},
+		{"one that is long for large batches", func(tn *Tuner) { tn.SetDelay(batching.Delay{Data: 150 * us}) }, loadDrifted},
+		{"one that grows", func(tn *Tuner) {
+			for i := range mono.Dur(7) {
+				tn.SetDelay(batching.Delay{Ctrl: 100 * us * (i + 1)})
+			}
+		}, loadDrifted},
+		{"nearly the same profile", func(tn *Tuner) { tn.SetProfile(0, policytest.Linear(t, 1.02, 4.1, 32)) }, loadSame},
+		{"another profile", func(tn *Tuner) { tn.SetProfile(0, policytest.Linear(t, 1.5, 3.5, 32)) }, loadDrifted},
+	} {
+		tn := small(t, 2, 4)
+		tn.news = loadSame
+		if c.do(tn); tn.news != c.want {
+			t.Errorf("%s: %v, want %v", c.what, tn.news, c.want)
+		}
 	}
 }

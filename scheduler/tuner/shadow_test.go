@@ -73,8 +73,8 @@ func TestShadowIsTheScheduler(t *testing.T) {
 		for _, n := range r.Dropped {
 			dropped += n
 		}
-		if s.tally.all.bad != float64(dropped) || math.Abs(s.tally.waited-r.waited) > 1e-6*r.waited {
-			t.Errorf("%v: the shadow drops %v and waits %v, the scheduler %v and %v", s.setting, s.tally.all.bad, s.tally.waited, dropped, r.waited)
+		if s.tally.all.bad != float64(dropped) || math.Abs(s.tally.all.waited-r.waited) > 1e-6*r.waited {
+			t.Errorf("%v: the shadow drops %v and waits %v, the scheduler %v and %v", s.setting, s.tally.all.bad, s.tally.all.waited, dropped, r.waited)
 		}
 	}
 }

@@ -11,10 +11,12 @@ type tally struct {
 	models []modelTally
 	all    modelTally
 	fresh  modelTally // since the last look at it; not faded
-	waited float64    // sum over those served of the wait's part of the budget
 }
 
-type modelTally struct{ served, bad float64 }
+type modelTally struct {
+	served, bad float64
+	waited      float64 // sum over those served of the wait's part of the budget
+}
 
 func (t *tally) model(id wire.ModelID) *modelTally {
 	for int(id) >= len(t.models) {
@@ -30,10 +32,11 @@ func (t *tally) drop(id wire.ModelID) {
 }
 
 func (t *tally) serve(r *batching.Request, start mono.Time) {
-	t.model(wire.ModelID(r.Input.Length)).served++
-	t.all.served++
-	t.fresh.served++
-	t.waited += float64(start.Sub(r.Arrival)) / float64(max(1, r.Deadline.Sub(r.Arrival)))
+	wait := float64(start.Sub(r.Arrival)) / float64(max(1, r.Deadline.Sub(r.Arrival)))
+	for _, m := range [...]*modelTally{t.model(wire.ModelID(r.Input.Length)), &t.all, &t.fresh} {
+		m.served++
+		m.waited += wait
+	}
 }
 
 // remove forgets a model.
@@ -41,6 +44,7 @@ func (t *tally) remove(id wire.ModelID) {
 	if int(id) < len(t.models) {
 		t.all.served -= t.models[id].served
 		t.all.bad -= t.models[id].bad
+		t.all.waited -= t.models[id].waited
 		t.models[id] = modelTally{}
 	}
 }
@@ -48,12 +52,15 @@ func (t *tally) remove(id wire.ModelID) {
 // fade multiplies all counts.
 func (t *tally) fade(by float64) {
 	for i := range t.models {
-		t.models[i].served *= by
-		t.models[i].bad *= by
+		t.models[i].fade(by)
 	}
-	t.all.served *= by
-	t.all.bad *= by
-	t.waited *= by
+	t.all.fade(by)
+}
+
+func (m *modelTally) fade(by float64) {
+	m.served *= by
+	m.bad *= by
+	m.waited *= by
 }
 
 // badRate of all, and of the model that fares worst. A model of few requests is
@@ -72,7 +79,7 @@ func (t *tally) badRates() (all, worst float64) {
 }
 
 // wait is the mean wait as a part of the budget.
-func (t *tally) wait() float64 { return t.waited / max(1, t.all.served) }
+func (t *tally) wait() float64 { return t.all.waited / max(1, t.all.served) }
 
 // likeAll is how many requests a model counts as having had with the bad rate of all.
 const likeAll = 100

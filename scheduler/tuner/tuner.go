@@ -66,11 +66,13 @@ type Tuner struct {
 	gpus    int
 	served  []*profile.Profile // by model; nil: it is not served
 	delay   batching.Delay
-	news    loadChange // of what was before the next pass
-	dreams  dreams
-	load    load
-	alarm   alarm
-	choice  Choice
+	// delaySeen is the delay that most of what the tallies hold was seen under.
+	delaySeen batching.Delay
+	news      loadChange // of what was before the next pass
+	dreams    dreams
+	load      load
+	alarm     alarm
+	choice    Choice
 
 	// The pass under way: its arrivals, and how far the shadows have come.
 	pass   []arrival
@@ -157,14 +159,36 @@ func (t *Tuner) RemoveModel(id wire.ModelID) {
 
 func (t *Tuner) serves(id wire.ModelID) bool { return int(id) < len(t.served) && t.served[id] != nil }
 
-// SetDelay replaces the network's delay bound.
+// SetDelay replaces the network's delay bound. What was seen under the one before counts less
+// only once they differ by what matters: bounds that are measured move every second.
 func (t *Tuner) SetDelay(d batching.Delay) {
+	if d == t.delay {
+		return
+	}
 	t.delay = d
-	t.news = max(t.news, loadDrifted)
+	if t.matters(d) {
+		t.delaySeen, t.news = d, max(t.news, loadDrifted)
+	}
 	for _, s := range t.shadows {
 		s.sched.SetDelay(s.now, d, &s.out)
 		s.apply()
 	}
+}
+
+// matters tells whether a delay differs, for any model, by more than a part of a batch from the
+// one that the past was seen under.
+func (t *Tuner) matters(d batching.Delay) bool {
+	for _, p := range t.served {
+		if p == nil {
+			continue
+		}
+		for _, b := range [...]int{1, p.MaxBatch()} {
+			if away(d.Of(b), t.delaySeen.Of(b), p.Latency(b)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // SetProfile replaces a model's latency profile.
@@ -172,13 +196,21 @@ func (t *Tuner) SetProfile(id wire.ModelID, p *profile.Profile) {
 	if !t.serves(id) {
 		return
 	}
+	was := t.served[id]
 	t.served[id] = p
-	t.news = max(t.news, loadDrifted)
+	if away(p.Latency(1), was.Latency(1), was.Latency(1)) || away(p.Latency(p.MaxBatch()), was.Latency(p.MaxBatch()), was.Latency(p.MaxBatch())) {
+		t.news = max(t.news, loadDrifted)
+	}
 	for _, s := range t.shadows {
 		s.sched.SetProfile(s.now, id, p, &s.out)
 		s.apply()
 	}
 }
+
+// awayPart of a batch's latency is a difference that matters.
+const awayPart = 8
+
+func away(a, b, latency mono.Dur) bool { return awayPart*max(a-b, b-a) > latency }
 
 // SetGPUs tells how many GPUs there are.
 func (t *Tuner) SetGPUs(n int) {

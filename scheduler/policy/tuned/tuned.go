@@ -58,10 +58,11 @@ func New(cfg policy.Config, opts Options) *Scheduler {
 	return s
 }
 
-// SetDelay implements policy.Measured.
+// SetDelay implements policy.Measured. The tuner hears of the network's part alone, as in the engine:
+// late wake-ups are each model loop's own.
 func (s *Scheduler) SetDelay(now mono.Time, d batching.Delay, out *policy.Out) {
 	s.Scheduler.SetDelay(now, d, out)
-	if s.tuner != nil {
+	if d.Late = 0; s.tuner != nil {
 		s.tuner.SetDelay(d)
 	}
 }
