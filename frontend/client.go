@@ -142,7 +142,7 @@ func (o Options) complete() Options {
 		o.PreprocessConcurrency = max(1, runtime.NumCPU()-1)
 	}
 	if o.ReplyMargin == 0 {
-		o.ReplyMargin = mono.Millisecond
+		o.ReplyMargin = 250 * mono.Microsecond
 	}
 	return o
 }

@@ -22,7 +22,7 @@ type Options struct {
 	ArenaBytes            int64                 // memory for inputs [256 MiB]
 	MaxInFlight           int                   // open requests [65536]
 	PreprocessConcurrency int                   // images decoded at a time [cores less one, at least 1]
-	ReplyMargin           mono.Dur              // reserved for the way back of an output [1 ms]
+	ReplyMargin           mono.Dur              // reserved for the way back of an output [250 us]
 	Logger                zerolog.Logger        // [discards]
 	Metrics               prometheus.Registerer // [none]
 }

@@ -59,7 +59,7 @@ type offer struct {
 const (
 	senders        = 512
 	outstandingMax = 20_000
-	margin         = 2 * mono.Millisecond
+	margin         = 500 * mono.Microsecond
 	drain          = 3 * mono.Second
 )
 

@@ -31,7 +31,7 @@ type Config struct {
 	Metrics     prometheus.Registerer // [none]
 	ModelLoops  int                   // per pool [1]
 	Placement   engine.Placement      // how loops share the machine; pools take its Cores one after the other [threads that sleep]
-	Margin      mono.Dur              // [1 ms]
+	Margin      mono.Dur              // [250 us]
 	QueueMax    int                   // waiting requests per model [32768]
 	RequestsMax int                   // per model loop [131072]
 	DelayMin    mono.Dur              // least assumed d_ctrl [100 us]

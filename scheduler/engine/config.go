@@ -32,7 +32,7 @@ type Config struct {
 	RingSize    int      // requests that wait for a loop's attention [8192]
 	RequestsMax int      // requests queued or running, per loop [131072]
 	GPUsMax     int      // [4096]
-	Margin      mono.Dur // taken off every deadline [1 ms]
+	Margin      mono.Dur // taken off every deadline [250 us]
 	Outstanding int      // undone batches per GPU [2]
 	// TunerShare is how much of a processor's time goes into choosing how much of the deferral is
 	// spent (scheduler/tuner); 0: nothing is chosen, the whole deferral is spent always.
@@ -56,7 +56,7 @@ func (c *Config) complete() error {
 	def(&c.GPUsMax, 4096)
 	def(&c.Outstanding, 2)
 	if c.Margin == 0 {
-		c.Margin = mono.Millisecond
+		c.Margin = 250 * mono.Microsecond
 	}
 	var errs []error
 	check := func(ok bool, format string, args ...any) {

@@ -101,15 +101,18 @@ func (l *modelLoop) takeCommands(now mono.Time) bool {
 // takeRequests queues up to a burst of requests and then forms the candidates of
 // their models: one each, whatever came.
 func (l *modelLoop) takeRequests(now mono.Time) bool {
-	n := 0
+	n, seen := 0, uint64(0)
 	tells := l.feed != nil && l.feed.listens.Load()
 	for ; n < burst; n++ {
 		s := l.requests.Next()
 		if s == nil {
 			break
 		}
-		if tells {
-			tells = l.tell(now, s)
+		if l.feed != nil {
+			if margin, served := l.shard.Margin(s.Model); served {
+				seen++
+				tells = tells && l.feed.told.Push(&observation{now, s.Request.Deadline.Add(-margin), s.Model})
+			}
 		}
 		s.apply(now, l.shard, &l.out)
 		l.log.submission(s)
@@ -122,19 +125,13 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 		return false
 	}
 	if l.feed != nil {
-		l.feed.seen.Add(uint64(n))
+		l.feed.seen.Add(seen)
 	}
 	l.used.Store(int64(l.shard.Used())) // before the ring says that they have left it
 	l.requests.Release()
 	l.in = input{op: opSettle}
 	l.apply(now)
 	return true
-}
-
-// tell lets the tuner know of a request, of a model that is served; false when it has no room.
-func (l *modelLoop) tell(now mono.Time, s *Submission) bool {
-	margin, served := l.shard.Margin(s.Model)
-	return !served || l.feed.told.Push(&observation{now, s.Request.Deadline.Add(-margin), s.Model})
 }
 
 // timed takes the times of the turn from begin to now. A turn that took long stood

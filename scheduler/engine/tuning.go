@@ -41,8 +41,8 @@ type tuning struct {
 	choice tuner.Choice
 }
 
-// feed is what a model loop tells the tuner: all requests are counted, and those
-// that it listens for are told, as far as there is room.
+// feed is what a model loop tells the tuner: all requests of models that are served are
+// counted, and those that it listens for are told, as far as there is room.
 type feed struct {
 	listens atomic.Bool
 	seen    atomic.Uint64
@@ -73,12 +73,14 @@ const (
 	tuningSlice = 2000
 	// tuningSliceLeast is what a slice may take. Where a large share is allowed, slices come more often.
 	tuningSliceLeast = 400 * time.Microsecond
+	// tuningShareLeast is far below any share of use: it keeps a division within its range.
+	tuningShareLeast = 1e-6
 )
 
 func newTuning(e *Engine) *tuning {
 	c := policy.Config{RequestsMax: e.cfg.RequestsMax * e.cfg.ModelLoops}
 	t := &tuning{engine: e, feeds: make([]feed, e.cfg.ModelLoops), ended: make(chan struct{}), stop: make(chan struct{}),
-		every: min(tuningEvery, time.Duration(float64(tuningSliceLeast)/e.cfg.TunerShare)),
+		every: min(tuningEvery, time.Duration(float64(tuningSliceLeast)/max(tuningShareLeast, e.cfg.TunerShare))),
 		tuner: tuner.New(tuner.Config{Scheduler: c, Headroom: e.cfg.Headroom, Share: tuningPart * e.cfg.TunerShare})}
 	for i := range t.feeds {
 		t.feeds[i].told = ring.NewQueue[observation](feedSize)

@@ -134,7 +134,7 @@ func TestTunerChooses(t *testing.T) {
 }
 
 // Models, profiles, delays and GPUs change while the tuner runs and requests come, also such
-// as nobody serves; at the end both know the same.
+// as nobody serves: nothing breaks, and after the end nothing gathers. (TestChanges has what is taken.)
 func TestTunerAmongChanges(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	d := newDevices(1, 0)
@@ -184,6 +184,28 @@ func TestTunerAmongChanges(t *testing.T) {
 	if c := e.changes; !c.closed || c.delay != nil {
 		t.Error("changes gather although nobody looks at them")
 	}
+}
+
+// Requests that nobody serves are not among those that the tuner missed: they would stop its clock.
+func TestTunerHearsOfServedModels(t *testing.T) {
+	d := newDevices(1, 0)
+	e, _ := start(t, Config{TunerShare: 0.02}, d, 2, 1)
+	now := mono.Now()
+	for i := range 30 {
+		e.Submit(wire.ModelID(i%3), &batching.Request{ID: wire.RequestID(i + 1), Arrival: now, Deadline: now.Add(mono.Second)})
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		d.mu.Lock()
+		refused := d.reasons[wire.ReasonUnknownModel]
+		d.mu.Unlock()
+		if seen := e.loops[0].feed.seen.Load(); seen == 20 && refused == 10 {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%d requests seen, want 20; %d refused, want 10", seen, refused)
+		}
+	}
+	e.Stop()
+	d.timers.Wait()
 }
 
 // What nobody has looked at yet is what things have become, in the order that matters.

@@ -24,24 +24,24 @@ import (
 )
 
 type loadCmd struct {
-	Scheduler   string        `help:"Send through the Go client: the scheduler's address." placeholder:"tcp:HOST:PORT"`
-	URL         string        `help:"Send over HTTP: the ingress's address." placeholder:"http://HOST:PORT"`
-	Metrics     string        `help:"Where to read GPU busy shares: the scheduler's or the serving process's /metrics. With --url it is found by itself." placeholder:"http://HOST:PORT"`
-	Models      []string      `help:"Models to ask, by name; a name ending in * is a prefix." default:"*" sep:","`
-	Rate        float64       `help:"Requests/s over all models." default:"100"`
-	Duration    time.Duration `help:"Counted span." default:"10s"`
-	Warmup      time.Duration `help:"Span before it that is not counted." default:"2s"`
-	Arrivals    string        `help:"poisson or constant." default:"poisson"`
-	Popularity  string        `help:"equal or zipf:S." default:"equal"`
-	Seed        uint64        `help:"Seed of the arrivals." default:"1"`
-	SLO         time.Duration `help:"Deadline of every request; each model's own SLO if 0, which a server over HTTP tells as slo_ms in the model's configuration."`
-	Input       []string      `help:"With --url, what every model is sent, in place of the inputs of its metadata: NAME:TYPE:SHAPE with the batch dimension, as in x:FP32:1x784. Repeatable." placeholder:"INPUT" sep:"none"`
-	Margin      time.Duration `help:"Taken off each budget for the way between client and server; by default 0 with --scheduler, 2ms with --url."`
-	Outstanding int           `help:"Most open requests." default:"20000"`
-	Senders     int           `help:"HTTP connections." default:"512"`
-	Token       string        `help:"The cluster's token." env:"SYMPHONY_TOKEN"`
-	JSON        string        `help:"Write the report as JSON to this file; - is standard output, in the tables' place." placeholder:"FILE"`
-	Quiet       bool          `help:"No progress line."`
+	Scheduler   string         `help:"Send through the Go client: the scheduler's address." placeholder:"tcp:HOST:PORT"`
+	URL         string         `help:"Send over HTTP: the ingress's address." placeholder:"http://HOST:PORT"`
+	Metrics     string         `help:"Where to read GPU busy shares: the scheduler's or the serving process's /metrics. With --url it is found by itself." placeholder:"http://HOST:PORT"`
+	Models      []string       `help:"Models to ask, by name; a name ending in * is a prefix." default:"*" sep:","`
+	Rate        float64        `help:"Requests/s over all models." default:"100"`
+	Duration    time.Duration  `help:"Counted span." default:"10s"`
+	Warmup      time.Duration  `help:"Span before it that is not counted." default:"2s"`
+	Arrivals    string         `help:"poisson or constant." default:"poisson"`
+	Popularity  string         `help:"equal or zipf:S." default:"equal"`
+	Seed        uint64         `help:"Seed of the arrivals." default:"1"`
+	SLO         time.Duration  `help:"Deadline of every request; each model's own SLO if 0, which a server over HTTP tells as slo_ms in the model's configuration."`
+	Input       []string       `help:"With --url, what every model is sent, in place of the inputs of its metadata: NAME:TYPE:SHAPE with the batch dimension, as in x:FP32:1x784. Repeatable." placeholder:"INPUT" sep:"none"`
+	Margin      *time.Duration `help:"Taken off each budget for the way between client and server; by default 0 with --scheduler, 500us with --url."`
+	Outstanding int            `help:"Most open requests." default:"20000"`
+	Senders     int            `help:"HTTP connections." default:"512"`
+	Token       string         `help:"The cluster's token." env:"SYMPHONY_TOKEN"`
+	JSON        string         `help:"Write the report as JSON to this file; - is standard output, in the tables' place." placeholder:"FILE"`
+	Quiet       bool           `help:"No progress line."`
 }
 
 // Help is shown by --help.
@@ -95,10 +95,21 @@ func (c loadCmd) check() error {
 		return err
 	}
 	if err := checkBounds(bounded[time.Duration]{"duration", c.Duration, 10 * time.Millisecond, loadMost}, bounded[time.Duration]{"warmup", c.Warmup, 0, loadMost},
-		bounded[time.Duration]{"margin", c.Margin, 0, time.Minute}); err != nil {
+		bounded[time.Duration]{"margin", c.margin(), 0, time.Minute}); err != nil {
 		return err
 	}
 	return cli.CheckWritable("json", c.JSON)
+}
+
+// margin is what the flag says, and else what the way over HTTP on one machine takes.
+func (c loadCmd) margin() time.Duration {
+	switch {
+	case c.Margin != nil:
+		return *c.Margin
+	case c.URL != "":
+		return 500 * time.Microsecond
+	}
+	return 0
 }
 
 // target connects and finds the models.
@@ -146,10 +157,7 @@ func (c loadCmd) offer(ctx context.Context, target load.Target, asked []askedMod
 	if err != nil {
 		return nil, err
 	}
-	cfg := load.Config{Warmup: mono.Dur(c.Warmup), Duration: mono.Dur(c.Duration), OutstandingMax: c.Outstanding, Margin: mono.Dur(c.Margin), Drain: 5 * mono.Second}
-	if c.URL != "" && c.Margin == 0 {
-		cfg.Margin = 2 * mono.Millisecond
-	}
+	cfg := load.Config{Warmup: mono.Dur(c.Warmup), Duration: mono.Dur(c.Duration), OutstandingMax: c.Outstanding, Margin: mono.Dur(c.margin()), Drain: 5 * mono.Second}
 	var names []string
 	for _, m := range asked {
 		names = append(names, m.name)

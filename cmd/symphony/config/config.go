@@ -128,7 +128,7 @@ func Default() Config {
 		RDMA:      RDMA{Mode: "auto", GID: -1, Poll: "adaptive", Spin: 50 * mono.Microsecond, Reads: 2 << 20, Buffers: 1 << 30},
 		TCP:       TCP{KernelRTT: "auto"},
 		Scheduler: Scheduler{
-			Listen: []string{"tcp:127.0.0.1:9000"}, ModelLoops: 1, Margin: mono.Millisecond,
+			Listen: []string{"tcp:127.0.0.1:9000"}, ModelLoops: 1, Margin: 250 * mono.Microsecond,
 			ModelWait: "auto", RankWait: "auto", RankThread: "auto", Pin: "auto",
 			QueueMax: 1 << 15, RequestsMax: 1 << 17,
 			DelayMin: 100 * mono.Microsecond, DelayMax: 5 * mono.Millisecond, Lead: mono.Millisecond,
@@ -136,7 +136,7 @@ func Default() Config {
 		},
 		Frontend: Frontend{
 			Scheduler: "tcp:127.0.0.1:9000", Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
-			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: mono.Millisecond,
+			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: 250 * mono.Microsecond,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,
 			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second,
 		},
