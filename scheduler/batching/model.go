@@ -21,6 +21,7 @@ type Model struct {
 	cfg       Config
 	queue     pq.Sorted // key: deadline, value: slot
 	candidate Candidate
+	wake      mono.Time // see NextWake
 	gpus      int       // by the last Offer
 	share     Share     // likewise, or Config's
 	rivals    bool      // likewise
@@ -41,7 +42,7 @@ type Model struct {
 
 // NewModel makes an empty queue.
 func NewModel(cfg Config) *Model {
-	m := &Model{cfg: cfg, share: cfg.Share}
+	m := &Model{cfg: cfg, share: cfg.Share, wake: mono.Never}
 	m.retarget()
 	return m
 }
@@ -116,6 +117,7 @@ func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 		if b := m.fit(m.deadline(0), now, mono.Past); b > 0 {
 			stood := m.candidate.Size > 0
 			m.candidate = m.window(min(b, m.queue.Len()), now)
+			m.wake = m.candidate.Latest.Add(-m.candidate.Delay).Add(1)
 			m.setDue(stood, now)
 			invariants.Check(m.candidate.Exec <= m.candidate.Latest, "batching: a window that ends before it begins")
 			invariants.Check(m.NextWake() > now, "batching: a candidate that has expired when it is formed")
@@ -123,7 +125,7 @@ func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 		}
 		drops = m.drop(wire.ReasonDeadline, expired, drops)
 	}
-	m.candidate, m.came = Candidate{}, 0
+	m.candidate, m.wake, m.came = Candidate{}, mono.Never, 0
 	return drops
 }
 
@@ -229,12 +231,7 @@ func (m *Model) SetSetting(s Setting) {
 }
 
 // NextWake is when the candidate stops being possible; Never without one.
-func (m *Model) NextWake() mono.Time {
-	if m.candidate.Size == 0 {
-		return mono.Never
-	}
-	return m.candidate.Latest.Add(-m.candidate.Delay).Add(1)
-}
+func (m *Model) NextWake() mono.Time { return m.wake }
 
 // Take finalises the batch for a GPU: it appends the slots to batch and what
 // was dropped to drops, and says when the batch starts. The batch is empty when
@@ -259,7 +256,7 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	for range b {
 		batch = append(batch, m.queue.Pop().Value)
 	}
-	m.candidate = Candidate{}
+	m.candidate, m.wake = Candidate{}, mono.Never
 	return batch, drops, start
 }
 

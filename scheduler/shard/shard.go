@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/scheduler/profile"
@@ -193,15 +195,19 @@ func (s *Shard) dispatch(g rank.Grant, due, exec, until mono.Time, out *Out) wir
 	b := s.batches.take()
 	b.model, b.gpu, b.life, b.exec, b.until, b.size = g.Model, g.GPU, g.Life, exec, until, len(s.taken)
 	b.first = none
-	from := len(out.requests)
 	for i := len(s.taken) - 1; i >= 0; i-- {
 		s.slots.next[s.taken[i]], b.first = b.first, s.taken[i]
 	}
-	for _, slot := range s.taken {
-		out.requests = append(out.requests, s.slots.requests[slot])
+	// Room first, then each request from its slot to its place: appended one by one they go by way
+	// of the stack, and the slice's end through memory, which costs a third more.
+	from, n := len(out.requests), len(s.taken)
+	out.requests = slices.Grow(out.requests, n)[:from+n]
+	requests := out.requests[from : from+n : from+n]
+	for i, slot := range s.taken {
+		requests[i] = s.slots.requests[slot]
 	}
 	out.Dispatches = append(out.Dispatches, Dispatch{Batch: b.id, Model: b.model, GPU: b.gpu, Life: b.life,
-		Due: due, Exec: exec, Until: until, Requests: out.requests[from:len(out.requests):len(out.requests)]})
+		Due: due, Exec: exec, Until: until, Requests: requests})
 	return b.id
 }
 
