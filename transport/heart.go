@@ -21,8 +21,10 @@ import (
 // The delay bound must hold although only round trips are known for sure: a
 // sample's one-way delay, computed with the chosen offset, is wrong by at most
 // half of the least round trip. That half is added, and no one-way delay is
-// longer than its whole round trip. The bound is the second highest of the
-// window's samples of both directions (of 128: about the 99th percentile).
+// longer than its whole round trip. The bound is the second highest of both
+// directions in heartMemory, so one pause of a process does not count; of few
+// samples it is the highest. (Of 128: about the 99th percentile. Within a process
+// heartbeats are rare, and without the memory two pauses counted for a minute.)
 type Heart struct {
 	silence mono.Dur         // Immutable.
 	clock   func() mono.Time // Immutable; the end's clock, which a test may shift.
@@ -38,8 +40,13 @@ type Heart struct {
 	known    bool // shift was told by SetShift: samples do not touch it
 }
 
-// heartWindow is 12.8 s of heartbeats every 100 ms.
-const heartWindow = 128
+const (
+	// heartWindow is 12.8 s of heartbeats every 100 ms.
+	heartWindow = 128
+	heartMemory = 12_800 * mono.Millisecond
+	// heartFew samples are too few to leave the highest out.
+	heartFew = 8
+)
 
 // driftDiv is 1/(2*100 ppm).
 const driftDiv = 5000
@@ -138,21 +145,29 @@ func (h *Heart) Stats(st *LinkStats) {
 	if st.Samples == 0 {
 		return
 	}
+	last := h.window[(h.samples-1)%heartWindow].at
 	var trips, ways [heartWindow]mono.Dur
-	least := h.window[0].rtt
-	for i, s := range h.live() {
-		trips[i] = s.rtt
+	least, n := h.window[0].rtt, 0
+	for _, s := range h.live() {
+		trips[n] = s.rtt
 		least = min(least, s.rtt)
+		n++
 	}
 	doubt := least / 2
 	if h.known {
 		doubt = 0
 	}
-	for i, s := range h.live() {
-		ways[i] = min(s.rtt, max(s.there-st.Offset, s.back+st.Offset)+doubt)
+	slices.Sort(trips[:n])
+	st.RTT = trips[n/2]
+	n = 0
+	for _, s := range h.live() {
+		if last.Sub(s.at) < heartMemory {
+			ways[n] = min(s.rtt, max(s.there-st.Offset, s.back+st.Offset)+doubt)
+			n++
+		}
 	}
-	slices.Sort(trips[:st.Samples])
-	slices.Sort(ways[:st.Samples])
-	st.RTT = trips[st.Samples/2]
-	st.DelayBound = ways[max(0, st.Samples-1-st.Samples/heartWindow)]
+	slices.Sort(ways[:n])
+	if st.DelayBound = ways[n-1]; n > heartFew {
+		st.DelayBound = ways[n-2]
+	}
 }

@@ -331,3 +331,33 @@ func TestCopiedRepliesAreBounded(t *testing.T) {
 	o.TryTake(&b) // the first batch has been moved
 	fill(ReadsLimit)
 }
+
+// One pause does not make the bound, and two are forgotten: within a process, where heartbeats are
+// rare, too.
+func TestHeartForgetsPauses(t *testing.T) {
+	now := mono.Time(mono.Second)
+	h := NewHeart(mono.Second, func() mono.Time { return now })
+	h.SetShift(0)
+	beat := func(n int, delay mono.Dur) mono.Dur {
+		for range n {
+			now = now.Add(500 * mono.Millisecond)
+			h.Sample(now, now.Add(delay), now.Add(delay), now.Add(2*delay))
+		}
+		var st LinkStats
+		h.Stats(&st)
+		return st.DelayBound
+	}
+	const usual, pause = 20 * mono.Microsecond, 2 * mono.Millisecond
+	if got := beat(1, pause); got != pause {
+		t.Errorf("of one sample %v, want %v", got, pause)
+	}
+	if got := beat(10, usual); got != usual {
+		t.Errorf("after one pause %v, want %v", got, usual)
+	}
+	if got := beat(2, pause); got != pause {
+		t.Errorf("after more %v, want %v", got, pause)
+	}
+	if got := beat(26, usual); got != usual {
+		t.Errorf("13 s later %v, want %v", got, usual)
+	}
+}
