@@ -31,7 +31,14 @@
 // What no profile foresees (a device that is slower today, an order that
 // arrives late) is measured: for each model the loop keeps a high percentile of
 // actual end minus planned end, and takes it off the deadlines of requests to
-// come, at most a quarter of the SLO. See overrun.go.
+// come, at most a quarter of the SLO (package overrun).
+//
+// # Tuner
+//
+// One more thread, at a low priority, simulates the engine with what arrives
+// (package tuner, tuning.go). Model loops tell it of requests by a ring each, and
+// changes holds what it must know of models, GPUs and delays until it looks; its
+// choice comes back as an input of all loops. Nothing waits for it.
 //
 // # Rejected
 //
