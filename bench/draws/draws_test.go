@@ -164,7 +164,7 @@ func TestSpan(t *testing.T) {
 		{mix("poisson", "", 1), 0, 600},
 	} {
 		got, err := Defaults().span(c.m, c.rate)
-		if err != nil || got.Seconds != c.seconds || got.Warmup != math.Ceil(c.seconds/3) {
+		if err != nil || got.Seconds != c.seconds || got.Warmup != max(20, math.Ceil(c.seconds/3)) {
 			t.Errorf("%s, %s at %g r/s: %+v, %v, want %g s", c.m.Arrivals, c.m.Change, c.rate, got, err, c.seconds)
 		}
 	}

@@ -33,13 +33,14 @@ const (
 	rareRequests = 1000  // of the rarest model, if the longest span has them
 	longest      = 600.0 // seconds
 	shortest     = 20.0  // seconds, however many there are
+	warmup       = 20.0  // seconds at least before
 )
 
 // span of a mix that carries about rate. It is Seconds long; longer where the
 // rarest model would have fewer than 1,000 requests, for the p99 of fifty is
 // chance, and of bursty arrivals more, by one over the root of their shape, for
 // those of a burst have one fate; shorter where requests are many. A third as
-// long is not counted before.
+// long, and at least 20 s, is not counted before.
 func (k Settings) span(m *Mix, rate float64) (Span, error) {
 	stream, err := m.process()
 	if err != nil {
@@ -60,7 +61,7 @@ func (k Settings) span(m *Mix, rate float64) (Span, error) {
 	if m.Change != "" {
 		seconds = changePeriod * math.Ceil(seconds/changePeriod)
 	}
-	return Span{Seconds: seconds, Warmup: math.Ceil(seconds / 3)}, nil
+	return Span{Seconds: seconds, Warmup: math.Ceil(max(seconds/3, unit*warmup))}, nil
 }
 
 // longer is n times the span.

@@ -61,8 +61,8 @@ func (c *summary) head() {
 	if c.none > 0 {
 		c.line("- Beside these, %d mixes that no policy carries at any rate, or of which ours was not measured: bursts that exceed the SLO.", c.none)
 	}
-	c.line("- Goodput: the highest rate at which each model keeps its p99, alone; a dropped request counts as late; tolerance %.2g %%. Counted: %g s; where the rarest model would have fewer than %d requests (of bursty arrivals more, over the root of their shape), up to %g s; where all models have more than %g, down to %g s. A third of that before is not counted.",
-		100*c.opts.Tolerance, c.opts.Seconds, int(unit*rareRequests), unit*longest, c.opts.Requests, unit*shortest)
+	c.line("- Goodput: the highest rate at which each model keeps its p99, alone; a dropped request counts as late; tolerance %.2g %%. Counted: %g s; where the rarest model would have fewer than %d requests (of bursty arrivals more, over the root of their shape), up to %g s; where all models have more than %g, down to %g s. A third of that before, at least %g s, is not counted.",
+		100*c.opts.Tolerance, c.opts.Seconds, int(unit*rareRequests), unit*longest, c.opts.Requests, unit*shortest, unit*warmup)
 	c.line("- Below %g of the best a policy's goodput is not told, below %g roughly (but for ours and today's). The best other is chosen for each mix with hindsight; ours is no other of `%s`.", hopeless, near, Today)
 	var requests int64
 	worked, again, sampled := 0.0, 0, 0

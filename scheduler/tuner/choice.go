@@ -42,6 +42,10 @@ const (
 	// fadeOther is what is left of the past when the load is another one, fadeDrifted when it has
 	// drifted.
 	fadeOther, fadeDrifted = 1.0 / 16, 1.0 / 4
+	// learnSpan is how long shadows must have run, in their own time, and scarce the share of the GPUs that
+	// full batches take, for the deferral not to be put into force.
+	learnSpan = 5 * mono.Second
+	scarce    = 0.6
 	// memoryBase and memoryPerModel are how many requests a tally holds before it counts them half.
 	memoryBase, memoryPerModel = 100_000, 2_000
 )
@@ -120,6 +124,13 @@ func (t *Tuner) choose(now mono.Time) bool {
 			best = o
 		}
 	}
+	if t.learns(now) {
+		if t.choice.Setting == (batching.Setting{}) {
+			return false
+		}
+		t.take(now, t.choice.Deferral)
+		return true
+	}
 	if t.alarm.holds(now) || best.Cost >= float64(t.choice.Chosen.Cost*(1-better))-betterAtLeast {
 		return false
 	}
@@ -128,6 +139,13 @@ func (t *Tuner) choose(now mono.Time) bool {
 	}
 	t.take(now, best)
 	return true
+}
+
+// learns tells whether the shadows have not run for long and full batches alone take a good part of the
+// GPUs: what a setting loses then takes seconds to show, and meanwhile nothing is safer than
+// the whole deferral.
+func (t *Tuner) learns(now mono.Time) bool {
+	return t.mirror.now < mono.Time(learnSpan) && t.work > float64(scarce*float64(t.gpus)*float64(now.Sub(t.begins)))
 }
 
 // take puts a setting into force.

@@ -137,3 +137,18 @@ func TestModelsThatAreNotServed(t *testing.T) {
 		t.Errorf("a model that is back: %+v", d.shadows[0].tally.models[1])
 	}
 }
+
+// Where full batches alone take most of the GPUs, the whole deferral is in force until the
+// shadows have run for a while; where they do not, nothing waits from the beginning on.
+func TestDeferralWhileItLearns(t *testing.T) {
+	for _, c := range []struct {
+		rate float64
+		want bool
+	}{{2 * 1250, true}, {2 * 500, false}} { // a GPU carries 1,777 requests/s in batches of 64
+		d := newDrive(Config{}, 1, 2, line(t, 0.5, 4, 40, c.rate))
+		d.run(0.9)
+		if got := d.Choice().Setting == (batching.Setting{}); got != c.want {
+			t.Errorf("%g requests/s: %v in force at first", c.rate, d.Choice().Setting)
+		}
+	}
+}

@@ -36,7 +36,8 @@
 // what the mirror loses, a shadow that has the real
 // scheduler's past (mirror.go). When the load has changed the past counts little (load.go); and
 // when the real scheduler loses far more than was expected, before the shadows can tell, the whole
-// deferral is put into force (alarm.go). (choice.go)
+// deferral is put into force (alarm.go). While the shadows have hardly run it is in force where full
+// batches alone take most of the GPUs. (choice.go)
 //
 // # Invariants
 //

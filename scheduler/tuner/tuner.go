@@ -72,6 +72,8 @@ type Tuner struct {
 	dreams    dreams
 	load      load
 	alarm     alarm
+	begins    mono.Time // of the first arrival
+	work      float64   // that full batches of what came since would take, in ns of a GPU
 	choice    Choice
 
 	// The pass under way: its arrivals, and how far the shadows have come.
@@ -252,6 +254,11 @@ func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
 		return
 	}
 	t.load.arrive(now)
+	if t.begins == 0 {
+		t.begins = now
+	}
+	p := t.served[id]
+	t.work += float64(p.Latency(p.MaxBatch())) / float64(p.MaxBatch())
 	if budget := deadline.Sub(now); t.deaf || budget < t.served[id].Latency(1)+t.delay.Of(1) {
 		return // a deadline that no setting could keep tells nothing
 	}
