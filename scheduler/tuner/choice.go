@@ -145,7 +145,7 @@ func (t *Tuner) choose(now mono.Time) bool {
 // GPUs: what a setting loses then takes seconds to show, and meanwhile nothing is safer than
 // the whole deferral.
 func (t *Tuner) learns(now mono.Time) bool {
-	return t.mirror.now < mono.Time(learnSpan) && t.work > float64(scarce*float64(t.gpus)*float64(now.Sub(t.begins)))
+	return t.mirror.now < t.started.Add(learnSpan) && t.work > float64(scarce*float64(t.gpus)*float64(now.Sub(t.begins)))
 }
 
 // take puts a setting into force.

@@ -72,7 +72,8 @@ type Tuner struct {
 	dreams    dreams
 	load      load
 	alarm     alarm
-	begins    mono.Time // of the first arrival
+	begins    mono.Time // when the first arrival came
+	started   mono.Time // the same, in shadow time
 	work      float64   // that full batches of what came since would take, in ns of a GPU
 	choice    Choice
 
@@ -254,9 +255,6 @@ func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
 		return
 	}
 	t.load.arrive(now)
-	if t.begins == 0 {
-		t.begins = now
-	}
 	p := t.served[id]
 	t.work += float64(p.Latency(p.MaxBatch())) / float64(p.MaxBatch())
 	if budget := deadline.Sub(now); t.deaf || budget < t.served[id].Latency(1)+t.delay.Of(1) {
@@ -273,6 +271,9 @@ func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
 	t.dreams.observe(now, id, budget)
 	t.clock = t.clock.Add(max(0, now.Sub(t.last)))
 	t.last = max(t.last, now)
+	if t.begins == 0 {
+		t.begins, t.started = now, t.clock
+	}
 	t.next = append(t.next, arrival{t.clock, budget, id})
 }
 
