@@ -67,3 +67,29 @@ func TestWrongFlagsHint(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// No command has a flag twice, its own and those of all commands together: kong does
+// not refuse that, and which of the two a user gets is chance.
+func TestFlagsOnce(t *testing.T) {
+	parser := newParser()
+	walk(parser.Model.Node, func(n *kong.Node) {
+		seen := map[string]bool{}
+		for _, group := range n.AllFlags(false) {
+			for _, f := range group {
+				for _, name := range append([]string{f.Name}, f.Aliases...) {
+					if seen[name] {
+						t.Errorf("%s has --%s twice", n.FullPath(), name)
+					}
+					seen[name] = true
+				}
+			}
+		}
+	})
+}
+
+func walk(n *kong.Node, visit func(*kong.Node)) {
+	visit(n)
+	for _, c := range n.Children {
+		walk(c, visit)
+	}
+}
