@@ -39,7 +39,7 @@ func TestVersionFlag(t *testing.T) {
 func TestHelps(t *testing.T) {
 	for command, wants := range map[string][]string{
 		"bench":           {"Measure a running server (load), or what this machine makes of Symphony's parts."},
-		"bench load":      {"Exit status 1 if interrupted.", "- is standard output"},
+		"bench load":      {"Exit status 1 if interrupted.", "- is standard output", "shed dropped under overload", "generator_late never sent"},
 		"bench http":      {"--only=KIND", "Exit status 1 if interrupted.", "- is standard output", "rounds times rows times span"},
 		"bench scheduler": {"--disturb=SHARE", "Exit status 1 if interrupted.", "- is standard output", "Drawn of --scaling"},
 		"bench net":       {"Exit status 1 if interrupted."},

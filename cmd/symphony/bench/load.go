@@ -44,11 +44,6 @@ type loadCmd struct {
 	Quiet       bool           `help:"No progress line."`
 }
 
-// Help is shown by --help.
-func (loadCmd) Help() string {
-	return "Exit status 1 if interrupted. Exit status 1 also when the run says nothing about the server (INVALID) or an answer is missing (BROKEN); 0 also when a model is over its SLO. Ctrl-C ends the run and prints what was counted by then."
-}
-
 // Run offers the load and prints the report; of what was counted, where it is
 // interrupted.
 func (c loadCmd) Run() error {
