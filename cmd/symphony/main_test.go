@@ -43,7 +43,7 @@ func TestHelps(t *testing.T) {
 		"bench http":      {"--only=KIND", "Exit status 1 if interrupted.", "- is standard output", "rounds times rows times span"},
 		"bench scheduler": {"--disturb=SHARE", "Exit status 1 if interrupted.", "- is standard output", "Drawn of --scaling"},
 		"bench net":       {"Exit status 1 if interrupted."},
-		"bench draws":     {"Exit status 1 if interrupted."},
+		"bench draws":     {"Exit status 1 if interrupted.", "(default build/draws)", "--only=INDEX,... These"},
 		"bench peers":     {"Exit status 1 if interrupted.", "--symphony=FILE", "Ctrl-C ends all servers"},
 		"bench paper":     {"Exit status 1 if interrupted."},
 	} {
@@ -66,6 +66,17 @@ func TestWrongFlagsHint(t *testing.T) {
 	if err = withHint(err); err == nil || !strings.HasSuffix(err.Error(), "see `symphony bench load --help`") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// Kong adds the dots of a list to its placeholder.
+func TestDotsOnce(t *testing.T) {
+	walk(newParser().Model.Node, func(n *kong.Node) {
+		for _, f := range n.Flags {
+			if p := f.FormatPlaceHolder(); strings.Count(p, "...") > 1 {
+				t.Errorf("%s --%s=%s", n.FullPath(), f.Name, p)
+			}
+		}
+	})
 }
 
 // No command has a flag twice, its own and those of all commands together: kong does
