@@ -165,7 +165,7 @@ func (p *Report) Judge() {
 	case p.Lost > 0:
 		p.Verdict = fmt.Sprintf("BROKEN: %d requests without an answer", p.Lost)
 	default:
-		p.Valid, p.Verdict = true, p.judgeModels()
+		p.Valid, p.Verdict = true, p.judgeModels()+p.few()
 	}
 }
 
@@ -176,4 +176,28 @@ func (p *Report) judgeModels() string {
 		}
 	}
 	return "WITHIN the SLO: every model has at most 1 % bad requests, every request one answer"
+}
+
+// fewest is how many requests of a model a p99 is told from: 10 of them are beyond it.
+const fewest = 1000
+
+// few says, beside the verdict, where it hangs on a handful of requests; empty if nowhere.
+func (p *Report) few() string {
+	least, n := Summary{}, 0
+	for _, m := range p.Models {
+		if m.Answered >= fewest {
+			continue
+		}
+		if n == 0 || m.Answered < least.Answered {
+			least = m
+		}
+		n++
+	}
+	switch {
+	case n == 0:
+		return ""
+	case len(p.Models) == 1:
+		return fmt.Sprintf("; too few requests to tell a p99: %d", least.Answered)
+	}
+	return fmt.Sprintf("; too few requests to tell a p99 of %d of %d models: %s had %d", n, len(p.Models), least.Model, least.Answered)
 }

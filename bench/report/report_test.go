@@ -49,6 +49,23 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// A verdict on few requests says so, and stays what it is.
+func TestFewRequests(t *testing.T) {
+	for want, answered := range map[string][]int64{
+		"; too few requests to tell a p99: 126": {126},
+		"one answer":                            {1000, 5000},
+		"; too few requests to tell a p99 of 2 of 3 models: b had 12": {5000, 12, 999},
+	} {
+		p := Report{All: Summary{Answered: 1}}
+		for i, n := range answered {
+			p.Models = append(p.Models, Summary{Model: string(rune('a' + i)), Answered: n, Served: n})
+		}
+		if p.Judge(); !p.Valid || !strings.HasPrefix(p.Verdict, "WITHIN") || !strings.HasSuffix(p.Verdict, want) {
+			t.Errorf("%v: valid %v, verdict %q, want one that ends in %q", answered, p.Valid, p.Verdict, want)
+		}
+	}
+}
+
 func TestPrint(t *testing.T) {
 	p := Report{All: Summary{Answered: 2, Served: 1, Bad: map[string]int64{"shed": 1}}, Batches: map[int]int64{2: 1}, GPUBusy: map[string]float64{"p/0": 0.5, "p/10": 0, "p/2": 0.25}}
 	p.Judge()

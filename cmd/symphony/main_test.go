@@ -39,11 +39,11 @@ func TestVersionFlag(t *testing.T) {
 func TestHelps(t *testing.T) {
 	for command, wants := range map[string][]string{
 		"bench":           {"Measure a running server (load), or what this machine makes of Symphony's parts."},
-		"bench load":      {"Exit status 1 if interrupted.", "- is standard output"},
+		"bench load":      {"Exit status 1 if interrupted.", "- is standard output", "shed dropped under overload", "generator_late never sent"},
 		"bench http":      {"--only=KIND", "Exit status 1 if interrupted.", "- is standard output", "rounds times rows times span"},
 		"bench scheduler": {"--disturb=SHARE", "Exit status 1 if interrupted.", "- is standard output", "Drawn of --scaling"},
 		"bench net":       {"Exit status 1 if interrupted."},
-		"bench draws":     {"Exit status 1 if interrupted."},
+		"bench draws":     {"Exit status 1 if interrupted.", "(default build/draws)", "--only=INDEX,... These"},
 		"bench peers":     {"Exit status 1 if interrupted.", "--symphony=FILE", "Ctrl-C ends all servers"},
 		"bench paper":     {"Exit status 1 if interrupted."},
 	} {
@@ -65,5 +65,42 @@ func TestWrongFlagsHint(t *testing.T) {
 	_, err = parser.Parse([]string{"bench", "load", "--bogus"})
 	if err = withHint(err); err == nil || !strings.HasSuffix(err.Error(), "see `symphony bench load --help`") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Kong adds the dots of a list to its placeholder.
+func TestDotsOnce(t *testing.T) {
+	walk(newParser().Model.Node, func(n *kong.Node) {
+		for _, f := range n.Flags {
+			if p := f.FormatPlaceHolder(); strings.Count(p, "...") > 1 {
+				t.Errorf("%s --%s=%s", n.FullPath(), f.Name, p)
+			}
+		}
+	})
+}
+
+// No command has a flag twice, its own and those of all commands together: kong does
+// not refuse that, and which of the two a user gets is chance.
+func TestFlagsOnce(t *testing.T) {
+	parser := newParser()
+	walk(parser.Model.Node, func(n *kong.Node) {
+		seen := map[string]bool{}
+		for _, group := range n.AllFlags(false) {
+			for _, f := range group {
+				for _, name := range append([]string{f.Name}, f.Aliases...) {
+					if seen[name] {
+						t.Errorf("%s has --%s twice", n.FullPath(), name)
+					}
+					seen[name] = true
+				}
+			}
+		}
+	})
+}
+
+func walk(n *kong.Node, visit func(*kong.Node)) {
+	visit(n)
+	for _, c := range n.Children {
+		walk(c, visit)
 	}
 }

@@ -19,7 +19,8 @@ type profileCmd struct {
 	cli.Flags  `embed:""`
 	Model      string `arg:"" help:"The model's name in the repository."`
 	Repository string `help:"Folder of models (backend.repository)." placeholder:"DIR"`
-	Version    string `help:"The model's version; the highest that is there if empty."`
+	// Not Version: --version is of the program, everywhere, and would win.
+	Version    string `name:"model-version" help:"The model's version; the highest that is there if empty."`
 	DeviceType string `help:"Device type to measure for." default:"cpu"`
 	Threads    int    `help:"Threads of one execution." default:"1"`
 	Rounds     int    `help:"Counted runs per batch size." default:"50"`

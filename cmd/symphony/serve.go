@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/parts"
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
 type serveCmd struct {
@@ -50,8 +54,8 @@ func (c serveCmd) Run() error {
 
 // samples waits until the model is ready and shows it at work.
 func samples(ctx context.Context, s *parts.System, dir, model string) error {
-	if err := s.Client.WaitReady(ctx, model); err != nil {
-		return fmt.Errorf("model %s: %w", model, err)
+	if err := awaitModel(ctx, s, model); err != nil {
+		return err
 	}
 	right, total, err := showSamples(ctx, os.Stdout, "http://"+s.Web.Address, model, dir)
 	if err != nil {
@@ -61,4 +65,44 @@ func samples(ctx context.Context, s *parts.System, dir, model string) error {
 		return fmt.Errorf("only %d of %d samples are right", right, total)
 	}
 	return nil
+}
+
+// modelWait is how long the samples wait for their model. It is not short: a backend of
+// another host may bring it.
+const modelWait = 30 * time.Second
+
+// awaitModel waits until the model is ready; not once our own backend has joined and the
+// catalogue lacks the model, which is then most likely a name misspelt.
+func awaitModel(ctx context.Context, s *parts.System, model string) error {
+	for until := time.Now().Add(modelWait); ; {
+		// Of before the wait: the catalogue comes a moment after the backend was admitted.
+		joined := s.Backend.Ready() && len(s.Client.Models().Entries) > 0
+		try, cancel := context.WithTimeout(ctx, time.Second)
+		err := s.Client.WaitReady(try, model)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("model %s: %w", model, err)
+		}
+		_, unknown := s.Client.Model(model, "")
+		ended := time.Now().After(until)
+		switch {
+		case errors.Is(unknown, frontend.ErrUnknownModel) && (joined || ended):
+			return fmt.Errorf("no model %q; there are %v: name one with --model", model, modelNames(s.Client.Models()))
+		case ended:
+			return fmt.Errorf("model %q is not ready after %v: has its backend any device for it?", model, modelWait)
+		}
+	}
+}
+
+// modelNames are the catalogue's, each once, however many versions there are.
+func modelNames(c catalog.Catalogue) []string {
+	var names []string
+	for _, e := range c.Entries {
+		names = append(names, e.Spec.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 	"github.com/symphony-serving/symphony/frontend"
-	"github.com/symphony-serving/symphony/frontend/inflight"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -31,7 +30,7 @@ type loadCmd struct {
 	Rate        float64        `help:"Requests/s over all models." default:"100"`
 	Duration    time.Duration  `help:"Counted span." default:"10s"`
 	Warmup      time.Duration  `help:"Span before it that is not counted." default:"2s"`
-	Arrivals    string         `help:"poisson or constant." default:"poisson"`
+	Arrivals    string         `help:"poisson, gamma:SHAPE (bursts below 1), uniform or constant." default:"poisson"`
 	Popularity  string         `help:"equal or zipf:S." default:"equal"`
 	Seed        uint64         `help:"Seed of the arrivals." default:"1"`
 	SLO         time.Duration  `help:"Deadline of every request; each model's own SLO if 0, which a server over HTTP tells as slo_ms in the model's configuration."`
@@ -42,11 +41,6 @@ type loadCmd struct {
 	Token       string         `help:"The cluster's token." env:"SYMPHONY_TOKEN"`
 	JSON        string         `help:"Write the report as JSON to this file; - is standard output, in the tables' place." placeholder:"FILE"`
 	Quiet       bool           `help:"No progress line."`
-}
-
-// Help is shown by --help.
-func (loadCmd) Help() string {
-	return "Exit status 1 if interrupted. Exit status 1 also when the run says nothing about the server (INVALID) or an answer is missing (BROKEN); 0 also when a model is over its SLO. Ctrl-C ends the run and prints what was counted by then."
 }
 
 // Run offers the load and prints the report; of what was counted, where it is
@@ -75,30 +69,6 @@ func (c loadCmd) Run() error {
 		failed = rep.Verdict
 	}
 	return showReport(os.Stdout, c.JSON, rep, rep.Print, failed)
-}
-
-// loadMost is the longest span of load: a week.
-const loadMost = 7 * 24 * time.Hour
-
-// check refuses what cannot be offered.
-func (c loadCmd) check() error {
-	if (c.Scheduler == "") == (c.URL == "") {
-		return errors.New("give --scheduler (through the Go client) or --url (over HTTP), one of them")
-	}
-	if c.URL == "" && len(c.Input) > 0 {
-		return errors.New("--input is about a server over HTTP: give --url")
-	}
-	if c.SLO < 0 {
-		return fmt.Errorf("--slo: %v, must not be negative", c.SLO)
-	}
-	if err := checkInts(intFlag{"outstanding", c.Outstanding, 1, inflight.SlotsMax}, intFlag{"senders", c.Senders, 1, 1 << 14}); err != nil {
-		return err
-	}
-	if err := checkBounds(bounded[time.Duration]{"duration", c.Duration, 10 * time.Millisecond, loadMost}, bounded[time.Duration]{"warmup", c.Warmup, 0, loadMost},
-		bounded[time.Duration]{"margin", c.margin(), 0, time.Minute}); err != nil {
-		return err
-	}
-	return cli.CheckWritable("json", c.JSON)
 }
 
 // margin is what the flag says, and else what the way over HTTP on one machine takes.
@@ -153,7 +123,11 @@ func wanted(name string, patterns []string) bool {
 
 // offer runs the load and makes the report.
 func (c loadCmd) offer(ctx context.Context, target load.Target, asked []askedModel) (*report.Report, error) {
-	gen, err := workload.New(workload.Config{Process: workload.Process(c.Arrivals), Rate: c.Rate, Models: len(asked), Popularity: c.Popularity, Seed: c.Seed})
+	process, shape, err := c.arrivals()
+	if err != nil {
+		return nil, err
+	}
+	gen, err := workload.New(workload.Config{Process: process, Shape: shape, Rate: c.Rate, Models: len(asked), Popularity: c.Popularity, Seed: c.Seed})
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func TestErrorsAreOneList(t *testing.T) {
 	for text, want := range map[string]string{
 		"scheduler: {margin: fast, qeue_max: 3, model_loops: 0}\n": `configuration: 3 errors:
 scheduler.margin: "fast" is no span of time: write it with its unit, like 50ms or 1.5s
-scheduler.qeue_max: there is no such key
+scheduler.qeue_max: there is no such key, the nearest is scheduler.queue_max
 scheduler.model_loops: is 0, must be 1 to 64`,
 		"scheduler: {model_loops: 0}\n": "configuration: 1 error:\nscheduler.model_loops: is 0, must be 1 to 64",
 		"one: 1\ntwo: 2\n":              "configuration: 2 errors:\none: there is no such key\ntwo: there is no such key",

@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
@@ -86,7 +87,7 @@ func wrongs(err error, from func(key string) string) (all []error) {
 	}
 	for key := range strings.SplitSeq(keys, ", ") {
 		key = strings.TrimPrefix(one.Name()+"."+key, ".")
-		all = append(all, fmt.Errorf("%s: there is no such key%s", key, from(key)))
+		all = append(all, fmt.Errorf("%s: there is no such key%s%s", key, nearestText(key), from(key)))
 	}
 	return all
 }
@@ -145,7 +146,7 @@ func decode(k *koanf.Koanf) (Config, error) {
 		Tag: "yaml",
 		DecoderConfig: &mapstructure.DecoderConfig{
 			Result: &c, TagName: "yaml", ErrorUnused: true, WeaklyTypedInput: true, ZeroFields: true,
-			DecodeHook: mapstructure.ComposeDecodeHookFunc(spanHook, sizeHook, mapstructure.StringToSliceHookFunc(",")),
+			DecodeHook: mapstructure.ComposeDecodeHookFunc(spanHook, sizeHook, numberHook, mapstructure.StringToSliceHookFunc(",")),
 		},
 	})
 	return c, err
@@ -173,4 +174,22 @@ func sizeHook(from, to reflect.Type, v any) (any, error) {
 		return v, nil
 	}
 	return ParseSize(fmt.Sprint(v))
+}
+
+// numberHook refuses text that is no number in words: mapstructure's are Go's.
+func numberHook(from, to reflect.Type, v any) (any, error) {
+	if from != reflect.TypeFor[string]() || v == "" {
+		return v, nil
+	}
+	switch to.Kind() {
+	case reflect.Int:
+		if _, err := strconv.ParseInt(v.(string), 0, to.Bits()); err != nil {
+			return nil, fmt.Errorf("%q is no whole number", v)
+		}
+	case reflect.Float64:
+		if _, err := strconv.ParseFloat(v.(string), to.Bits()); err != nil {
+			return nil, fmt.Errorf("%q is no number", v)
+		}
+	}
+	return v, nil
 }

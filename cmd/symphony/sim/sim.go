@@ -118,7 +118,7 @@ func (c Command) run(out, notes io.Writer, form progressForm, stop func() bool) 
 		err = errors.Join(err, c.write(out, files, outcomes, func() { printOutcomes(out, outcomes) }))
 	}
 	if err == nil && batch.timeline != nil {
-		err = batch.timeline.write(c.Timeline)
+		err = batch.timeline.write(c.Timeline, notes)
 	}
 	return err
 }

@@ -234,9 +234,12 @@ func TestStopKeepsWhatIsDone(t *testing.T) {
 
 func TestTimeline(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "figure4")
-	_, _, err := simulated(t, "--models=m:1:5:12", "--policy=symphony/defer", "--gpus=3", "--rate=1333.3333333333333", "--arrivals=constant", "--warmup=0s", "--timeline", base+".svg", "--timeline-span=60ms")
+	_, notes, err := simulated(t, "--models=m:1:5:12", "--policy=symphony/defer", "--gpus=3", "--rate=1333.3333333333333", "--arrivals=constant", "--warmup=0s", "--timeline", base+".svg", "--timeline-span=60ms")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if want := "timeline: " + base + ".svg and " + base + ".png\n"; !strings.HasSuffix(notes, want) {
+		t.Errorf("notes %q, want %q", notes, want)
 	}
 	svg, err := os.ReadFile(base + ".svg")
 	if err != nil || !bytes.Contains(svg, []byte("GPU 2")) {

@@ -3,6 +3,7 @@ package simcmd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,16 +102,20 @@ func (t *timeline) drop(now mono.Time, d *batching.Drop) {
 	t.over = len(p.Batches)+len(p.Requests)+len(p.Drops) > timelineMax
 }
 
-// write draws FILE.svg and FILE.png.
-func (t *timeline) write(path string) error {
+// write draws FILE.svg and FILE.png, and notes that.
+func (t *timeline) write(path string, notes io.Writer) error {
 	if t.over {
 		return fmt.Errorf("--timeline: more than %d batches and requests from %v to %v: narrow --timeline-span", timelineMax, t.from, t.to)
 	}
 	rows := min(t.picture.GPUs, 64)
 	size := plot.Size{W: 9, H: 1.8 + 0.22*float64(rows)}
-	err := plot.Write(strings.TrimSuffix(path, filepath.Ext(path)), size, t.picture)
+	base := strings.TrimSuffix(path, filepath.Ext(path))
+	err := plot.Write(base, size, t.picture)
 	if errors.Is(err, plot.ErrInvalid) {
 		return fmt.Errorf("--timeline: %w", err)
+	}
+	if err == nil {
+		fmt.Fprintf(notes, "timeline: %s.svg and %s.png\n", base, base)
 	}
 	return err
 }

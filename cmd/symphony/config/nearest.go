@@ -1,0 +1,76 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// nearestText names the key that was most likely meant; empty if none is near.
+func nearestText(unknown string) string {
+	unknown = strings.ToLower(withoutIndices(unknown))
+	last := unknown[strings.LastIndex(unknown, ".")+1:]
+	best, least := "", 2*((len(last)+1)/3+1) // a third of the letters may be wrong; half letters, see below
+	for _, key := range keys(reflect.TypeFor[Config](), "") {
+		d := 2 * distance(unknown, key)
+		if strings.HasSuffix(key, "."+last) {
+			d = min(d, 3) // the name is right, the group is not: worse than one wrong letter
+		}
+		if d < least {
+			best, least = key, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return ", the nearest is " + best
+}
+
+// withoutIndices makes backend.pools[0].kind backend.pools.kind.
+func withoutIndices(key string) string {
+	var out strings.Builder
+	for part := range strings.SplitSeq(key, "[") {
+		_, rest, ok := strings.Cut(part, "]")
+		if !ok {
+			rest = part
+		}
+		out.WriteString(rest)
+	}
+	return out.String()
+}
+
+// keys are all of a struct and its parts, groups too: a group may be misspelt as well.
+func keys(t reflect.Type, prefix string) (all []string) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		all = append(all, prefix+name)
+		of := f.Type
+		if of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		if of.Kind() == reflect.Struct {
+			all = append(all, keys(of, prefix+name+".")...)
+		}
+	}
+	return all
+}
+
+// distance is how many letters must be inserted, left out or changed (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0] // of the row above, one to the left
+		row[0] = i + 1
+		for j := range len(b) {
+			change := before
+			if a[i] != b[j] {
+				change++
+			}
+			before = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
