@@ -147,19 +147,18 @@ func (h *Heart) Stats(st *LinkStats) {
 	}
 	last := h.window[(h.samples-1)%heartWindow].at
 	var trips, ways [heartWindow]mono.Dur
-	least, n := h.window[0].rtt, 0
-	for _, s := range h.live() {
-		trips[n] = s.rtt
+	least := h.window[0].rtt
+	for i, s := range h.live() {
+		trips[i] = s.rtt
 		least = min(least, s.rtt)
-		n++
 	}
+	slices.Sort(trips[:st.Samples])
+	st.RTT = trips[st.Samples/2]
 	doubt := least / 2
 	if h.known {
 		doubt = 0
 	}
-	slices.Sort(trips[:n])
-	st.RTT = trips[n/2]
-	n = 0
+	n := 0 // ways that are young enough
 	for _, s := range h.live() {
 		if last.Sub(s.at) < heartMemory {
 			ways[n] = min(s.rtt, max(s.there-st.Offset, s.back+st.Offset)+doubt)

@@ -24,7 +24,7 @@ import (
 //  3. Symphony keeps a peak with a mean ratio of 0.995, or of 0.99 where the 95 %
 //     intervals of the goodputs overlap.
 //
-// In full this is an hour and a half of one processor.
+// In full this is half an hour of one processor.
 func peaks(s *Session) error {
 	list := keptWorkloads()
 	found, err := s.peaksOf(list, s.seeds(3))

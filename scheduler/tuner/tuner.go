@@ -74,7 +74,7 @@ type Tuner struct {
 	alarm     alarm
 	begins    mono.Time // when the first arrival came
 	started   mono.Time // the same, in shadow time
-	work      float64   // that full batches of what came since would take, in ns of a GPU
+	work      float64   // that full batches of what was told of since would take, in ns of a GPU
 	choice    Choice
 
 	// The pass under way: its arrivals, and how far the shadows have come.
