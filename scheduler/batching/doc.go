@@ -19,7 +19,8 @@
 //	earliest = now + delay(b), delay(b) = d_ctrl + d_data*b
 //	exec     = max(earliest, frontrun - lead)
 //
-// A batch at the profile's largest size cannot grow: its frontrun has passed.
+// A batch at the profile's largest size, or at the setting's cap (cap.go),
+// cannot grow: its frontrun has passed.
 // exec says when a GPU is asked for; the batch that Take finishes for it has
 // nothing to wait for and starts at earliest, or when the GPU is free.
 //

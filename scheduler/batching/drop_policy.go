@@ -38,6 +38,9 @@ const (
 // many models never gather; a forecast of the losses over the queue (as good,
 // far more code and work).
 func (m *Model) shedding(b int) bool {
+	if m.setting.Shed && m.cfg.Policy != PolicyHead {
+		return b < m.staggered && m.queue.Len() > b+1
+	}
 	if m.cfg.Policy == PolicyHead || m.setting.Head || b >= m.target || m.queue.Len() <= b+1 {
 		return false
 	}

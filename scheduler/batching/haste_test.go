@@ -137,9 +137,10 @@ func TestHasteAgainstWholeDeferral(t *testing.T) {
 			t.Fatalf("seed %d, round %d: haste 0 makes %+v, want exec %v and no hold", seed, round, whole, want)
 		}
 		alone := r.IntN(2) == 0
-		before := whole.Exec
+		before, learnt := whole.Exec, m.opening
 		for haste := range uint8(HasteAll + 1) {
 			m.SetSetting(Setting{Haste: haste, Alone: alone, ByLatest: true})
+			m.opening = learnt // a change of the setting forgets it
 			m.Update(now, nil)
 			c := m.Candidate()
 			same := c
@@ -212,5 +213,49 @@ func TestSettingHead(t *testing.T) {
 		if _, drops, _ := m.Take(sec(10), Offer{FreeAt: sec(10)}, nil, nil); len(drops) != c.drops {
 			t.Errorf("%v: %d heads are shed, want %d", c.set, len(drops), c.drops)
 		}
+	}
+}
+
+// Shed gives heads up below the staggered batch where the target policy asks first whether it pays;
+// a model's own drop policy head forbids it.
+func TestSettingShed(t *testing.T) {
+	for _, c := range []struct {
+		set    Setting
+		policy Policy
+		b      int
+		want   bool
+	}{
+		{Setting{}, PolicyTarget, 7, false}, // TestSheddingPaysBack: does not within 3 of 15 s
+		{Setting{Shed: true}, PolicyTarget, 7, true},
+		{Setting{Shed: true}, PolicyTarget, 8, false}, // the staggered batch
+		{Setting{Shed: true}, PolicyTarget, 9, false},
+		{Setting{Shed: true}, PolicyHead, 7, false},
+	} {
+		m := steep(t, func(k *Config) { k.Policy, k.SLO = c.policy, 15*mono.Second })
+		m.SetSetting(c.set)
+		push(t, m, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100)
+		m.target, m.staggered = 8, 8
+		if got := m.shedding(c.b); got != c.want {
+			t.Errorf("%v, a batch of %d: sheds %v", c.set, c.b, got)
+		}
+	}
+	m := steep(t, func(k *Config) { k.Policy = PolicyTarget })
+	m.SetSetting(Setting{Shed: true})
+	push(t, m, 100, 100, 100)
+	if m.staggered = 8; m.shedding(2) {
+		t.Error("a head is shed for one request that is left over")
+	}
+}
+
+// A change of the setting forgets the opening; the same setting once more does not.
+func TestSettingForgetsTheOpening(t *testing.T) {
+	m := hasty(t, Setting{Haste: 4}, nil)
+	m.opening.lead, m.opening.busy = 3*mono.Second, 0.5
+	learnt := m.opening
+	if m.SetSetting(Setting{Haste: 4}); m.opening != learnt {
+		t.Error("the setting in force, set again, forgets the opening")
+	}
+	if m.SetSetting(Setting{}); m.opening != (opening{}) {
+		t.Errorf("another setting keeps %+v", m.opening)
 	}
 }

@@ -168,7 +168,7 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 	d, p := m.deadline(0), m.cfg.Profile
 	c := Candidate{Batch: Batch{Size: int32(b)}, Latest: d.Add(-p.Latency(b)), Delay: m.cfg.Delay.Of(b)}
 	c.Exec = now.Add(c.Delay)
-	if b == p.MaxBatch() {
+	if b == m.most {
 		return c // it cannot grow
 	}
 	frontrun := d.Add(-p.Latency(b + 1))
@@ -220,14 +220,15 @@ func (m *Model) late() mono.Dur {
 	return min(m.cfg.Delay.Late, m.cfg.SLO/latePart)
 }
 
-// SetSetting changes the setting; call Update afterwards. Under Frontrun no start comes before
-// its frontrun, so an opening only ever grows: what was learnt there, and before it, tells
-// nothing of the windows that follow.
+// SetSetting changes the setting; call Update afterwards. What the opening learnt under another one tells
+// nothing of the windows that follow: it begins anew, at the frontrun. (Kept, a long opening
+// lasts: batches are small because all open early, and all open early because batches are small.)
 func (m *Model) SetSetting(s Setting) {
-	if s.Frontrun != m.setting.Frontrun {
+	if s != m.setting {
 		m.opening = opening{}
 	}
 	m.setting = s
+	m.retarget()
 }
 
 // NextWake is when the candidate stops being possible; Never without one.
@@ -285,7 +286,7 @@ func (m *Model) offered(gpu Offer) {
 // have served one request, by as much as a batch takes.
 func (m *Model) missed() {
 	if m.cfg.Window == WindowDeferred {
-		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
+		n := min(m.queue.Len(), m.most-1)
 		s := m.start(1, n, m.cfg.Profile.Latency(n+1))
 		s.missed, s.idle = true, false
 		m.opening.learn(s, m.cfg.SLO)
@@ -297,7 +298,7 @@ func (m *Model) missed() {
 func (m *Model) learn(b int, at mono.Time) {
 	m.arrivals.batch(at, m.cfg.SLO)
 	if m.cfg.Window == WindowDeferred {
-		n := min(m.queue.Len(), m.cfg.Profile.MaxBatch()-1)
+		n := min(m.queue.Len(), m.most-1)
 		frontrun := m.deadline(0).Add(-m.cfg.Profile.Latency(n + 1))
 		m.opening.learn(m.start(b, n, at.Sub(frontrun)), m.cfg.SLO)
 	}
@@ -320,7 +321,7 @@ func (m *Model) batchFor(now, gpuFree mono.Time) int {
 // when the GPU is free. The queue's length does not bound it.
 func (m *Model) fit(d, now, gpuFree mono.Time) int {
 	p, delay := m.cfg.Profile, m.cfg.Delay
-	b := p.Largest(d.Sub(now)-delay.Ctrl, delay.Data)
+	b := min(m.most, p.Largest(d.Sub(now)-delay.Ctrl, delay.Data))
 	if gpuFree > now {
 		b = min(b, p.Largest(d.Sub(gpuFree), 0))
 	}

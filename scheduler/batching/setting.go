@@ -25,6 +25,12 @@ type Setting struct {
 	ByLatest bool
 	// Head: the drop policy head, for all models.
 	Head bool
+	// Shed: old heads are given up wherever fewer fit behind them than the staggered batch, without
+	// asking whether it pays (drop_policy.go).
+	Shed bool
+	// Cap bounds how long a batch holds a GPU that other models wait for: it stops growing where its
+	// requests per GPU second come to this percentage of the pooled batch's (target.go). 0: no cap.
+	Cap uint8
 }
 
 // HasteAll is the Haste of a batch that starts as soon as there is a GPU.
@@ -39,8 +45,16 @@ func (s Setting) String() string {
 			parts = append(parts, f.name)
 		}
 	}
+	if s.Cap > 0 {
+		parts = append(parts, capName+strconv.Itoa(int(s.Cap)))
+	}
 	return strings.Join(parts, "+")
 }
+
+const (
+	capName = "cap"
+	capMost = 99 // percent
+)
 
 type flag struct {
 	name string
@@ -48,13 +62,13 @@ type flag struct {
 }
 
 func (s *Setting) flags() []flag {
-	return []flag{{"frontrun", &s.Frontrun}, {"alone", &s.Alone}, {"latest", &s.ByLatest}, {"head", &s.Head}}
+	return []flag{{"frontrun", &s.Frontrun}, {"alone", &s.Alone}, {"latest", &s.ByLatest}, {"head", &s.Head}, {"shed", &s.Shed}}
 }
 
 // ErrSetting is the cause when a setting cannot be read.
-var ErrSetting = errors.New("must be the share of the deferral that is spent, 0 to 1, and any of +frontrun, +alone, +latest, +head")
+var ErrSetting = errors.New("must be the share of the deferral that is spent, 0 to 1, and any of +frontrun, +alone, +latest, +head, +shed, +cap1 to +cap99")
 
-// ParseSetting reads "1" (the whole deferral), "0+alone+latest" (none of it), "0.5+frontrun".
+// ParseSetting reads "1" (the whole deferral), "0+alone+latest" (none of it), "0.5+frontrun+cap90".
 func ParseSetting(text string) (s Setting, err error) {
 	share, rest, more := strings.Cut(text, "+")
 	v, err := strconv.ParseFloat(share, 64)
@@ -64,7 +78,7 @@ func ParseSetting(text string) (s Setting, err error) {
 	s.Haste = uint8(float64((1-v)*HasteAll) + 0.5)
 	for name := ""; more; {
 		name, rest, more = strings.Cut(rest, "+")
-		known := false
+		known := s.parseCap(name)
 		for _, f := range s.flags() {
 			if f.name == name {
 				*f.on, known = true, true
@@ -75,4 +89,15 @@ func ParseSetting(text string) (s Setting, err error) {
 		}
 	}
 	return s, nil
+}
+
+// parseCap tells whether a part of a setting's text is a cap.
+func (s *Setting) parseCap(text string) bool {
+	digits, ok := strings.CutPrefix(text, capName)
+	percent, err := strconv.ParseUint(digits, 10, 8)
+	if !ok || err != nil || percent == 0 || percent > capMost {
+		return false
+	}
+	s.Cap = uint8(percent)
+	return true
 }

@@ -28,6 +28,8 @@ type aims struct {
 	// overloaded: far more arrives than the staggered batch carries. What does not
 	// fit is lost, and the largest batches lose the least.
 	overloaded bool
+	// most bounds all batches: the profile's largest one, or the setting's cap.
+	most int
 }
 
 // retarget computes the aims anew.
@@ -37,7 +39,12 @@ func (m *Model) retarget() {
 		pooled:    p.Largest(slo/mono.Dur(m.gpus+1)*mono.Dur(m.gpus), 0),
 		staggered: p.Largest(slo/mono.Dur(m.share+OneGPU)*mono.Dur(m.share), 0),
 		target:    1,
+		most:      p.MaxBatch(),
 		company:   m.worth() / companyPart,
+	}
+	if m.setting.Cap > 0 {
+		m.most = m.capped()
+		m.pooled, m.staggered = min(m.pooled, m.most), min(m.staggered, m.most)
 	}
 	if m.staggered > 1 {
 		m.target, m.overloaded = m.sustaining()

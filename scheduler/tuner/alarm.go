@@ -5,7 +5,8 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// alarm notices that the real scheduler loses far more than its shadow did. Where passes are
+// alarm notices that the real scheduler loses far more than its shadow did: on average, and in the pass in
+// which it lost most, for what a shadow loses in a burst is no surprise in the next one. Where passes are
 // fast they tell that themselves, and better. Where there is no time to replay more than a small part of
 // what arrives, an overload would be seconds old before they do; meanwhile the whole
 // deferral, with its drop policy, is what carries most.
@@ -31,6 +32,14 @@ const (
 func (a *alarm) add(served, dropped int) {
 	a.served += float64(served)
 	a.dropped += float64(dropped)
+}
+
+// sees takes a pass into the shadow's peak; decay is for the time since the last one.
+func (s *shadow) sees(decay float64) {
+	s.peak *= decay
+	if all := s.tally.fresh.served + s.tally.fresh.bad; all >= alarmLeast {
+		s.peak = max(s.peak, s.tally.fresh.bad/all)
+	}
 }
 
 // passed: the shadows have seen the present load.

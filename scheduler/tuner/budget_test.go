@@ -9,7 +9,7 @@ import (
 )
 
 // Invariant 2: over ten seconds the share is held, give or take a pass, whatever a replay takes and however
-// much comes, and used up where there is enough to do.
+// much comes, and used up where there is enough to do: where dreams fill the time, a part of it suffices.
 func TestShare(t *testing.T) {
 	long(t)
 	for _, c := range []struct{ rate, each, share float64 }{
@@ -23,7 +23,11 @@ func TestShare(t *testing.T) {
 		used := (d.spent - before) / 10
 		pass := float64(d.passLimit()*len(d.shadows)) * c.each / 10
 		t.Logf("%v/s, %v ns a replay: %.3f %% used of %v %%, a pass is %.3f %%", c.rate, 1e9*c.each, 100*used, 100*c.share, 100*pass)
-		if used > 1.03*c.share+pass || used < 0.97*c.share-pass {
+		least := c.share
+		if c.rate < 1000 {
+			least /= dreamRest
+		}
+		if used > 1.03*c.share+pass || used < 0.97*least-pass {
 			t.Errorf("%v/s, %v ns a replay: %.3f %% of a processor, the share is %v %%", c.rate, 1e9*c.each, 100*used, 100*c.share)
 		}
 	}

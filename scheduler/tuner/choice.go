@@ -69,7 +69,8 @@ func (t *Tuner) Choose(now mono.Time) (changed bool) {
 		t.dreams.forget()
 	}
 	t.news = max(t.news, change)
-	if t.alarm.rings(now, t.choice.Chosen.Bad) && t.choice.Setting != (batching.Setting{}) {
+	expected := max(t.choice.Chosen.Bad, t.shadowOf(t.choice.Setting).peak)
+	if t.alarm.rings(now, expected) && t.choice.Setting != (batching.Setting{}) {
 		t.news = loadOther
 		t.alarm.ring(now)
 		t.take(now, t.shadowOf(batching.Setting{}).outlook())
@@ -81,11 +82,15 @@ func (t *Tuner) Choose(now mono.Time) (changed bool) {
 	t.pass, t.shadow = t.pass[:0], 0
 	t.alarm.passed(now)
 	changed = t.choose(now)
-	first := &t.shadows[0].tally
-	if first.all.served+first.all.bad > float64(memoryBase+memoryPerModel*len(first.models)) {
+	if t.mirror.tally.requests() > t.memory() {
 		t.fade(0.5)
 	}
 	return changed
+}
+
+// memory is how many requests a tally holds.
+func (t *Tuner) memory() float64 {
+	return float64(memoryBase + memoryPerModel*len(t.mirror.tally.models))
 }
 
 // fade lets the past of all shadows count for less.

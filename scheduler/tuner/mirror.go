@@ -66,6 +66,7 @@ func (t *Tuner) drift(now mono.Time, twin *shadow) float64 {
 	settled := t.mirror.now.Sub(t.since) > settle
 	for _, s := range t.shadows {
 		s.debt *= decay
+		s.sees(decay)
 		if settled {
 			s.lately.served += s.tally.fresh.served
 			s.lately.bad += s.tally.fresh.bad

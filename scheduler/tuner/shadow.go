@@ -29,6 +29,7 @@ type shadow struct {
 	free    []uint32 // places in running
 	tally   tally
 	lately  modelTally // since the mirror has settled, older ones counting for less
+	peak    float64    // the largest share lost in a pass lately
 	debt    float64    // what its setting costs more than this shadow says: see mirror.go
 
 	since mono.Time // the last look at how many GPUs it uses

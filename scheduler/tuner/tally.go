@@ -39,6 +39,9 @@ func (t *tally) serve(r *batching.Request, start mono.Time) {
 	}
 }
 
+// requests is how many it has seen, older ones counting for less.
+func (t *tally) requests() float64 { return t.all.served + t.all.bad }
+
 // remove forgets a model.
 func (t *tally) remove(id wire.ModelID) {
 	if int(id) < len(t.models) {

@@ -19,21 +19,21 @@ func LimitedSettings() []batching.Setting {
 	return []batching.Setting{{Haste: all, Alone: true}, {Haste: all}, {Haste: 14}, {Haste: 12}, {Haste: 11}, {Haste: 10}, {Haste: 9}, {Haste: 8}, {Haste: 4}, {}}
 }
 
-// Settings are those that a Tuner tries: those that were ever the best of 25, over random
-// mixes of models (`symphony bench draws`). The first is in force until something is known, and
+// Settings are those that a Tuner tries: of 43, those whose best one loses least over 121 random
+// mixes of models (docs/decisions/0032-caps-and-early-drops.md). The first is in force until something is known, and
 // while all are equal: of those that do not wait it loses least in a surge.
 func Settings() []batching.Setting {
 	const all = batching.HasteAll
 	return []batching.Setting{
 		{Haste: all, Alone: true},
-		{Haste: all, Alone: true, ByLatest: true},
-		{Haste: all, Alone: true, ByLatest: true, Head: true},
-		{Haste: all},
-		{Haste: 12},
+		{Haste: all, Cap: 92},
+		{Haste: 12, Cap: 95},
 		{Haste: 12, Frontrun: true, ByLatest: true},
-		{Haste: 8},
+		{Haste: 8, Cap: 88},
 		{Haste: 4},
-		{Frontrun: true, ByLatest: true},
+		{Frontrun: true},
+		{Shed: true},
+		{Head: true},
 		{},
 	}
 }
@@ -343,6 +343,9 @@ const (
 	dreamTimes = 1000
 	dreamMost  = 3600 * mono.Second
 	dreamsEnd  = mono.Never / 2
+	// dreamRest: once the tallies are half full dreams take one part in so many of what is left of the
+	// share at a turn. (Up to passTime of it is saved, so that is more than an eighth of the share.)
+	dreamRest = 8
 )
 
 // begin makes the next pass of what came, and of dreams, where there is time left for them.
@@ -352,6 +355,9 @@ func (t *Tuner) begin(now mono.Time) bool {
 	}
 	t.age()
 	spare := int(t.credit/t.each/float64(len(t.shadows))) - len(t.next)
+	if t.mirror.tally.requests() > t.memory()/2 {
+		spare /= dreamRest
+	}
 	span := min(dreamMost, dreamTimes*now.Sub(t.begun))
 	t.begun = now
 	if spare > 0 && !t.deaf && t.clock < dreamsEnd {
