@@ -137,10 +137,9 @@ func TestHasteAgainstWholeDeferral(t *testing.T) {
 			t.Fatalf("seed %d, round %d: haste 0 makes %+v, want exec %v and no hold", seed, round, whole, want)
 		}
 		alone := r.IntN(2) == 0
-		before, learnt := whole.Exec, m.opening
+		before := whole.Exec
 		for haste := range uint8(HasteAll + 1) {
 			m.SetSetting(Setting{Haste: haste, Alone: alone, ByLatest: true})
-			m.opening = learnt // a change of the setting forgets it
 			m.Update(now, nil)
 			c := m.Candidate()
 			same := c
@@ -244,18 +243,5 @@ func TestSettingShed(t *testing.T) {
 	push(t, m, 100, 100, 100)
 	if m.staggered = 8; m.shedding(2) {
 		t.Error("a head is shed for one request that is left over")
-	}
-}
-
-// A change of the setting forgets the opening; the same setting once more does not.
-func TestSettingForgetsTheOpening(t *testing.T) {
-	m := hasty(t, Setting{Haste: 4}, nil)
-	m.opening.lead, m.opening.busy = 3*mono.Second, 0.5
-	learnt := m.opening
-	if m.SetSetting(Setting{Haste: 4}); m.opening != learnt {
-		t.Error("the setting in force, set again, forgets the opening")
-	}
-	if m.SetSetting(Setting{}); m.opening != (opening{}) {
-		t.Errorf("another setting keeps %+v", m.opening)
 	}
 }

@@ -220,11 +220,11 @@ func (m *Model) late() mono.Dur {
 	return min(m.cfg.Delay.Late, m.cfg.SLO/latePart)
 }
 
-// SetSetting changes the setting; call Update afterwards. What the opening learnt under another one tells
-// nothing of the windows that follow: it begins anew, at the frontrun. (Kept, a long opening
-// lasts: batches are small because all open early, and all open early because batches are small.)
+// SetSetting changes the setting; call Update afterwards. Under Frontrun no start comes before
+// its frontrun, so an opening only ever grows: what was learnt there, and before it, tells
+// nothing of the windows that follow.
 func (m *Model) SetSetting(s Setting) {
-	if s != m.setting {
+	if s.Frontrun != m.setting.Frontrun {
 		m.opening = opening{}
 	}
 	m.setting = s
