@@ -9,7 +9,7 @@ import "github.com/symphony-serving/symphony/transport/mono"
 // A batch holds its GPU to the end. Of l(b) = alpha*b + beta the last requests gain little: at 88 % of
 // the efficiency of the largest batches l is 8 beta, at 95 % it is 20 beta. Meanwhile a model with a tight SLO
 // finds no GPU: 32 models on 11 GPUs, SLOs of 41 to 384 ms, ran batches of up to 207 ms, and the tightest
-// model decided what the mix could carry (13 % more with a cap of 88; `bench draws --seed 102 --only 33`).
+// model decided what the mix could carry (12 % more with a cap of 92: docs/decisions/0032).
 // Where GPU time is what is scarce, a cap costs just what it leaves out: so it is
 // a part of the setting, and scheduler/tuner tries it.
 //

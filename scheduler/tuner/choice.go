@@ -36,6 +36,10 @@ const (
 	// requests for ever: 23 models on 64 GPUs (the strongly batching ones of the 1080Ti zoo) at 0.95
 	// of their peak. The shadow's queue may be short all the while.
 	headDoubt = 0.003
+	// capDoubt is the same for caps, which keep all GPUs busy with smaller batches: the mean wait is short
+	// then, but the longest waits, of models with long SLOs, are long. They are worth it where losses are
+	// at stake.
+	capDoubt = 0.001
 	// better is how much less a setting must cost than the one in force: a part of that one's cost,
 	// and a constant. Two settings that are about as good must not take turns.
 	better, betterAtLeast = 0.05, 0.0002
@@ -57,6 +61,9 @@ func (s *shadow) outlook() Outlook {
 	o.Cost = o.Bad + o.Worst + float64(waitWeight*o.Wait) + max(0, o.Used-1) + s.debt
 	if s.setting.Head {
 		o.Cost += headDoubt
+	}
+	if s.setting.Cap > 0 {
+		o.Cost += capDoubt
 	}
 	return o
 }

@@ -32,7 +32,7 @@
 //
 // cost = bad rate of all + bad rate of the worst model + waitWeight * mean wait as a share of the
 // budget, and with a limited headroom what is used beyond the GPUs that are kept. The setting in
-// force has a small advantage, and the drop policy head a doubt against it. The former is held to
+// force has a small advantage, and the drop policy head and caps a doubt against them. The former is held to
 // what the mirror loses, a shadow that has the real
 // scheduler's past (mirror.go). When the load has changed the past counts little (load.go); and
 // when the real scheduler loses far more than was expected, before the shadows can tell, the whole

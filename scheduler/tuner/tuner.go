@@ -29,7 +29,7 @@ func Settings() []batching.Setting {
 		{Haste: all, Cap: 92},
 		{Haste: 12, Cap: 95},
 		{Haste: 12, Frontrun: true, ByLatest: true},
-		{Haste: 8, Cap: 88},
+		{Haste: 8},
 		{Haste: 4},
 		{Frontrun: true},
 		{Shed: true},
