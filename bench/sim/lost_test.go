@@ -23,7 +23,7 @@ func config(t *testing.T, policy string, gpus int, rate float64, network mono.Du
 	if err != nil {
 		t.Fatal(err)
 	}
-	of, err := scenario.PolicyOf(strings.NewReplacer(":K", ":0.3", ":H", ":0.25", ":S", ":0.5+frontrun").Replace(policy))
+	of, err := scenario.PolicyOf(strings.NewReplacer(":K", ":0.3", ":H", ":0.25", ":S", ":0.5+shed+cap88").Replace(policy))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type Setting struct {
 	// Shed: old heads are given up wherever fewer fit behind them than the staggered batch, without
 	// asking whether it pays (drop_policy.go).
 	Shed bool
-	// Cap bounds how long a batch holds a GPU that other models wait for: it stops growing where its
+	// Cap bounds how long a batch holds a GPU, for other models may wait for it: it stops growing where its
 	// requests per GPU second come to this percentage of the pooled batch's (target.go). 0: no cap.
 	Cap uint8
 }
@@ -88,6 +88,9 @@ func ParseSetting(text string) (s Setting, err error) {
 			return s, fmt.Errorf("%q: %w", name, ErrSetting)
 		}
 	}
+	if s.Head && s.Shed {
+		return s, fmt.Errorf("head drops as late as can be, shed early: %w", ErrSetting)
+	}
 	return s, nil
 }
 
@@ -95,7 +98,7 @@ func ParseSetting(text string) (s Setting, err error) {
 func (s *Setting) parseCap(text string) bool {
 	digits, ok := strings.CutPrefix(text, capName)
 	percent, err := strconv.ParseUint(digits, 10, 8)
-	if !ok || err != nil || percent == 0 || percent > capMost {
+	if !ok || err != nil || percent == 0 || percent > capMost || digits[0] == '0' || s.Cap != 0 {
 		return false
 	}
 	s.Cap = uint8(percent)

@@ -13,6 +13,7 @@ func TestSettingRoundTrip(t *testing.T) {
 			for i, f := range s.flags() {
 				*f.on = bits>>i&1 == 1
 			}
+			s.Shed = s.Shed && !s.Head
 			if got, err := ParseSetting(s.String()); err != nil || got != s {
 				t.Errorf("%+v is written %q and read as %+v, %v", s, s.String(), got, err)
 			}
@@ -32,7 +33,7 @@ func TestSettingRoundTrip(t *testing.T) {
 
 func TestSettingRefused(t *testing.T) {
 	for _, text := range []string{"", "x", "-0.1", "1.01", "NaN", "Inf", "+alone", "0.5+", "0.5+x", "0.5+Alone", "0.5 +alone", "0.5,alone", "0.5++alone",
-		"1+cap", "1+cap0", "1+cap100", "1+cap300", "1+cap-5", "1+cap9x", "1+cap+9", "1+Cap90"} {
+		"1+cap", "1+cap0", "1+cap100", "1+cap300", "1+cap-5", "1+cap9x", "1+cap+9", "1+Cap90", "1+cap07", "1+cap88+cap92", "1+head+shed"} {
 		if s, err := ParseSetting(text); !errors.Is(err, ErrSetting) {
 			t.Errorf("%q is read as %+v, %v; want ErrSetting", text, s, err)
 		}

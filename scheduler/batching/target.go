@@ -14,9 +14,9 @@ const ripePercent = 95
 type aims struct {
 	// pooled is the batch of the staggered execution on all GPUs (section 3.3,
 	// equation 1): the largest b with (1 + 1/GPUs)*l(b) <= SLO. No batch can be
-	// larger and keep the GPUs busy. 0: not even batches of one can be staggered.
+	// larger and keep the GPUs busy. 0: not even batches of one can be staggered. No more than most.
 	pooled int
-	// staggered is the same on the model's share of the GPUs.
+	// staggered is the same on the model's share of the GPUs. No more than most.
 	staggered int
 	// target is what the drop policy holds: the smallest batch that carries the
 	// arrivals, share*b/l(b) >= rate, and no more than staggered. A larger one
@@ -87,7 +87,7 @@ func (m *Model) sustaining() (b int, overloaded bool) {
 	return max(1, int(math.Round(float64(rate*beta)/room))), false
 }
 
-// ripe reports that a batch of b is nearly as efficient as any can be. It has
+// ripe reports that a batch of b is nearly as efficient as any can be, or may be under a cap. It has
 // nothing to wait for: a GPU that idles meanwhile is missed in the next surge. So
 // a model that hardly gains by batching (BERT) runs its requests as they come.
 func (m *Model) ripe(b int) bool {

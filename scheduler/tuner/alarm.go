@@ -24,6 +24,8 @@ const (
 	alarmLeast = 200
 	// alarmBad more of the requests are lost than alarmTimes what was expected.
 	alarmBad, alarmTimes = 0.02, 2
+	// peakMost of a shadow's loss in one pass counts: an overload is always an alarm.
+	peakMost = 0.15
 	// The whole deferral stays for alarmHold, and twice as long each time that the alarm rings
 	// again soon: shadows that see too little of the load must not turn it back and forth.
 	alarmHold, alarmHoldMost = mono.Second, 16 * mono.Second
@@ -38,7 +40,7 @@ func (a *alarm) add(served, dropped int) {
 func (s *shadow) sees(decay float64) {
 	s.peak *= decay
 	if all := s.tally.fresh.served + s.tally.fresh.bad; all >= alarmLeast {
-		s.peak = max(s.peak, s.tally.fresh.bad/all)
+		s.peak = min(peakMost, max(s.peak, s.tally.fresh.bad/all))
 	}
 }
 

@@ -3,6 +3,7 @@ package tuner
 import (
 	"testing"
 
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -12,7 +13,7 @@ func TestPeak(t *testing.T) {
 	var s shadow
 	for _, c := range []struct {
 		served, bad, decay, want float64
-	}{{950, 50, 1, 0.05}, {0, 100, 1, 0.05}, {990, 10, 1, 0.05}, {990, 10, 0.5, 0.025}, {900, 100, 1, 0.1}, {0, 0, 0.5, 0.05}} {
+	}{{950, 50, 1, 0.05}, {0, 100, 1, 0.05}, {990, 10, 1, 0.05}, {990, 10, 0.5, 0.025}, {900, 100, 1, 0.1}, {0, 0, 0.5, 0.05}, {0, 1000, 1, peakMost}} {
 		s.tally.fresh = modelTally{served: c.served, bad: c.bad}
 		if s.sees(c.decay); s.peak != c.want {
 			t.Errorf("%+v: peak %v", c, s.peak)
@@ -26,7 +27,7 @@ func TestAlarmKnowsBursts(t *testing.T) {
 	for _, c := range []struct {
 		peak, lost float64
 		rings      bool
-	}{{0, 0.01, false}, {0, 0.08, true}, {0.05, 0.08, false}, {0.05, 0.2, true}} {
+	}{{0, 0.01, false}, {0, 0.08, true}, {0.05, 0.08, false}, {0.05, 0.2, true}, {peakMost, 0.4, true}} {
 		d := newDrive(Config{}, 1, 4, line(t, 0.5, 4, 40, 200))
 		d.run(5)
 		d.Tuner.alarm.last = d.now.Add(-mono.Second) // the last pass is old
@@ -36,6 +37,20 @@ func TestAlarmKnowsBursts(t *testing.T) {
 		d.shadow = 0 // no pass has ended
 		if changed := d.Choose(d.now.Add(Turn)); changed != c.rings || d.alarm.holds(d.now.Add(Turn)) != c.rings {
 			t.Errorf("%+v: %v in force, after it %v, changed %v", c, before.Setting, d.Choice().Setting, changed)
+		}
+	}
+}
+
+// A shadow that loses requests has a peak, and other GPUs begin without one.
+func TestPeakOfALoad(t *testing.T) {
+	d := newDrive(Config{}, 1, 1, line(t, 0.5, 8, 30, 4000)) // far too many for one GPU
+	if d.run(5); d.shadowOf(batching.Setting{}).peak == 0 {
+		t.Error("no peak under overload")
+	}
+	d.SetGPUs(4)
+	for _, s := range d.shadows {
+		if s.peak != 0 {
+			t.Errorf("%v: peak %v of GPUs that there were", s.setting, s.peak)
 		}
 	}
 }

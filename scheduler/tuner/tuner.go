@@ -201,7 +201,8 @@ func (t *Tuner) SetProfile(id wire.ModelID, p *profile.Profile) {
 	}
 	was := t.served[id]
 	t.served[id] = p
-	if away(p.Latency(1), was.Latency(1), was.Latency(1)) || away(p.Latency(p.MaxBatch()), was.Latency(p.MaxBatch()), was.Latency(p.MaxBatch())) {
+	most := min(p.MaxBatch(), was.MaxBatch())
+	if p.MaxBatch() != was.MaxBatch() || away(p.Latency(1), was.Latency(1), was.Latency(1)) || away(p.Latency(most), was.Latency(most), was.Latency(most)) {
 		t.news = max(t.news, loadDrifted)
 	}
 	for _, s := range t.shadows {
@@ -221,6 +222,9 @@ func (t *Tuner) SetGPUs(n int) {
 		t.news = loadOther
 	}
 	for _, s := range t.shadows {
+		if n != t.gpus {
+			s.peak = 0 // what other GPUs lost, or none, is not to be expected of these
+		}
 		for id := t.gpus; id < n; id++ {
 			s.sched.AddGPU(s.now, wire.GPUID(id), &s.out)
 		}

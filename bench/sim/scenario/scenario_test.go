@@ -93,7 +93,7 @@ func TestParseModelsRefuses(t *testing.T) {
 func TestEveryPolicyRuns(t *testing.T) {
 	for _, name := range Policies() {
 		s := small()
-		s.Rate, s.Policy = 100, strings.NewReplacer(":K", ":0.3", ":H", ":0.25", ":S", ":0.5+frontrun").Replace(name)
+		s.Rate, s.Policy = 100, strings.NewReplacer(":K", ":0.3", ":H", ":0.25", ":S", ":0.5+shed+cap88").Replace(name)
 		p, err := s.Plan()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -23,7 +23,7 @@ import (
 type Command struct {
 	Models     []string `help:"The mix: NAME:ALPHA:BETA:SLO in ms, zoo:a100, zoo:1080ti, zoo:a100/NAME or FILE.csv, separated by commas; 8x before any of them for 8 copies." default:"zoo:a100" sep:","`
 	GPUs       *int     `name:"gpus" help:"GPUs at the begin; 8 if not given." placeholder:"N"`
-	Policy     string   `help:"symphony (the rule that serves), symphony/headroom:H (H of the need, or all), symphony/defer (the whole deferral), symphony/setting:S (a setting that the tuner tries, as 0.5+frontrun), symphony/head, symphony/paper, symphony/paper/target, symphony/code, eager, eager/target, timeout:K (K of the SLO), timeout/target:K, clockwork, clockwork/every, clockwork/pow2, shepherd, shepherd/calm, cork, cork/one, nexus or nexus/8fe." default:"symphony"`
+	Policy     string   `help:"symphony (the rule that serves), symphony/headroom:H (H of the need, or all), symphony/defer (the whole deferral), symphony/setting:S (one setting, as 0.5+frontrun or 0+cap92), symphony/head, symphony/paper, symphony/paper/target, symphony/code, eager, eager/target, timeout:K (K of the SLO), timeout/target:K, clockwork, clockwork/every, clockwork/pow2, shepherd, shepherd/calm, cork, cork/one, nexus or nexus/8fe." default:"symphony"`
 	Rate       float64  `help:"Requests/s over all models. With --goodput where the search begins, 0: it finds a begin. With --trace what the trace is brought to, 0: as it is."`
 	Arrivals   string   `help:"poisson, gamma:SHAPE, uniform or constant; poisson if not given." placeholder:"PROCESS"`
 	Popularity string   `help:"equal or zipf:S; equal if not given." placeholder:"SHARES"`
