@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -51,6 +52,38 @@ func TestPeakOfALoad(t *testing.T) {
 	for _, s := range d.shadows {
 		if s.peak != 0 {
 			t.Errorf("%v: peak %v of GPUs that there were", s.setting, s.peak)
+		}
+	}
+}
+
+// Caps and the drop policy head cost more than they show, and other settings do not.
+func TestDoubts(t *testing.T) {
+	for _, c := range []struct {
+		set  batching.Setting
+		want float64
+	}{{batching.Setting{}, 0}, {batching.Setting{Shed: true}, 0}, {batching.Setting{Head: true}, headDoubt}, {batching.Setting{Cap: 92}, capDoubt}} {
+		s := shadow{setting: c.set}
+		if got := s.outlook().Cost; got != c.want {
+			t.Errorf("%v costs %v with nothing lost and no wait, want %v", c.set, got, c.want)
+		}
+	}
+}
+
+// A measured table may be longer or shorter than the one before, and counts as another profile.
+func TestProfileOfAnotherLength(t *testing.T) {
+	d := newDrive(Config{}, 1, 1, line(t, 0.5, 4, 40, 200))
+	for _, sizes := range []int{2, 8, 1, 8} {
+		table := make([]mono.Dur, sizes)
+		for i := range table {
+			table[i] = mono.Dur(i+1) * mono.Millisecond
+		}
+		p, err := profile.Table(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.news = loadSame
+		if d.SetProfile(0, p); d.news != loadDrifted {
+			t.Errorf("a table of %d: the load counts as the same", sizes)
 		}
 	}
 }
