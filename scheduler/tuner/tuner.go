@@ -201,8 +201,8 @@ func (t *Tuner) SetProfile(id wire.ModelID, p *profile.Profile) {
 	}
 	was := t.served[id]
 	t.served[id] = p
-	most := min(p.MaxBatch(), was.MaxBatch())
-	if p.MaxBatch() != was.MaxBatch() || away(p.Latency(1), was.Latency(1), was.Latency(1)) || away(p.Latency(most), was.Latency(most), was.Latency(most)) {
+	most := p.MaxBatch()
+	if most != was.MaxBatch() || away(p.Latency(1), was.Latency(1), was.Latency(1)) || away(p.Latency(most), was.Latency(most), was.Latency(most)) {
 		t.news = max(t.news, loadDrifted)
 	}
 	for _, s := range t.shadows {
