@@ -9,7 +9,7 @@ LDFLAGS := -X github.com/symphony-serving/symphony/cmd/symphony/version.Number=$
 # itself is looked for when the binary runs.
 TAGS    := $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma)
 # Tested under the race detector: the shells, and the cores with their assertions on.
-RACE    := ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/sim
+RACE    := ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/simcmd
 
 .PHONY: help run demo test build models test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean
 

@@ -14,7 +14,7 @@ stage() {
   if "$@"; then printf -- '-- %s: passed (%ss)\n' "$name" $((SECONDS - start)); else printf -- '-- %s: FAILED (%ss)\n' "$name" $((SECONDS - start)); status=1; fi
 }
 unit() { go test -timeout 10m $(go list ./... | grep -v /cmd/symphony/e2e); }
-race() { go test -race -timeout 15m ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/sim; }
+race() { go test -race -timeout 15m ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/simcmd; }
 e2e() { go test -count=1 -timeout 20m ./cmd/symphony/e2e/...; }
 # What tag rdma adds compiles where libibverbs' headers are; make test-rdma runs it.
 tagged() {

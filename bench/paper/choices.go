@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/symphony-serving/symphony/bench/policy/tuned"
 	"github.com/symphony-serving/symphony/bench/sim/scenario"
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
-	"github.com/symphony-serving/symphony/scheduler/policy/tuned"
 	"github.com/symphony-serving/symphony/scheduler/tuner"
 	"github.com/symphony-serving/symphony/transport/mono"
 )

@@ -3,10 +3,10 @@ package sim
 import (
 	"testing"
 
+	"github.com/symphony-serving/symphony/bench/policy/shepherd"
 	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
-	"github.com/symphony-serving/symphony/scheduler/policy/shepherd"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 

@@ -67,7 +67,7 @@ func TestDocumentRulesBite(t *testing.T) {
 	}
 	cases := []struct{ name, path, text, want string }{
 		{"sound", "README.md", "[a](docs/decisions/0001-a.md), [b](https://example.com/x), [c](#here), `[d](none)`\n```\n[e](none)\n```\n", ""},
-		{"long architecture", "ARCHITECTURE.md", strings.Repeat("x", architectureMax+1), "ARCHITECTURE.md: 16001 bytes, at most 16000"},
+		{"long architecture", "ARCHITECTURE.md", strings.Repeat("x", architectureMax+1), "ARCHITECTURE.md: 16385 bytes, at most 16384"},
 		{"page not in the index", index, "nothing", "0001-a.md is not in the index"},
 		{"no such page", index, row + "| [0002](0002-b.md) | B | 2026-01-02 | why |\n", "names 0002-b.md, which is not there"},
 		{"page twice", index, row + row, "names 0001-a.md twice"},

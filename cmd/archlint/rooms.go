@@ -49,7 +49,7 @@ func schedulerRooms() map[string]room {
 		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
 		"scheduler/autoscale":  {core, nil},
 		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/overrun", "scheduler/invariants"}},
-		"scheduler/control":    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/invariants"}},
+		"scheduler/server":     {shell, []string{"transport", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/invariants"}},
 	}
 }
 
@@ -58,15 +58,15 @@ func policyRooms() map[string]room {
 	policies := map[string]room{
 		"scheduler/policy":            {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching"}},
 		"scheduler/tuner":             {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/rank", "scheduler/policy", "scheduler/policy/deferred", "scheduler/invariants"}},
-		"scheduler/policy/tuned":      {core, []string{"transport/mono", "transport/wire", "scheduler/batching", "scheduler/rank", "scheduler/policy", "scheduler/policy/deferred", "scheduler/tuner"}},
+		"bench/policy/tuned":          {core, []string{"transport/mono", "transport/wire", "scheduler/batching", "scheduler/rank", "scheduler/policy", "scheduler/policy/deferred", "scheduler/tuner"}},
 		"scheduler/policy/deferred":   {core, []string{"transport/mono", "transport/wire", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/invariants"}},
-		"scheduler/policy/eager":      {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
-		"scheduler/policy/timeout":    {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
+		"bench/policy/eager":          {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
+		"bench/policy/timeout":        {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
 		"scheduler/policy/policytest": {leaf, []string{"transport/mono", "transport/wire", "scheduler/profile", "scheduler/batching", "scheduler/policy"}},
 	}
 	// Baselines that have queues and heaps of their own.
 	for _, name := range []string{"clockwork", "shepherd", "nexus", "published", "cork"} {
-		policies["scheduler/policy/"+name] = room{core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}}
+		policies["bench/policy/"+name] = room{core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}}
 	}
 	return policies
 }
@@ -100,17 +100,17 @@ func benchRooms() map[string]room {
 		"bench/soak":         {shell, []string{"bench/load", "bench/report", "bench/workload", "frontend", "frontend/ingress/malformed", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},
 		"bench/zoo":          {leaf, []string{"transport/mono"}},
 		"bench/plot":         {leaf, []string{"transport/mono"}},
-		"bench/http":         {shell, []string{"transport/mono"}},
-		"bench/net":          {shell, []string{"bench/report", "transport", "transport/mono", "transport/wire", "frontend/arena", "bench/plot"}},
+		"bench/httpbench":    {shell, []string{"transport/mono"}},
+		"bench/netbench":     {shell, []string{"bench/report", "transport", "transport/mono", "transport/wire", "frontend/arena", "bench/plot"}},
 		"bench/peers":        {shell, []string{"bench/load", "bench/report", "bench/workload", "bench/plot", "transport/catalog", "transport/mono"}},
 		"bench/overhead":     {shell, []string{"bench/report", "frontend", "transport/mono", "transport/ring", "transport/wire", "bench/plot"}},
-		"bench/scheduler":    {shell, []string{"bench/report", "transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/tuner", "scheduler/engine", "bench/workload", "bench/zoo", "bench/plot"}},
+		"bench/schedbench":   {shell, []string{"bench/report", "transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/tuner", "scheduler/engine", "bench/workload", "bench/zoo", "bench/plot"}},
 		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/overrun", "bench/workload"}},
-		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/rank", "scheduler/policy/deferred", "scheduler/policy/tuned", "scheduler/policy/clockwork", "scheduler/policy/shepherd", "scheduler/policy/nexus", "scheduler/policy/eager", "scheduler/policy/timeout", "scheduler/policy/published", "scheduler/policy/cork"}},
+		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/rank", "scheduler/policy/deferred", "bench/policy/tuned", "bench/policy/clockwork", "bench/policy/shepherd", "bench/policy/nexus", "bench/policy/eager", "bench/policy/timeout", "bench/policy/published", "bench/policy/cork"}},
 		"bench/sim/blame":    {core, []string{"bench/sim", "scheduler/batching", "transport/mono", "transport/wire"}},
 		"bench/frontier":     {shell, []string{"bench/sim", "bench/sim/scenario", "bench/plot", "transport/mono"}},
 		"bench/results":      {leaf, nil},
 		"bench/draws":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
-		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
+		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
 	}
 }

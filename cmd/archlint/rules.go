@@ -23,7 +23,7 @@ const (
 
 	// architectureMax keeps ARCHITECTURE.md to what a newcomer reads in one sitting;
 	// reasons belong into docs/decisions.
-	architectureMax = 16_000 // bytes
+	architectureMax = 16384 // bytes
 )
 
 // coreBanned are imports that would let a core know the time, block, or

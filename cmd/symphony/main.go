@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/symphony-serving/symphony/cmd/symphony/bench"
-	"github.com/symphony-serving/symphony/cmd/symphony/sim"
+	"github.com/symphony-serving/symphony/cmd/symphony/simcmd"
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 )
 

@@ -6,9 +6,11 @@
 //	arrivals ---Submit---> Scheduler ---Dispatch, Preempt---> GPUs
 //	GPUs -------Done-----> (Step when NextWake has come)
 //
-// The policies are cores, one package each:
+// The policies are cores, one package each. What serves is here: deferred,
+// the cores of the live engine, shard and rank, which the tuner replays
+// arrivals through. What only a simulator runs is in bench/policy:
 //
-//	deferred    Symphony: the cores of the live engine, shard and rank
+//	tuned       deferred with a tuner beside it: Symphony as it serves
 //	published   deferred by the rules of the authors' published code
 //	eager       the same without waiting: dispatch when a GPU is free
 //	timeout     TensorFlow Serving: a constant wait from the first arrival

@@ -1,8 +1,8 @@
 package scenario
 
 import (
+	"github.com/symphony-serving/symphony/bench/policy/tuned"
 	"github.com/symphony-serving/symphony/bench/sim"
-	"github.com/symphony-serving/symphony/scheduler/policy/tuned"
 )
 
 // Tuning is what the tuner of a scheduler that has one did: one row for each setting.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/symphony-serving/symphony/bench/http"
-	"github.com/symphony-serving/symphony/bench/net"
+	"github.com/symphony-serving/symphony/bench/httpbench"
+	"github.com/symphony-serving/symphony/bench/netbench"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/frontend/arena"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/symphony-serving/symphony/bench/http"
+	"github.com/symphony-serving/symphony/bench/httpbench"
 )
 
 // A whole run, with the load and the echo in processes of their own: every reply is a

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/symphony-serving/symphony/bench/http"
+	"github.com/symphony-serving/symphony/bench/httpbench"
 	"github.com/symphony-serving/symphony/bench/report"
-	"github.com/symphony-serving/symphony/bench/scheduler"
+	"github.com/symphony-serving/symphony/bench/schedbench"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 )
 

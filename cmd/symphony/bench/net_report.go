@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/symphony-serving/symphony/bench/net"
+	"github.com/symphony-serving/symphony/bench/netbench"
 	"github.com/symphony-serving/symphony/bench/plot"
 )
 

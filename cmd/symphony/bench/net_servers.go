@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/symphony-serving/symphony/bench/net"
+	"github.com/symphony-serving/symphony/bench/netbench"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 

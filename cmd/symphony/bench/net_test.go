@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/symphony-serving/symphony/bench/net"
+	"github.com/symphony-serving/symphony/bench/netbench"
 )
 
 // A whole run with servers in processes of their own: they answer, their processor

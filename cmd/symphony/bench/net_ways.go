@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/symphony-serving/symphony/bench/net"
+	"github.com/symphony-serving/symphony/bench/netbench"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/parts"

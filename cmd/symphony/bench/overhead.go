@@ -15,7 +15,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/frontend"
-	"github.com/symphony-serving/symphony/scheduler/control"
+	"github.com/symphony-serving/symphony/scheduler/server"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -138,7 +138,7 @@ func (w wholeSystem) measured(ctx context.Context, rec *overhead.Recorder) (*ove
 	if err != nil {
 		return nil, nil, err
 	}
-	watch := control.Watch{Submitted: rec.Submitted, Done: rec.Reported, Dispatched: func(d *shard.Dispatch) {
+	watch := server.Watch{Submitted: rec.Submitted, Done: rec.Reported, Dispatched: func(d *shard.Dispatch) {
 		rec.Dispatched(d.Batch, d.GPU, d.Due)
 		for i := range d.Requests {
 			rec.Member(d.Batch, d.Requests[i].ID)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/parts"
-	"github.com/symphony-serving/symphony/scheduler/control"
+	"github.com/symphony-serving/symphony/scheduler/server"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -59,7 +59,7 @@ func (w wholeSystem) config(dir string) (config.Config, error) {
 }
 
 // start serves until end is called; every model has its GPUs then.
-func (w wholeSystem) start(ctx context.Context, dir string, watch control.Watch) (s *parts.System, end func() error, err error) {
+func (w wholeSystem) start(ctx context.Context, dir string, watch server.Watch) (s *parts.System, end func() error, err error) {
 	cfg, err := w.config(dir)
 	if err != nil {
 		return nil, nil, err

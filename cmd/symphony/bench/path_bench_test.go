@@ -11,7 +11,7 @@ import (
 
 	"github.com/symphony-serving/symphony/bench/load"
 	"github.com/symphony-serving/symphony/frontend"
-	"github.com/symphony-serving/symphony/scheduler/control"
+	"github.com/symphony-serving/symphony/scheduler/server"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -35,7 +35,7 @@ const pathWindow = 4096
 func benchPath(b *testing.B, w wholeSystem) {
 	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
 	defer cancel()
-	s, end, err := w.start(ctx, b.TempDir(), control.Watch{})
+	s, end, err := w.start(ctx, b.TempDir(), server.Watch{})
 	if err != nil {
 		b.Fatal(err)
 	}

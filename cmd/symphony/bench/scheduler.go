@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/symphony-serving/symphony/bench/scheduler"
+	"github.com/symphony-serving/symphony/bench/schedbench"
 	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/bench/zoo"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/symphony-serving/symphony/bench/plot"
-	"github.com/symphony-serving/symphony/bench/scheduler"
+	"github.com/symphony-serving/symphony/bench/schedbench"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/transport/mono"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/symphony-serving/symphony/bench/scheduler"
+	"github.com/symphony-serving/symphony/bench/schedbench"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/ring"
 )

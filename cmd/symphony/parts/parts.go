@@ -19,15 +19,15 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/frontend"
-	"github.com/symphony-serving/symphony/scheduler/control"
 	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/scheduler/server"
 	"github.com/symphony-serving/symphony/transport"
 )
 
 // Process makes the parts of one process from its configuration.
 type Process struct {
 	Log   zerolog.Logger
-	Watch control.Watch // for benchmarks
+	Watch server.Watch // for benchmarks
 
 	cfg      config.Config
 	network  transport.Network
@@ -61,13 +61,13 @@ func New(cfg config.Config) (*Process, error) {
 }
 
 // Scheduler starts the scheduler.
-func (p *Process) Scheduler() (*control.Server, error) {
+func (p *Process) Scheduler() (*server.Server, error) {
 	c := p.cfg.Scheduler
 	headroom, err := rank.ParseHeadroom(c.Headroom)
 	if err != nil {
 		return nil, fmt.Errorf("scheduler.headroom: %w", err)
 	}
-	return control.New(control.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.Log,
+	return server.New(server.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.Log,
 		Metrics: p.registry, ModelLoops: c.ModelLoops, Placement: Placement(c), Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
 		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Headroom: headroom, TunerShare: c.Tuner, Watch: p.Watch})
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/symphony-serving/symphony/backend"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/frontend"
-	"github.com/symphony-serving/symphony/scheduler/control"
+	"github.com/symphony-serving/symphony/scheduler/server"
 )
 
 // System is a whole system in one process.
 type System struct {
-	Scheduler *control.Server
+	Scheduler *server.Server
 	Backend   *backend.Backend
 	Client    *frontend.Client
 	Web       *Web // nil without HTTP

@@ -1,4 +1,4 @@
-// Package control is the scheduler's process: who is there (frontends,
+// Package server is the scheduler's process: who is there (frontends,
 // backends, their devices and models), what can be asked for (the catalogue),
 // and the links that carry requests to the engines and batches to the backends.
 //
@@ -25,4 +25,4 @@
 //  6. Epochs rise: the start in unix nanoseconds. A clock set back over a
 //     restart would break that, and backends would refuse the new scheduler
 //     until its epoch is above the one that they promised; they say so.
-package control
+package server
