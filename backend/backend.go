@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -85,11 +84,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 }
 
 func (b *Backend) hello() wire.Hello {
-	h := wire.Hello{Role: wire.RoleBackend, Incarnation: rand.Uint64(), Name: b.cfg.Name}
-	if b.cfg.Token != "" {
-		h.Token = sha256.Sum256([]byte(b.cfg.Token))
-	}
-	return h
+	return wire.Hello{Role: wire.RoleBackend, Incarnation: rand.Uint64(), Token: transport.Token(b.cfg.Token), Name: b.cfg.Name}
 }
 
 // introduce is the first message on a new link: what we have.
@@ -103,7 +98,7 @@ func (b *Backend) introduce(l transport.Link) {
 		}
 		info.Pools = append(info.Pools, doc)
 	}
-	sendDoc(l, wire.DocBackend, info)
+	transport.SendDoc(l, wire.DocBackend, info)
 }
 
 // Ready reports whether the scheduler has admitted this backend.
@@ -183,14 +178,4 @@ func (b *Backend) closeDevices() {
 		}
 	}
 	b.clock.Close()
-}
-
-func sendDoc(l transport.Link, t wire.DocType, v any) {
-	payload, err := marshal(v)
-	if err == nil {
-		err = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(payload)), payload, nil)
-	}
-	if err != nil {
-		l.Close(err)
-	}
 }

@@ -131,13 +131,13 @@ func (c *cluster) admit(epoch wire.Epoch) {
 	l := c.link
 	models := c.info.Pools[0].Models
 	c.mu.Unlock()
-	sendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: epoch})
+	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: epoch})
 	_ = l.Send((&wire.Member{Epoch: epoch, Frontend: 3, Up: true, Address: "inproc:f"}).Append(nil))
 	doc := catalog.Catalogue{Epoch: epoch}
 	for i, m := range models { // ids unlike the backend's own order
 		doc.Entries = append(doc.Entries, catalog.Entry{ID: wire.ModelID(10 - i), DeviceType: "e", Spec: m})
 	}
-	sendDoc(l, wire.DocCatalogue, doc)
+	transport.SendDoc(l, wire.DocCatalogue, doc)
 }
 
 func (c *cluster) order(epoch wire.Epoch, id wire.BatchID, model wire.ModelID) {

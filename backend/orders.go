@@ -11,8 +11,6 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-func marshal(v any) ([]byte, error) { return json.Marshal(v) }
-
 // schedulerHandler takes what the scheduler sends. Its scratch belongs to the
 // link's receiving goroutine, of which there is one at a time.
 type schedulerHandler struct {

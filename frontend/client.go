@@ -3,7 +3,6 @@ package frontend
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -154,11 +153,7 @@ func randomStart() uint64 {
 }
 
 func (c *Client) hello() wire.Hello {
-	h := wire.Hello{Role: wire.RoleFrontend, Incarnation: randomStart(), Name: c.o.Name}
-	if c.o.Token != "" {
-		h.Token = sha256.Sum256([]byte(c.o.Token))
-	}
-	return h
+	return wire.Hello{Role: wire.RoleFrontend, Incarnation: randomStart(), Token: transport.Token(c.o.Token), Name: c.o.Name}
 }
 
 // connect keeps the link to the scheduler up.
@@ -168,7 +163,7 @@ func (c *Client) connect() {
 		address = c.data.Address()
 	}
 	up := func(l transport.Link) {
-		sendDoc(l, wire.DocFrontend, catalog.FrontendInfo{Name: c.o.Name, Address: address})
+		transport.SendDoc(l, wire.DocFrontend, catalog.FrontendInfo{Name: c.o.Name, Address: address})
 	}
 	c.keeper = transport.Keep(c.o.Network, c.o.Scheduler, transport.Options{Hello: c.hello()}, (*schedulerHandler)(c), up, func(err error) {
 		c.log.Warn().Str("scheduler", c.o.Scheduler).Err(err).Msg("no link to the scheduler; trying on")

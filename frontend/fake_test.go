@@ -137,8 +137,8 @@ func (c *cluster) join(l transport.Link, address string) {
 	}
 	c.control, c.data = l, data
 	c.mu.Unlock()
-	sendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: 1, Frontend: 7})
-	sendDoc(l, wire.DocCatalogue, c.doc)
+	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: 1, Frontend: 7})
+	transport.SendDoc(l, wire.DocCatalogue, c.doc)
 }
 
 type fakeBackend struct{}

@@ -189,7 +189,7 @@ type refusing struct{ fakeBackend }
 
 func (refusing) Receive(l transport.Link, f transport.Frame) {
 	if f.Kind == wire.KindDoc {
-		sendDoc(l, wire.DocAdmitted, catalog.Admitted{Error: "the cluster is full"})
+		transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Error: "the cluster is full"})
 	}
 }
 

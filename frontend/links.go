@@ -143,14 +143,3 @@ func (h *dataHandler) Receive(l transport.Link, f transport.Frame) {
 // Closed implements transport.Handler. What ran on that backend is queued again
 // by the scheduler; nothing is to be done here.
 func (*dataHandler) Closed(transport.Link, error) {}
-
-// sendDoc sends a document; a link that cannot take it is closing anyway.
-func sendDoc(l transport.Link, t wire.DocType, v any) {
-	payload, err := json.Marshal(v)
-	if err == nil {
-		err = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(payload)), payload, nil)
-	}
-	if err != nil {
-		l.Close(err)
-	}
-}

@@ -203,6 +203,14 @@ func (s *session) Buffer(l Link, kind wire.Kind, body []byte, n int) []byte {
 	return s.k.c.Handler.Buffer(l, kind, body, n)
 }
 
+// PayloadMax passes on.
+func (s *session) PayloadMax(l Link, kind wire.Kind) int {
+	if h, ok := s.k.c.Handler.(Limiter); ok {
+		return h.PayloadMax(l, kind)
+	}
+	return wire.PayloadMax
+}
+
 // Closed takes the link away first, so that nobody who asks after the
 // handler was told finds the dead one.
 func (s *session) Closed(l Link, err error) {

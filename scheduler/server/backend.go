@@ -111,7 +111,7 @@ func (s *Server) admitBackend(b *backend, l transport.Link, info catalog.Backend
 	b.name, b.link, b.admitted = info.Name, l, true
 	s.backends[b.name] = b
 	s.peers.Add(1)
-	sendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: s.epoch, Backend: wire.BackendID(s.nextID)})
+	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: s.epoch, Backend: wire.BackendID(s.nextID)})
 	s.nextID++
 	for _, f := range s.frontends {
 		_ = l.Send(s.memberFrame(f, true))
@@ -136,7 +136,7 @@ func (s *Server) joinPools(b *backend, pools []catalog.Pool) error {
 			return err
 		}
 	}
-	sendDoc(b.link, wire.DocCatalogue, s.catalogue())
+	transport.SendDoc(b.link, wire.DocCatalogue, s.catalogue())
 	for i := range pools {
 		if err := s.joinGPUs(b, uint32(i), &pools[i]); err != nil {
 			return err

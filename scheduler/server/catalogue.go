@@ -9,6 +9,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/shard"
+	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -157,10 +158,10 @@ func (s *Server) broadcastCatalogue() {
 	s.routes.Store(&routes)
 	c := s.catalogue()
 	for _, f := range s.frontends {
-		sendDoc(f.link, wire.DocCatalogue, c)
+		transport.SendDoc(f.link, wire.DocCatalogue, c)
 	}
 	for _, b := range s.backends {
-		sendDoc(b.link, wire.DocCatalogue, c)
+		transport.SendDoc(b.link, wire.DocCatalogue, c)
 	}
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -97,12 +96,4 @@ func (c *Config) complete() error {
 		errs = append(errs, fmt.Errorf("scheduler: delay bound at most %v is below its least %v", c.DelayMax, c.DelayMin))
 	}
 	return errors.Join(errs...)
-}
-
-// tokenHash is what Hello carries; all zeros without a token.
-func tokenHash(token string) (h [32]byte) {
-	if token == "" {
-		return h
-	}
-	return sha256.Sum256([]byte(token))
 }

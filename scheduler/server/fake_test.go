@@ -124,7 +124,7 @@ func dial(t *testing.T, n *loopback.Network, role wire.Role, name string) *peer 
 func frontendPeer(t *testing.T, n *loopback.Network) *peer {
 	t.Helper()
 	p := dial(t, n, wire.RoleFrontend, "f")
-	sendDoc(p.link, wire.DocFrontend, catalog.FrontendInfo{Name: "f", Address: "inproc:f"})
+	transport.SendDoc(p.link, wire.DocFrontend, catalog.FrontendInfo{Name: "f", Address: "inproc:f"})
 	p.wait("admission", func() bool { return p.admitted != nil })
 	return p
 }
@@ -146,7 +146,7 @@ func (p *peer) register(name string, devices int, models ...string) {
 	for _, m := range models {
 		pool.Models = append(pool.Models, spec(m))
 	}
-	sendDoc(p.link, wire.DocBackend, catalog.BackendInfo{Name: name, Pools: []catalog.Pool{pool}})
+	transport.SendDoc(p.link, wire.DocBackend, catalog.BackendInfo{Name: name, Pools: []catalog.Pool{pool}})
 }
 
 // wait waits for something that the peer hears.

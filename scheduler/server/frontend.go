@@ -133,8 +133,8 @@ func (s *Server) admitFrontend(f *frontend, l transport.Link, info catalog.Front
 	s.frontends[f.id] = f
 	s.peers.Add(1)
 	s.tellMember(f, true)
-	sendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: s.epoch, Frontend: f.id})
-	sendDoc(l, wire.DocCatalogue, s.catalogue())
+	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: s.epoch, Frontend: f.id})
+	transport.SendDoc(l, wire.DocCatalogue, s.catalogue())
 	s.log.Info().Str("frontend", f.name).Uint32("id", uint32(f.id)).Str("address", f.address).Msg("frontend joined")
 	return nil
 }
@@ -167,20 +167,8 @@ func (s *Server) memberFrame(f *frontend, up bool) []byte {
 	return (&wire.Member{Epoch: s.epoch, Frontend: f.id, Up: up, Address: f.address}).Append(nil)
 }
 
-// sendDoc sends a document; a link that cannot take it is closing anyway.
-func sendDoc(l transport.Link, t wire.DocType, v any) {
-	payload, err := json.Marshal(v)
-	if err != nil {
-		l.Close(err)
-		return
-	}
-	if err := l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(payload)), payload, nil); err != nil {
-		l.Close(err)
-	}
-}
-
 // refuse tells the peer why it is not admitted, and closes.
 func refuse(l transport.Link, err error) {
-	sendDoc(l, wire.DocAdmitted, catalog.Admitted{Error: err.Error()})
+	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Error: err.Error()})
 	l.Close(fmt.Errorf("%w: %w", transport.ErrRejected, err))
 }

@@ -65,7 +65,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	for _, address := range cfg.Listen {
 		l, err := cfg.Network.Listen(address, transport.Options{
-			Hello: wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: tokenHash(cfg.Token), Name: cfg.Name},
+			Hello: wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(cfg.Token), Name: cfg.Name},
 			Refused: func(remote string, err error) {
 				s.log.Warn().Str("remote", remote).Err(err).Msg("connection refused")
 			},

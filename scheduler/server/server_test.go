@@ -77,8 +77,8 @@ func TestBackendsIdentity(t *testing.T) {
 func TestGarbageIsRefused(t *testing.T) {
 	_, n := newServer(t, nil)
 	for name, send := range map[string]func(p *peer){
-		"no name": func(p *peer) { sendDoc(p.link, wire.DocBackend, catalog.BackendInfo{}) },
-		"no pool": func(p *peer) { sendDoc(p.link, wire.DocBackend, catalog.BackendInfo{Name: "x"}) },
+		"no name": func(p *peer) { transport.SendDoc(p.link, wire.DocBackend, catalog.BackendInfo{}) },
+		"no pool": func(p *peer) { transport.SendDoc(p.link, wire.DocBackend, catalog.BackendInfo{Name: "x"}) },
 		"no JSON": func(p *peer) {
 			_ = p.link.SendPayload((&wire.Doc{Type: wire.DocBackend}).Append(nil, 3), []byte("{{{"), nil)
 		},
@@ -98,7 +98,7 @@ func TestGarbageIsRefused(t *testing.T) {
 func (p *peer) registerSpec(change func(*catalog.ModelSpec)) {
 	m := spec("m")
 	change(&m)
-	sendDoc(p.link, wire.DocBackend, catalog.BackendInfo{Name: "x", Pools: []catalog.Pool{{DeviceType: "emulated", Devices: 1, Models: []catalog.ModelSpec{m}}}})
+	transport.SendDoc(p.link, wire.DocBackend, catalog.BackendInfo{Name: "x", Pools: []catalog.Pool{{DeviceType: "emulated", Devices: 1, Models: []catalog.ModelSpec{m}}}})
 }
 
 // The requests of a lost backend run on the other one.

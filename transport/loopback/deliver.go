@@ -193,6 +193,10 @@ func (e *end) frame(f transport.Frame) {
 		return
 	}
 	if len(f.Payload) > 0 {
+		if err := transport.CheckPayload(e, e.handler, f.Kind, len(f.Payload)); err != nil {
+			e.sever(err)
+			return
+		}
 		if dst := e.handler.Buffer(e, f.Kind, f.Body, len(f.Payload)); len(dst) >= len(f.Payload) {
 			f.Payload = dst[:copy(dst, f.Payload)]
 		}

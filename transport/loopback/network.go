@@ -124,8 +124,8 @@ func (n *Network) Dial(ctx context.Context, address string, o transport.Options,
 	}
 	there, err := s.admit(o.Hello)
 	if err != nil {
-		transport.Defaults(s.o).Refused("inproc", err)
-		return nil, fmt.Errorf("%s: %w", address, err)
+		transport.Defaults(s.o).Refused("inproc", transport.Refuse(err))
+		return nil, fmt.Errorf("%s: %w: %w", address, transport.ErrRejected, err)
 	}
 	a, b := n.pair(o, h, s.o, there)
 	if !s.add(b) {
@@ -195,7 +195,7 @@ func (s *listener) Address() string { return "inproc:" + s.name }
 // admit judges a hello, as a TCP listener would.
 func (s *listener) admit(peer wire.Hello) (transport.Handler, error) {
 	if subtle.ConstantTimeCompare(peer.Token[:], s.o.Hello.Token[:]) != 1 {
-		return nil, fmt.Errorf("%w: cluster token of %q differs from ours: give both sides the same token", transport.ErrRejected, peer.Name)
+		return nil, fmt.Errorf("cluster token of %q differs from ours: give both sides the same token", peer.Name)
 	}
 	s.mu.Lock()
 	most := transport.Defaults(s.o).LinksMax
@@ -205,12 +205,12 @@ func (s *listener) admit(peer wire.Hello) (transport.Handler, error) {
 	}
 	s.mu.Unlock()
 	if full {
-		return nil, fmt.Errorf("%w: %d links are open here, and no more are allowed", transport.ErrRejected, most)
+		return nil, fmt.Errorf("%d links are open here, and no more are allowed", most)
 	}
 	h, err := s.accept(peer)
 	if err != nil {
 		s.release(nil)
-		return nil, fmt.Errorf("%w: %w", transport.ErrRejected, err)
+		return nil, err
 	}
 	return h, nil
 }

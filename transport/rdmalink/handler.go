@@ -10,11 +10,28 @@ import (
 // tcpSide is the link as handler of the TCP link below it.
 type tcpSide link
 
+// PayloadMax implements transport.Limiter: what lies in the stream is looked at there.
+func (h *tcpSide) PayloadMax(tl transport.Link, kind wire.Kind) int {
+	l := (*link)(h)
+	l.attach(tl)
+	most := l.o.PayloadMax
+	switch {
+	case kind == wire.KindLaneData && l.streaming:
+		return tunnelChunk
+	case kind < wire.KindDoc || l.streaming:
+		return 0
+	}
+	if limit, ok := l.handler.(transport.Limiter); ok {
+		most = min(most, limit.PayloadMax(l, kind))
+	}
+	return most
+}
+
 // Buffer implements transport.Handler.
 func (h *tcpSide) Buffer(tl transport.Link, kind wire.Kind, body []byte, n int) []byte {
 	l := (*link)(h)
 	l.attach(tl)
-	if l.streaming || n > l.o.PayloadMax {
+	if l.streaming {
 		return nil
 	}
 	return l.handler.Buffer(l, kind, body, n)
@@ -30,8 +47,6 @@ func (h *tcpSide) Receive(tl transport.Link, f transport.Frame) {
 		err = l.fromPeer(f)
 	case f.Kind < wire.KindDoc:
 		err = fmt.Errorf("%w: frame of kind %d from a peer without lanes", transport.ErrProtocol, f.Kind)
-	case len(f.Payload) > l.o.PayloadMax:
-		err = fmt.Errorf("%w: payload of %d bytes of at most %d", transport.ErrProtocol, len(f.Payload), l.o.PayloadMax)
 	default:
 		l.handler.Receive(l, f)
 	}

@@ -218,12 +218,15 @@ func (a *arrival) giveBack() {
 // frames is the link as the stream's sink.
 type frames link
 
-func (s *frames) buffer(kind wire.Kind, body []byte, n int) []byte {
+func (s *frames) buffer(kind wire.Kind, body []byte, n int) ([]byte, error) {
 	l := (*link)(s)
 	if l.parting.Load() || kind < wire.KindDoc {
-		return nil
+		return nil, nil
 	}
-	return l.handler.Buffer(l, kind, body, n)
+	if err := transport.CheckPayload(l, l.handler, kind, n); err != nil {
+		return nil, err
+	}
+	return l.handler.Buffer(l, kind, body, n), nil
 }
 
 // frame handles one frame of the stream.

@@ -196,7 +196,7 @@ func (l *link) fail(err error) {
 	l.cause.CompareAndSwap(nil, &err) // the peer may close first, once it is told
 	l.out.Close(closedBy(err))
 	l.parting.Store(true)
-	m := wire.Reject{Version: wire.Version, Text: err.Error()}
+	m := wire.Reject{Version: wire.Version, Text: transport.RejectText(err)}
 	_ = l.tcp.Send(m.Append(nil)) // a closed link has its end already
 	l.tcp.Close(err)
 }

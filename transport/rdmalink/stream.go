@@ -23,7 +23,7 @@ type stream struct {
 // sink takes frames; the bytes hold until it returns.
 type sink interface {
 	frame(kind wire.Kind, body, payload []byte) error
-	buffer(kind wire.Kind, body []byte, n int) []byte
+	buffer(kind wire.Kind, body []byte, n int) ([]byte, error)
 }
 
 // ownKeep is the largest own buffer that stays.
@@ -80,7 +80,10 @@ func (s *stream) scan(b []byte) ([]byte, error) {
 	if h.Payload == 0 {
 		return rest, s.sink.frame(h.Kind, body, nil)
 	}
-	dst := s.sink.buffer(h.Kind, body, h.Payload)
+	dst, err := s.sink.buffer(h.Kind, body, h.Payload)
+	if err != nil {
+		return nil, err
+	}
 	if h.Payload <= len(rest) {
 		p := rest[:h.Payload]
 		if len(dst) >= h.Payload {
@@ -107,8 +110,11 @@ func (s *stream) assemble(b []byte) ([]byte, error) {
 				s.head = s.head[:0]
 				return b, err
 			}
-			s.expect(h, s.sink.buffer(h.Kind, body, h.Payload))
-			return b, nil
+			dst, err := s.sink.buffer(h.Kind, body, h.Payload)
+			if err == nil {
+				s.expect(h, dst)
+			}
+			return b, err
 		}
 		if len(b) == 0 {
 			return nil, nil

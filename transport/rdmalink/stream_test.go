@@ -20,7 +20,7 @@ type scroll struct {
 	wrong  error
 }
 
-func (s *scroll) buffer(kind wire.Kind, body []byte, n int) []byte {
+func (s *scroll) buffer(kind wire.Kind, body []byte, n int) ([]byte, error) {
 	switch (int(kind) + n) % 4 {
 	case 0:
 		s.dst = nil
@@ -31,7 +31,7 @@ func (s *scroll) buffer(kind wire.Kind, body []byte, n int) []byte {
 	case 3:
 		s.dst = make([]byte, n/2) // too short: not used
 	}
-	return s.dst
+	return s.dst, nil
 }
 
 func (s *scroll) frame(kind wire.Kind, body, payload []byte) error {
@@ -161,7 +161,7 @@ type whereabouts struct {
 	inside int
 }
 
-func (w *whereabouts) buffer(wire.Kind, []byte, int) []byte { return nil }
+func (w *whereabouts) buffer(wire.Kind, []byte, int) ([]byte, error) { return nil, nil }
 
 func (w *whereabouts) frame(_ wire.Kind, body, payload []byte) error {
 	if &body[0] == &w.of[wire.HeaderSize] && &payload[0] == &w.of[len(w.of)-len(payload)] {
@@ -192,7 +192,7 @@ var errRefused = errors.New("refused")
 
 type refuser struct{ after, frames int }
 
-func (r *refuser) buffer(wire.Kind, []byte, int) []byte { return nil }
+func (r *refuser) buffer(wire.Kind, []byte, int) ([]byte, error) { return nil, nil }
 
 func (r *refuser) frame(wire.Kind, []byte, []byte) error {
 	if r.frames++; r.frames >= r.after {

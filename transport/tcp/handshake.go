@@ -102,7 +102,7 @@ func hear(in *inbound, ours wire.Hello) (peer wire.Hello, err error) {
 		return peer, broken(err)
 	}
 	if !sameToken(ours, peer) {
-		return peer, fmt.Errorf("%w: cluster token of %q differs from ours: give both sides the same token", transport.ErrRejected, peer.Name)
+		return peer, transport.Refuse(fmt.Errorf("cluster token of %q differs from ours: give both sides the same token", peer.Name))
 	}
 	return peer, nil
 }
@@ -140,7 +140,7 @@ func (l *link) welcome() error {
 // read it: closing with unread bytes would reset what we said.
 func turnAway(conn *net.TCPConn, why error) {
 	if errors.Is(why, transport.ErrVersion) || errors.Is(why, transport.ErrRejected) {
-		m := wire.Reject{Version: wire.Version, Text: why.Error()}
+		m := wire.Reject{Version: wire.Version, Text: transport.RejectText(why)}
 		conn.Write(m.Append(nil))
 		conn.CloseWrite()
 		conn.SetReadDeadline(time.Now().Add(partingMax))

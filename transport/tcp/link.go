@@ -137,7 +137,7 @@ func closedBy(cause error) error {
 
 // fail ends the link because the peer broke the protocol: it is told so.
 func (l *link) fail(err error) {
-	m := wire.Reject{Version: wire.Version, Text: err.Error()}
+	m := wire.Reject{Version: wire.Version, Text: transport.RejectText(err)}
 	l.out.Reply(m.Append(nil)) // a closed outbox means that the end has begun
 	l.end(err, stateParting)
 }

@@ -124,12 +124,12 @@ func (s *listener) admit(conn *net.TCPConn, in *inbound, peer wire.Hello) error 
 	}
 	s.mu.Unlock()
 	if full {
-		return fmt.Errorf("%w: %d links are open here, and no more are allowed", transport.ErrRejected, s.o.LinksMax)
+		return transport.Refuse(fmt.Errorf("%d links are open here, and no more are allowed", s.o.LinksMax))
 	}
 	h, err := s.accept(peer)
 	if err != nil {
 		s.release(nil)
-		return fmt.Errorf("%w: %w", transport.ErrRejected, err)
+		return transport.Refuse(err)
 	}
 	l := newLink(conn, in, s.o, h)
 	l.peer, l.ended = peer, s.release

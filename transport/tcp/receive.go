@@ -99,8 +99,11 @@ func (l *link) frame(h wire.Header, body []byte) error {
 	}
 	f := transport.Frame{Kind: h.Kind, Body: body}
 	if h.Payload > 0 {
+		err := transport.CheckPayload(l, l.handler, h.Kind, h.Payload)
+		if err != nil {
+			return err
+		}
 		dst := l.handler.Buffer(l, h.Kind, body, h.Payload)
-		var err error
 		if f.Payload, err = l.payload(h.Payload, dst); err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ func Run(t *testing.T, make func(t *testing.T) Fixture) {
 	}{
 		{"order", testOrder}, {"many senders", testManySenders}, {"back-pressure", testBackPressure},
 		{"malformed sends", testMalformedSends}, {"oversize payload", testOversizePayload},
-		{"payload buffers", testPayloadBuffers}, {"payload without buffer", testPayloadWithoutBuffer},
+		{"payload buffers", testPayloadBuffers}, {"payload without buffer", testPayloadWithoutBuffer}, {"payload limit", testPayloadLimit},
 		{"reads", testReads}, {"stale reads", testStaleReads}, {"reads refused", testReadsRefused},
 		{"reads full", testReadsFull}, {"reads on a dead link", testReadsDeadLink}, {"reads both ways", testReadsBothWays},
 		{"close flushes", testCloseFlushes}, {"close in a handler", testCloseInHandler}, {"closed end", testClosedEnd},

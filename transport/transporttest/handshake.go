@@ -75,6 +75,7 @@ func testWrongToken(t *testing.T, f Fixture) {
 		if !strings.Contains(text, "token") {
 			t.Errorf("%q does not say that the token is wrong", text)
 		}
+		onceIn(t, text, transport.ErrRejected.Error())
 	}
 }
 
@@ -85,6 +86,7 @@ func testAcceptRefuses(t *testing.T, f Fixture) {
 	if !strings.Contains(text, "only frontends on Sundays") {
 		t.Errorf("%q does not pass on why", text)
 	}
+	onceIn(t, text, transport.ErrRejected.Error())
 }
 
 // A listener holds so many links and says so; places come back.

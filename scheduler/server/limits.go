@@ -1,0 +1,16 @@
+package server
+
+import (
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// PayloadMax implements transport.Limiter: a frontend says who it is, in few words.
+func (f *frontend) PayloadMax(_ transport.Link, kind wire.Kind) int {
+	return transport.DocsOf(kind, transport.FrontendDocMax)
+}
+
+// PayloadMax implements transport.Limiter: a backend tells of up to thousands of models.
+func (b *backend) PayloadMax(_ transport.Link, kind wire.Kind) int {
+	return transport.DocsOf(kind, transport.BackendDocMax)
+}
