@@ -28,6 +28,7 @@ type Backend struct {
 	keeper  *transport.Keeper
 	metrics *metrics
 	members *members
+	faults  faults
 
 	epoch     atomic.Uint64                  // the highest promised
 	scheduler atomic.Pointer[transport.Link] // the admitted link; nil while there is none
@@ -53,6 +54,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		return nil, errors.New("backend: it needs a name, a network, and at least one pool of devices")
 	}
 	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1)}
+	b.faults.log = b.log
 	b.members = newMembers(b)
 	repo, err := loadRepository(cfg.Repository, b.log)
 	for _, p := range cfg.Pools {
@@ -72,8 +74,8 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	}
 	memory := transport.BuffersOf(cfg.Network)
 	for i, p := range b.pools {
-		for _, d := range p.devices {
-			p.executors = append(p.executors, executor.New(d, p.models, b.members, memory, b, b.metrics.observer(i)))
+		for k, d := range p.devices {
+			p.executors = append(p.executors, executor.New(d, p.models, b.members, memory, b, b.metrics.observer(i, k)))
 		}
 	}
 	b.orders.backend = b

@@ -19,6 +19,7 @@ type metrics struct {
 	busy       *prometheus.CounterVec
 	stale      *prometheus.CounterVec
 	unreached  *prometheus.CounterVec
+	failed     *prometheus.CounterVec
 	fetch      *prometheus.HistogramVec
 }
 
@@ -32,6 +33,8 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 		busy:      counter("busy_seconds_total", "Time that devices executed."),
 		stale:     counter("stale_reads_total", "Inputs that could not be read: the slab was freed."),
 		unreached: counter("unreached_total", "Answers for which there was no data link to the frontend."),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_failed_total",
+			Help: "Requests that a device could not execute, or whose order was refused; the log has the errors."}, []string{"pool", "model", "cause"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
 	}
@@ -47,7 +50,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.fetch}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.fetch}
 }
 
 func (m *metrics) unregister() {
@@ -58,8 +61,8 @@ func (m *metrics) unregister() {
 	}
 }
 
-// observer looks the pool's counters up once.
-func (m *metrics) observer(pool int) executor.Observer {
+// observer looks the pool's counters up once; device is the index of who is observed.
+func (m *metrics) observer(pool, device int) executor.Observer {
 	p := m.backend.pools[pool]
 	type counters struct{ batches, items, busy, stale, unreached prometheus.Counter }
 	var all []counters
@@ -79,6 +82,14 @@ func (m *metrics) observer(pool int) executor.Observer {
 		},
 		Stale:     func(model int) { all[model].stale.Inc() },
 		Unreached: func(model int) { all[model].unreached.Inc() },
+		Failed: func(f *executor.Failure) {
+			name := ""
+			if i := f.Order.ModelIndex; i >= 0 && i < len(p.doc.Models) {
+				name = p.doc.Models[i].Name
+			}
+			m.failed.WithLabelValues(p.doc.DeviceType, name, f.Cause.String()).Add(float64(f.Requests))
+			m.backend.faults.say(p, device, f)
+		},
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 type Client struct {
 	o        Options
 	log      zerolog.Logger
+	margin   mono.Dur // Options.ReplyMargin
 	arena    *arena.Arena
 	data     transport.Listener
 	slabKey  uint32 // with which backends READ the arena; 0: over TCP
@@ -89,6 +90,9 @@ func newClient(o Options) (*Client, error) {
 	if o.MaxInFlight < 1 || o.MaxInFlight > inflight.SlotsMax {
 		return nil, fmt.Errorf("frontend: MaxInFlight %d, must be 1 to %d", o.MaxInFlight, inflight.SlotsMax)
 	}
+	if *o.ReplyMargin < 0 {
+		return nil, fmt.Errorf("frontend: ReplyMargin %v must not be negative", *o.ReplyMargin)
+	}
 	var near transport.Mapper
 	if d := transport.DirectOf(o.Network); d != nil {
 		near = d
@@ -97,7 +101,7 @@ func newClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
-	c := &Client{o: o, log: o.Logger, arena: a, images: make(chan imageJob, imagesMax),
+	c := &Client{o: o, log: o.Logger, margin: *o.ReplyMargin, arena: a, images: make(chan imageJob, imagesMax),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
 	signal := make(chan struct{})
@@ -140,8 +144,8 @@ func (o Options) complete() Options {
 	if o.PreprocessConcurrency <= 0 {
 		o.PreprocessConcurrency = max(1, runtime.NumCPU()-1)
 	}
-	if o.ReplyMargin == 0 {
-		o.ReplyMargin = 250 * mono.Microsecond
+	if o.ReplyMargin == nil {
+		o.ReplyMargin = new(ReplyMarginDefault)
 	}
 	return o
 }

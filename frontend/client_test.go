@@ -144,7 +144,7 @@ func TestDeadline(t *testing.T) {
 		budgets <- m.Deadline.Sub(m.Arrival)
 		c.serve(data, m)
 	}
-	client := c.dial(func(o *Options) { o.ReplyMargin = 2 * mono.Millisecond })
+	client := c.dial(func(o *Options) { o.ReplyMargin = new(2 * mono.Millisecond) })
 	for _, k := range []struct {
 		timeout, ctx, low, high time.Duration
 	}{
@@ -166,6 +166,29 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("timeout %v, context %v: the scheduler got %v, want %v to %v", k.timeout, k.ctx, got, k.low, k.high)
 		}
 		cancel()
+	}
+}
+
+// A reply margin of 0 reserves nothing; the default is for who says nothing.
+func TestReplyMargin(t *testing.T) {
+	c := newCluster(t)
+	budgets := make(chan mono.Dur, 1)
+	c.onSubmit = func(c *cluster, _, data transport.Link, m wire.Submit) {
+		budgets <- m.Deadline.Sub(m.Arrival)
+		c.serve(data, m)
+	}
+	for want, margin := range map[mono.Dur]*mono.Dur{500 * mono.Millisecond: new(mono.Dur(0)), 500*mono.Millisecond - ReplyMarginDefault: nil} {
+		client := c.dial(func(o *Options) { o.ReplyMargin = margin })
+		if _, err := client.Infer(context.Background(), echo(1)); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-budgets; got != want {
+			t.Errorf("the scheduler got %v, want %v", got, want)
+		}
+		client.Close()
+	}
+	if _, err := Dial(context.Background(), Options{Scheduler: "inproc:scheduler", Network: c.network, ReplyMargin: new(mono.Dur(-1))}); err == nil || !strings.Contains(err.Error(), "ReplyMargin") {
+		t.Errorf("a negative margin: %v", err)
 	}
 }
 

@@ -217,7 +217,7 @@ func (c *Client) submit(id wire.RequestID, k *call, data []byte) {
 		c.fail(id, wire.ReasonUnavailable)
 		return
 	}
-	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.o.ReplyMargin),
+	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.margin),
 		Input: transport.SlabRef(k.slab, data, c.slabKey)}
 	f, _ := c.frames.Get().(*submitFrame)
 	if f == nil {

@@ -11,6 +11,9 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
+// ReplyMarginDefault is Options.ReplyMargin where nothing is said.
+const ReplyMarginDefault = 250 * mono.Microsecond
+
 // Options of a Client. Zero values mean the defaults in brackets.
 type Options struct {
 	Scheduler             string                // its address; required
@@ -22,7 +25,7 @@ type Options struct {
 	ArenaBytes            int64                 // memory for inputs [256 MiB]
 	MaxInFlight           int                   // open requests [65536]
 	PreprocessConcurrency int                   // images decoded at a time [cores less one, at least 1]
-	ReplyMargin           mono.Dur              // reserved for the way back of an output [250 us]
+	ReplyMargin           *mono.Dur             // reserved for the way back of an output [ReplyMarginDefault; of 0: nothing]
 	Logger                zerolog.Logger        // [discards]
 	Metrics               prometheus.Registerer // [none]
 }

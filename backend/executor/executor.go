@@ -119,7 +119,14 @@ func (e *Executor) FreeIn(now mono.Time) mono.Dur {
 
 // Submit takes an order; Items are copied.
 func (e *Executor) Submit(in *Order) {
-	if in.ModelIndex < 0 || in.ModelIndex >= len(e.models) || len(in.Items) > e.models[in.ModelIndex].MaxBatch {
+	n := len(in.Items)
+	if in.ModelIndex < 0 || in.ModelIndex >= len(e.models) {
+		e.failed(&Failure{Cause: CauseModel, Order: in, Requests: n})
+		e.refuse(in, wire.ReasonExecution)
+		return
+	}
+	if most := e.models[in.ModelIndex].MaxBatch; n > most {
+		e.failed(&Failure{Cause: CauseBatch, Order: in, Requests: n, Got: n, Want: most})
 		e.refuse(in, wire.ReasonExecution)
 		return
 	}
@@ -127,7 +134,12 @@ func (e *Executor) Submit(in *Order) {
 	if waiting := len(e.orders); e.closed || waiting >= ordersMax {
 		closed := e.closed
 		e.mu.Unlock()
-		e.refuse(in, map[bool]wire.Reason{true: wire.ReasonDraining, false: wire.ReasonFull}[closed])
+		if closed {
+			e.refuse(in, wire.ReasonDraining)
+			return
+		}
+		e.failed(&Failure{Cause: CauseFull, Order: in, Requests: n, Got: waiting + 1, Want: ordersMax})
+		e.refuse(in, wire.ReasonFull)
 		return
 	}
 	o := e.takeSpare()
@@ -177,6 +189,14 @@ func (e *Executor) answer(it *wire.BatchItem, o *Order, reason wire.Reason) {
 	}
 	m := wire.Output{Request: it.Request, Reason: reason, BatchSize: uint16(len(o.Items)), Device: o.GPU, Start: mono.Now()}
 	_ = l.Send(m.Append(nil, 0)) // the frontend answers "expired" by itself if this is lost
+}
+
+// failed tells of requests that are answered with a reason that says no more than that
+// they failed: what happened is told here.
+func (e *Executor) failed(f *Failure) {
+	if e.obs.Failed != nil {
+		e.obs.Failed(f)
+	}
 }
 
 // unreached counts an answer that has no link to go by; the order's model may be

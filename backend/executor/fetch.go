@@ -14,14 +14,18 @@ func (o *order) fetch(m *Model) {
 	n := len(o.Items)
 	o.reasons, o.refused = grow(o.reasons, n), grow(o.refused, n)
 	o.batch.Inputs = grow(o.batch.Inputs, n)
-	total := 0
+	total, wrong, size := 0, 0, 0 // size: of the last wrong one
 	for i := range o.Items {
 		o.reasons[i], o.refused[i] = wire.ReasonNone, false
-		if size := int(o.Items[i].Input.Length); size > m.InputMax || m.InputSize >= 0 && size != m.InputSize {
+		if n := int(o.Items[i].Input.Length); n > m.InputMax || m.InputSize >= 0 && n != m.InputSize {
 			o.reasons[i], o.refused[i] = wire.ReasonInput, true
 			o.Items[i].Input.Length = 0
+			wrong, size = wrong+1, n
 		}
 		total += int(o.Items[i].Input.Length)
+	}
+	if wrong > 0 {
+		o.exec.failed(&Failure{Cause: CauseInput, Order: &o.Order, Requests: wrong, Got: size, Want: m.InputMax})
 	}
 	o.in = o.exec.buffer(o.in, total)
 	at := 0

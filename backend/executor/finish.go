@@ -20,6 +20,7 @@ func (o *order) finish(start, end mono.Time, err error) {
 
 	o.report = wire.Done{Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: o.ready, Start: start, End: end, Fetch: o.ready.Sub(o.Arrived)}
 	if err != nil {
+		e.failed(&Failure{Cause: CauseDevice, Order: &o.Order, Requests: len(o.index), Err: err})
 		for _, i := range o.index {
 			o.reasons[i] = wire.ReasonExecution
 		}

@@ -68,4 +68,32 @@ type Observer struct {
 	// Unreached: an answer for which there was no data link; its frontend answers
 	// "expired" by itself, or is gone.
 	Unreached func(model int)
+	// Failed: requests that were not executed although they could be read and were in time.
+	Failed func(f *Failure)
+}
+
+// Cause is why requests failed.
+type Cause uint8
+
+// The causes of a Failure.
+const (
+	CauseDevice Cause = iota // the device could not run the batch: Err
+	CauseModel               // the order is for a model that is not here
+	CauseBatch               // the order has more requests (Got) than a batch of the model takes (Want)
+	CauseInput               // an input has another size (Got) than the model's (Want)
+	CauseFull                // more orders than wait at a device
+)
+
+// String is the cause as a metric's label.
+func (c Cause) String() string {
+	return [...]string{"device", "unknown_model", "batch_size", "input_size", "full"}[c]
+}
+
+// Failure is one order's requests that failed for one cause; valid during the call.
+type Failure struct {
+	Cause     Cause
+	Order     *Order // its ModelIndex may be of no model
+	Requests  int    // how many of it
+	Got, Want int
+	Err       error
 }

@@ -12,8 +12,11 @@ import (
 // What this package knows of the engine beyond Done and the Sink stands here: how
 // its loops wait, how requests are handed in, and what it measures itself.
 
+// engineMargin is what scheduler.margin is by default.
+const engineMargin = 250 * mono.Microsecond
+
 func (c *Config) engine() engine.Config {
-	return engine.Config{ModelLoops: c.Loops, GPUsMax: c.GPUs, Record: c.Record, RequestsMax: requestsMax(c),
+	return engine.Config{ModelLoops: c.Loops, GPUsMax: c.GPUs, Record: c.Record, RequestsMax: requestsMax(c), Margin: engineMargin,
 		TunerShare: c.Tuner, Setting: c.Setting, Placement: c.Placement}
 }
 

@@ -38,6 +38,7 @@ func TestSubmitToDispatchAllocatesNothing(t *testing.T) {
 func submitToDispatchAllocatesNothing(t *testing.T, cfg Config) {
 	sink := &lastBatch{}
 	cfg.GPUsMax, cfg.RequestsMax = 16, 256
+	cfg.Margin = margin
 	e, err := New(cfg, sink)
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func (q *quick) end(e *Engine) {
 func BenchmarkEngine(b *testing.B) {
 	const models, gpus, open = 20, 64, 4096
 	sink := &quick{}
-	e, err := New(Config{GPUsMax: gpus, RequestsMax: 4 * open}, sink)
+	e, err := New(Config{Margin: margin, GPUsMax: gpus, RequestsMax: 4 * open}, sink)
 	if err != nil {
 		b.Fatal(err)
 	}

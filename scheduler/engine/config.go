@@ -25,14 +25,14 @@ type Sink interface {
 	Flush(loop int)
 }
 
-// Config of an Engine. Zero values mean the defaults in brackets.
+// Config of an Engine. Zero values mean the defaults in brackets; without brackets, zero is zero.
 type Config struct {
 	ModelLoops  int      // threads that batch [1]
 	FirstLoop   int      // number of the first loop: batch ids of engines with other numbers differ [0]
 	RingSize    int      // requests that wait for a loop's attention [8192]
 	RequestsMax int      // requests queued or running, per loop [131072]
 	GPUsMax     int      // [4096]
-	Margin      mono.Dur // taken off every deadline [250 us]
+	Margin      mono.Dur // taken off every deadline
 	Outstanding int      // undone batches per GPU [2]
 	// TunerShare is how much of a processor's time goes into choosing how much of the deferral is
 	// spent (scheduler/tuner); 0: nothing is chosen, the whole deferral is spent always.
@@ -55,9 +55,6 @@ func (c *Config) complete() error {
 	def(&c.RequestsMax, 1<<17)
 	def(&c.GPUsMax, 4096)
 	def(&c.Outstanding, 2)
-	if c.Margin == 0 {
-		c.Margin = 250 * mono.Microsecond
-	}
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
 		if !ok {

@@ -92,9 +92,13 @@ func line(t testing.TB, alpha, beta float64) *profile.Profile {
 	return p
 }
 
+// margin of the engines in tests: the configuration's default.
+const margin = 250 * mono.Microsecond
+
 // start makes a running engine with models of 60 ms SLO and GPUs.
 func start(t testing.TB, cfg Config, d *devices, models, gpus int) (*Engine, []GPU) {
 	t.Helper()
+	cfg.Margin = margin
 	e, err := New(cfg, d)
 	if err != nil {
 		t.Fatal(err)
@@ -310,7 +314,7 @@ func TestOrdersLeaveRoom(t *testing.T) {
 }
 
 func flood(t *testing.T, order func(*Engine)) {
-	e, err := New(Config{GPUsMax: 8, Placement: Placement{Joined: true}}, newDevices(1, 0))
+	e, err := New(Config{Margin: margin, GPUsMax: 8, Placement: Placement{Joined: true}}, newDevices(1, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

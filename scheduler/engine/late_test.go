@@ -25,7 +25,7 @@ func (s *sleepy) Flush(int) {
 // A loop that stands still again and again plans with it, of its own accord and
 // whatever delay is set; its log replays.
 func TestLatenessIsPlannedWith(t *testing.T) {
-	cfg := Config{Record: NewRecording(), GPUsMax: 64, RequestsMax: 1 << 12}
+	cfg := Config{Margin: margin, Record: NewRecording(), GPUsMax: 64, RequestsMax: 1 << 12}
 	d := &sleepy{devices: newDevices(3, 0)}
 	e, err := New(cfg, d)
 	if err != nil {

@@ -45,6 +45,7 @@ func TestTunedReplayGivesTheSameGrants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg.Record, cfg.GPUsMax, cfg.RequestsMax, cfg.TunerShare = NewRecording(), 64, 1<<12, tuner.ShareDefault
 			d := newDevices(7, 0.3)
+			cfg.Margin = margin
 			e, err := New(cfg, d)
 			if err != nil {
 				t.Fatal(err)
@@ -93,7 +94,7 @@ func deferring(e *Engine) {
 func TestTunerChooses(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	d := newDevices(1, 0)
-	e, err := New(Config{GPUsMax: 8, TunerShare: 0.2}, d)
+	e, err := New(Config{Margin: margin, GPUsMax: 8, TunerShare: 0.2}, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +124,7 @@ func TestTunerChooses(t *testing.T) {
 	e.Stop()
 	d.timers.Wait()
 	for _, cfg := range []Config{{}, {TunerShare: 0.02, Headroom: rank.Headroom{Limited: true}}} {
+		cfg.Margin = margin
 		e, err := New(cfg, d)
 		if err != nil {
 			t.Fatal(err)
@@ -210,7 +212,7 @@ func TestTunerHearsOfServedModels(t *testing.T) {
 
 // What nobody has looked at yet is what things have become, in the order that matters.
 func TestChanges(t *testing.T) {
-	e, err := New(Config{TunerShare: 0.02}, newDevices(1, 0))
+	e, err := New(Config{Margin: margin, TunerShare: 0.02}, newDevices(1, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +281,7 @@ func TestFeedsFull(t *testing.T) {
 
 	// The whole way: the tuner's thread does not run, and all requests are answered.
 	d := newDevices(1, 0)
-	e, err := New(Config{GPUsMax: 8, TunerShare: 0.02}, d)
+	e, err := New(Config{Margin: margin, GPUsMax: 8, TunerShare: 0.02}, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +339,7 @@ func TestTunerStops(t *testing.T) {
 		wg.Wait()
 		d.timers.Wait()
 	}
-	e, err := New(Config{TunerShare: 0.5}, newDevices(1, 0))
+	e, err := New(Config{Margin: margin, TunerShare: 0.5}, newDevices(1, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // for as long as that.
 const leadShare = 32
 
-// Config of a Server. Zero values mean the defaults in brackets.
+// Config of a Server. Zero values mean the defaults in brackets; without brackets, zero is zero.
 type Config struct {
 	Listen      []string // addresses; at least one
 	Network     transport.Network
@@ -30,12 +30,12 @@ type Config struct {
 	Metrics     prometheus.Registerer // [none]
 	ModelLoops  int                   // per pool [1]
 	Placement   engine.Placement      // how loops share the machine; pools take its Cores one after the other [threads that sleep]
-	Margin      mono.Dur              // [250 us]
+	Margin      mono.Dur              // taken off every deadline
 	QueueMax    int                   // waiting requests per model [32768]
 	RequestsMax int                   // per model loop [131072]
-	DelayMin    mono.Dur              // least assumed d_ctrl [100 us]
-	DelayMax    mono.Dur              // most believed d_ctrl [5 ms]
-	Lead        mono.Dur              // how long before frontrun the window opens, at least [1 ms]
+	DelayMin    mono.Dur              // least assumed d_ctrl
+	DelayMax    mono.Dur              // most believed d_ctrl
+	Lead        mono.Dur              // how long before frontrun the window opens, at least
 
 	Headroom   rank.Headroom // which GPUs may take batches early [all]
 	TunerShare float64       // of a processor's time, per pool; 0: the whole deferral is spent, always
@@ -70,15 +70,6 @@ func (c *Config) complete() error {
 	def(&c.BackendsMax, 1024)
 	def(&c.PoolsMax, 16)
 	def(&c.ModelsMax, engine.ModelsMax)
-	if c.DelayMin == 0 {
-		c.DelayMin = 100 * mono.Microsecond
-	}
-	if c.DelayMax == 0 {
-		c.DelayMax = 5 * mono.Millisecond
-	}
-	if c.Lead == 0 {
-		c.Lead = mono.Millisecond
-	}
 	if c.Name == "" {
 		c.Name = "scheduler"
 	}
@@ -91,6 +82,9 @@ func (c *Config) complete() error {
 	}
 	if c.ModelLoops*c.PoolsMax > 256 {
 		errs = append(errs, fmt.Errorf("scheduler: %d model loops for each of %d pools, at most 256 in all", c.ModelLoops, c.PoolsMax))
+	}
+	if min(c.Margin, c.DelayMin, c.Lead) < 0 {
+		errs = append(errs, fmt.Errorf("scheduler: margin %v, least delay %v and lead %v must not be negative", c.Margin, c.DelayMin, c.Lead))
 	}
 	if c.DelayMax < c.DelayMin {
 		errs = append(errs, fmt.Errorf("scheduler: delay bound at most %v is below its least %v", c.DelayMax, c.DelayMin))

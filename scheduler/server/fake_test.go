@@ -18,7 +18,8 @@ import (
 
 func newServer(t *testing.T, change func(*Config)) (*Server, *loopback.Network) {
 	t.Helper()
-	cfg := Config{Listen: []string{"inproc:scheduler"}, Network: loopback.New()}
+	cfg := Config{Listen: []string{"inproc:scheduler"}, Network: loopback.New(),
+		Margin: 250 * mono.Microsecond, DelayMin: 100 * mono.Microsecond, DelayMax: 5 * mono.Millisecond, Lead: mono.Millisecond}
 	if change != nil {
 		change(&cfg)
 	}

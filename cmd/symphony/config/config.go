@@ -8,6 +8,7 @@
 package config
 
 import (
+	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/scheduler/tuner"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -136,7 +137,7 @@ func Default() Config {
 		},
 		Frontend: Frontend{
 			Scheduler: "tcp:127.0.0.1:9000", Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
-			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: 250 * mono.Microsecond,
+			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: frontend.ReplyMarginDefault,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,
 			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second,
 		},

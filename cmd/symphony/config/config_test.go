@@ -136,6 +136,20 @@ func TestWrongInputIsNamed(t *testing.T) {
 	}
 }
 
+// 0 is a value: what is set to it is 0, and not what Default says.
+func TestZeroIsZero(t *testing.T) {
+	c, err := Load(write(t, "scheduler: {margin: 0, lead: 0s, delay_min: 0, delay_max: 0}\nfrontend: {reply_margin: 0ms}\n"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Scheduler; s.Margin != 0 || s.Lead != 0 || s.DelayMin != 0 || s.DelayMax != 0 || c.Frontend.ReplyMargin != 0 {
+		t.Errorf("margin %v, lead %v, delays %v to %v, reply margin %v: all were set to 0", s.Margin, s.Lead, s.DelayMin, s.DelayMax, c.Frontend.ReplyMargin)
+	}
+	if _, err := Load(write(t, "scheduler: {margin: -1ms, lead: -1ms, delay_min: -1ms}\nfrontend: {reply_margin: -1ms}\n"), nil, nil); err == nil || !strings.Contains(err.Error(), "4 errors") {
+		t.Errorf("negative spans: %v", err)
+	}
+}
+
 func TestSize(t *testing.T) {
 	for text, want := range map[string]Size{"7": 7, "7B": 7, "2KiB": 2048, "3MiB": 3 << 20, " 1GiB": 1 << 30} {
 		got, err := ParseSize(text)
