@@ -87,6 +87,7 @@ type Frontend struct {
 	FullStatus  int      `yaml:"full_status"`   // HTTP status when full: 503 or 429
 	HeaderTime  mono.Dur `yaml:"header_time"`   // a client has for a request's headers
 	BodyTime    mono.Dur `yaml:"body_time"`     // and for its body
+	BodyRate    Size     `yaml:"body_rate"`     // bytes per second that a body must come at; 0: any
 }
 
 // Backend configures the owner of devices.
@@ -138,7 +139,7 @@ func Default() Config {
 			Scheduler: "tcp:127.0.0.1:9000", Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
 			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: 250 * mono.Microsecond,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,
-			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second,
+			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second, BodyRate: 16 << 10,
 		},
 		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000"},
 	}

@@ -126,6 +126,7 @@ func (f *Frontend) validate(r *report) {
 	r.between("frontend.connections", int64(f.Connections), 1, 1<<20)
 	r.span("frontend.header_time", f.HeaderTime, 10*mono.Millisecond, 3600*mono.Second)
 	r.span("frontend.body_time", f.BodyTime, 10*mono.Millisecond, 3600*mono.Second)
+	r.between("frontend.body_rate", int64(f.BodyRate), 0, 1<<30)
 	r.need(f.FullStatus == 503 || f.FullStatus == 429, "frontend.full_status", "is %d, must be 503 or 429", f.FullStatus)
 }
 
