@@ -64,7 +64,11 @@ func (s *Server) classify(x *exchange) error {
 	if len(body) == 0 {
 		return badRequest("the body is empty: send a PNG or JPEG, for example with curl --data-binary @image.png")
 	}
-	answer, err := s.cfg.Client.Infer(context.Background(), frontend.Request{Model: spec.Name, Version: spec.Version, Image: body, Timeout: timeout})
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Image: body, Timeout: timeout}
+	if cap(x.buffer) > keepMax { // would not be kept: the client need not copy it
+		r.ImageGiven, x.buffer = true, nil
+	}
+	answer, err := s.cfg.Client.Infer(context.Background(), r)
 	x.answers = append(x.answers[:0], answer)
 	s.stats.of(spec).record(x.answers, err)
 	if err != nil {

@@ -121,6 +121,8 @@ func (f *Frontend) validate(r *report) {
 	r.between("frontend.arena", int64(f.Arena), 1<<20, 1<<40)
 	r.between("frontend.max_in_flight", int64(f.MaxInFlight), 1, 1<<22)
 	r.between("frontend.preprocess", int64(f.Preprocess), 0, 1024)
+	r.between("frontend.image_pixels", int64(f.ImagePixels), 1, 1<<30)
+	r.between("frontend.image_memory", int64(f.ImageMemory), 1<<20, 1<<40)
 	r.span("frontend.reply_margin", f.ReplyMargin, mono.Microsecond, mono.Second)
 	r.between("frontend.body_max", int64(f.BodyMax), 1<<10, 1<<32)
 	r.between("frontend.connections", int64(f.Connections), 1, 1<<20)
