@@ -33,6 +33,9 @@ type Client struct {
 	keeper   *transport.Keeper
 	metrics  *metrics
 	images   chan imageJob
+	photos   chan imageJob // large ones
+	memory   *imageMemory
+	times    imageTimes
 	waiting  atomic.Int64  // bytes of images in there
 	wake     chan struct{} // the expiry loop shall look again
 	stop     chan struct{} // closed by Close
@@ -101,7 +104,8 @@ func newClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
-	c := &Client{o: o, log: o.Logger, margin: *o.ReplyMargin, arena: a, images: make(chan imageJob, imagesMax),
+	c := &Client{o: o, log: o.Logger, margin: *o.ReplyMargin, arena: a,
+		images: make(chan imageJob, imagesMax), photos: make(chan imageJob, imagesMax), memory: newImageMemory(o.ImageMemory),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
 	signal := make(chan struct{})
@@ -119,8 +123,12 @@ func newClient(o Options) (*Client, error) {
 	c.slabKey = transport.SlabKey(c.data)
 	c.loops.Add(1 + o.PreprocessConcurrency)
 	go c.expireLoop()
-	for range o.PreprocessConcurrency {
-		go c.imageLoop()
+	for i := range o.PreprocessConcurrency {
+		photos := c.photos
+		if i >= (o.PreprocessConcurrency+1)/2 { // small images do not wait behind large ones
+			photos = nil
+		}
+		go c.imageLoop(photos)
 	}
 	return c, nil
 }
@@ -143,6 +151,12 @@ func (o Options) complete() Options {
 	}
 	if o.PreprocessConcurrency <= 0 {
 		o.PreprocessConcurrency = max(1, runtime.NumCPU()-1)
+	}
+	if o.ImagePixels == 0 {
+		o.ImagePixels = 16 << 20
+	}
+	if o.ImageMemory == 0 {
+		o.ImageMemory = 48 << 20
 	}
 	if o.ReplyMargin == nil {
 		o.ReplyMargin = new(ReplyMarginDefault)

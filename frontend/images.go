@@ -3,7 +3,10 @@ package frontend
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"time"
 
+	"github.com/symphony-serving/symphony/frontend/preprocess"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -11,34 +14,59 @@ import (
 // Limits of what waits for preprocessing.
 const (
 	imagesMax     = 1024
-	imageBytesMax = 256 << 20
+	imageBytesMax = 32 << 20
 )
 
 // imageJob is an image that waits to be preprocessed. Its call is open in the
 // table already: a queue that is too long, a context that ends, or a client
 // that closes answers it in time, and then the job is only thrown away.
 type imageJob struct {
-	id    wire.RequestID
-	model *model
-	image []byte // a copy: the caller's may change once the call is answered
+	id       wire.RequestID
+	model    *model
+	deadline mono.Time
+	header   preprocess.Header
+	image    []byte // ours: the caller's may change once the call is answered
 }
 
 // queueImage opens the call and hands the image to the preprocessing
-// goroutines; when too much waits there, the request is refused.
-func (c *Client) queueImage(ctx context.Context, image []byte, k *call) {
-	size := int64(len(image))
-	if c.waiting.Add(size) > imageBytesMax {
-		c.waiting.Add(-size)
-		c.refuse(k.model, k.model.entry.Spec.Name, imagesFull(k.model), k.done)
+// goroutines; when too much waits there, the request is refused. So is, before
+// anything of it is kept, what its header says is too large.
+func (c *Client) queueImage(ctx context.Context, r *Request, k *call) {
+	name, size := k.model.entry.Spec.Name, int64(len(r.Image))
+	h, err := preprocess.ReadHeader(r.Image)
+	if err != nil {
+		c.refuse(k.model, name, badInput(name, "%v", err), k.done)
 		return
 	}
+	if err := c.checkImage(k.model, &h); err != nil {
+		c.refuse(k.model, name, err, k.done)
+		return
+	}
+	if err := c.inTime(k.model, &h, k.deadline); err != nil {
+		c.refuse(k.model, name, err, k.done)
+		return
+	}
+	if c.waiting.Add(size) > imageBytesMax {
+		c.waiting.Add(-size)
+		c.refuse(k.model, name, imagesFull(k.model), k.done)
+		return
+	}
+	k.width, k.height = int32(h.Width), int32(h.Height)
 	id, ok := c.register(ctx, k)
 	if !ok {
 		c.waiting.Add(-size)
 		return
 	}
+	j := imageJob{id, k.model, k.deadline, h, r.Image}
+	if !r.ImageGiven {
+		j.image = bytes.Clone(r.Image)
+	}
+	queue := c.images
+	if h.Pixels() >= learnMin {
+		queue = c.photos
+	}
 	select {
-	case c.images <- imageJob{id, k.model, bytes.Clone(image)}:
+	case queue <- j:
 		if c.admitted.Load() == nil { // the link went; perhaps after it had answered all open calls
 			c.fail(id, wire.ReasonUnavailable)
 		}
@@ -48,26 +76,60 @@ func (c *Client) queueImage(ctx context.Context, image []byte, k *call) {
 	}
 }
 
+// checkImage refuses what is too large for this frontend, whatever its load.
+func (c *Client) checkImage(m *model, h *preprocess.Header) *Error {
+	name := m.entry.Spec.Name
+	if h.Pixels() > int64(c.o.ImagePixels) {
+		return badInput(name, "an image of %dx%d is %s, at most %s are taken (frontend.image_pixels): send a smaller one",
+			h.Width, h.Height, megapixels(h.Pixels()), megapixels(int64(c.o.ImagePixels)))
+	}
+	if n := m.plan.Bytes(*h); n > c.memory.largest() {
+		return badInput(name, "a %v of %dx%d takes %d MB to decode, there are at most %d MB for one image (7/8 of frontend.image_memory): send a smaller one, or a baseline JPEG",
+			h.Format, h.Width, h.Height, n/1e6, c.memory.largest()/1e6)
+	}
+	return nil
+}
+
+func megapixels(n int64) string { return fmt.Sprintf("%.1f megapixels", float64(n)/1e6) }
+
+// inTime refuses what will not be decoded by its deadline.
+func (c *Client) inTime(m *model, h *preprocess.Header, deadline mono.Time) *Error {
+	takes, left := c.times.of(h), deadline.Sub(mono.Now())
+	if takes <= left {
+		return nil
+	}
+	c.times.refused(h)
+	return &Error{Kind: ErrDeadlineExceeded, Reason: wire.ReasonDeadline, Model: m.entry.Spec.Name,
+		Msg: fmt.Sprintf("its image was not decoded: %dx%d pixels take about %v here, and %v are left: %s",
+			h.Width, h.Height, takes.Std().Round(time.Millisecond), max(left.Std(), 0).Round(time.Millisecond), smallerOrLater)}
+}
+
+// smallerOrLater is what to do about images that take too long.
+const smallerOrLater = "send a smaller one, or a longer timeout"
+
 func imagesFull(m *model) *Error {
 	return &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: m.entry.Spec.Name, Msg: "too many images wait for preprocessing"}
 }
 
-// imageLoop preprocesses images until the client closes.
-func (c *Client) imageLoop() {
+// imageLoop preprocesses images until the client closes; with a nil photos, small ones
+// alone.
+func (c *Client) imageLoop(photos chan imageJob) {
 	defer c.loops.Done()
 	for {
+		var j imageJob
 		select {
-		case j := <-c.images:
-			c.preprocess(&j)
-			c.waiting.Add(-int64(len(j.image)))
+		case j = <-c.images:
+		case j = <-photos:
 		case <-c.stop:
 			return
 		}
+		c.preprocess(&j)
+		c.waiting.Add(-int64(len(j.image)))
 	}
 }
 
 // preprocess writes the image's tensor and submits the call, unless it has been
-// answered meanwhile.
+// answered meanwhile, or cannot be in time.
 func (c *Client) preprocess(j *imageJob) {
 	c.mu.Lock()
 	_, open := c.table.Find(j.id)
@@ -75,20 +137,39 @@ func (c *Client) preprocess(j *imageJob) {
 	if !open {
 		return
 	}
-	from := mono.Now()
-	slab, tensor, err := c.alloc(j.model, j.model.plan.Size())
+	needs := j.model.plan.Bytes(j.header)
+	err := c.inTime(j.model, &j.header, j.deadline)
+	if err == nil && !c.memory.take(needs, j.deadline.Add(-c.times.of(&j.header)), c.stop) {
+		err = &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: j.model.entry.Spec.Name, Msg: "the memory for decoding images is taken (frontend.image_memory)"}
+	}
 	if err != nil {
 		c.failWith(j.id, err)
 		return
 	}
-	if err := j.model.plan.Into(tensor, j.image); err != nil {
-		c.arena.Free(slab)
-		c.failWith(j.id, badInput(j.model.entry.Spec.Name, "%v", err))
+	from := mono.Now()
+	slab, tensor, err := c.decode(j)
+	c.memory.done(needs)
+	if err != nil {
+		c.failWith(j.id, err)
 		return
 	}
+	c.times.took(&j.header, mono.Now().Sub(from))
 	if k, open := c.attach(j.id, slab, from); open {
 		c.submit(j.id, &k, tensor)
 	}
+}
+
+// decode takes a slab and writes the image's tensor to it.
+func (c *Client) decode(j *imageJob) (wire.SlabHandle, []byte, *Error) {
+	slab, tensor, err := c.alloc(j.model, j.model.plan.Size())
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := j.model.plan.Into(tensor, j.image); err != nil {
+		c.arena.Free(slab)
+		return 0, nil, badInput(j.model.entry.Spec.Name, "%v", err)
+	}
+	return slab, tensor, nil
 }
 
 // attach gives the slab to the call; if that has been answered meanwhile, to
@@ -105,4 +186,16 @@ func (c *Client) attach(id wire.RequestID, slab wire.SlabHandle, from mono.Time)
 	k.slab, k.submitted = slab, mono.Now()
 	k.preprocess = k.submitted.Sub(from)
 	return *k, true
+}
+
+// sayDecoding puts it in words when a call ran out of time for its image's sake.
+func (k *call) sayDecoding(err *Error) {
+	switch {
+	case k.width == 0 || err.Reason != wire.ReasonExpired && err.Reason != wire.ReasonDeadline:
+	case k.submitted == 0:
+		err.Msg = fmt.Sprintf("its image of %dx%d pixels was not decoded in time: %s", k.width, k.height, smallerOrLater)
+	case k.preprocess > k.deadline.Sub(k.arrival)/4:
+		err.Msg += fmt.Sprintf("; decoding its image of %dx%d pixels took %v of %v: %s", k.width, k.height,
+			k.preprocess.Std().Round(100*time.Microsecond), k.deadline.Sub(k.arrival), smallerOrLater)
+	}
 }

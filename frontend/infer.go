@@ -25,8 +25,10 @@ type call struct {
 	slab       wire.SlabHandle
 	arrival    mono.Time
 	deadline   mono.Time
+	width      int32 // of its image; 0: tensors
+	height     int32
 	preprocess mono.Dur
-	submitted  mono.Time
+	submitted  mono.Time // zero: the image is not decoded
 	stopCtx    func() bool
 }
 
@@ -92,7 +94,7 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 	}
 	k := call{done: done, model: m, arrival: arrival, deadline: deadline}
 	if r.Image != nil {
-		c.queueImage(ctx, r.Image, &k)
+		c.queueImage(ctx, &r, &k)
 		return
 	}
 	var few [8]*Tensor

@@ -48,6 +48,7 @@ func (c *Client) failWith(id wire.RequestID, err *Error) {
 
 func (c *Client) answerError(k *call, reason wire.Reason) {
 	err := reasonError(k.model.entry.Spec.Name, reason)
+	k.sayDecoding(err)
 	k.model.metrics.count(err)
 	k.done(nil, err)
 }

@@ -25,6 +25,8 @@ type Options struct {
 	ArenaBytes            int64                 // memory for inputs [256 MiB]
 	MaxInFlight           int                   // open requests [65536]
 	PreprocessConcurrency int                   // images decoded at a time [cores less one, at least 1]
+	ImagePixels           int                   // of one image, at most [16 Mi]
+	ImageMemory           int64                 // for decoding images, all at a time; one may take 7/8 [48 MiB]
 	ReplyMargin           *mono.Dur             // reserved for the way back of an output [ReplyMarginDefault; of 0: nothing]
 	Logger                zerolog.Logger        // [discards]
 	Metrics               prometheus.Registerer // [none]
@@ -44,6 +46,8 @@ type Request struct {
 	Model   string
 	Version string // "": the highest
 	Inputs  []Tensor
-	Image   []byte        // PNG or JPEG
-	Timeout time.Duration // end-to-end; 0: the model's SLO
+	Image   []byte // PNG or JPEG
+	// ImageGiven: Image is the client's from now on, and is not copied.
+	ImageGiven bool
+	Timeout    time.Duration // end-to-end; 0: the model's SLO
 }

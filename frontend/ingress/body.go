@@ -26,19 +26,35 @@ func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfi
 	if n == 0 || n == -2 {
 		return fasthttp.RequestConfig{}
 	}
-	return fasthttp.RequestConfig{ReadTimeout: s.cfg.BodyTimeout}
+	return fasthttp.RequestConfig{ReadTimeout: s.paceWindow()}
 }
 
 func (s *Server) tooLarge() *refusal {
 	return &refusal{status: 413, reason: "too_large", msg: fmt.Sprintf("the body is above %d bytes", s.cfg.BodyMax), close: true}
 }
 
+const (
+	// bodyFirst is what a body is charged before any of it has come. After that it is
+	// charged at most twice what has, whatever was announced: memory is for those who send.
+	bodyFirst = 32 << 10
+	// bodySmall is the largest body, with what it decodes to, that may use the reserve.
+	bodySmall = 1 << 20
+)
+
+// bodiesReserve is what of BodiesMax is kept for small bodies: however many large ones
+// come, ordinary requests get through. It leaves the largest body its room.
+func (c *Config) bodiesReserve() int64 { return min(c.BodiesMax/4, c.BodiesMax-c.BodyMax) }
+
 // hold reserves memory for a body or a decoded tensor; it is given back when
 // the exchange ends.
 func (s *Server) hold(x *exchange, n int64) error {
-	if s.bodies.Add(n) > s.cfg.BodiesMax {
+	limit := s.cfg.BodiesMax
+	if max(x.held+n, int64(x.ctx.Request.Header.ContentLength())) > bodySmall {
+		limit -= s.cfg.bodiesReserve()
+	}
+	if s.bodies.Add(n) > limit {
 		s.bodies.Add(-n)
-		r := s.full("too many bytes of bodies at a time")
+		r := s.full(fmt.Sprintf("too many bytes of bodies at a time: at most %d, %d of them for bodies above %d", s.cfg.BodiesMax, s.cfg.BodiesMax-s.cfg.bodiesReserve(), bodySmall))
 		r.close = !x.bodyRead
 		return r
 	}
@@ -54,6 +70,7 @@ func (s *Server) body(x *exchange) ([]byte, error) {
 		x.bodyRead = true
 		return nil, nil
 	}
+	s.watch(x)
 	encoding := h.ContentEncoding()
 	n := h.ContentLength()
 	if n >= 0 && (len(encoding) == 0 || string(encoding) == "identity") {
@@ -75,21 +92,23 @@ func (s *Server) body(x *exchange) ([]byte, error) {
 	return body, nil
 }
 
+// readFixed reads a body of n bytes, of which direct may have read, and hold, the first.
 func (s *Server) readFixed(x *exchange, stream io.Reader, n int) ([]byte, error) {
-	if err := s.hold(x, int64(n)-x.held); err != nil { // direct may hold the header
-		return nil, err
+	for got, room := x.ahead, max(bodyFirst, x.ahead); ; room *= 2 {
+		room = min(room, n)
+		if err := s.hold(x, int64(room)-x.held); err != nil {
+			return nil, err
+		}
+		x.buffer = grown(x.buffer[:got], room)
+		k, err := io.ReadFull(stream, x.buffer[got:room])
+		if got += k; err != nil {
+			return nil, s.bodyError(x, shortBody(err, got, n))
+		}
+		if got == n {
+			x.bodyRead = true
+			return x.buffer[:n], nil
+		}
 	}
-	if cap(x.buffer) < n {
-		ahead := x.buffer[:x.ahead]
-		x.buffer = make([]byte, n)
-		copy(x.buffer, ahead)
-	}
-	body := x.buffer[:n]
-	if got, err := io.ReadFull(stream, body[x.ahead:]); err != nil {
-		return nil, s.bodyError(x, shortBody(err, x.ahead+got, n))
-	}
-	x.bodyRead = true
-	return body, nil
 }
 
 // shortBody puts it in words when a body ends early.
@@ -100,16 +119,23 @@ func shortBody(err error, got, n int) error {
 	return err
 }
 
+// grown is b with this length, moved where it has no room. (Not append's growth, which
+// takes more than was held.)
+func grown(b []byte, length int) []byte {
+	if cap(b) >= length {
+		return b[:length]
+	}
+	moved := make([]byte, length)
+	copy(moved, b)
+	return moved
+}
+
 // readGrowing reads a body whose size is not known, up to the limit.
 func (s *Server) readGrowing(x *exchange, r io.Reader) ([]byte, error) {
-	const first = 64 << 10
-	buffer := x.buffer[:cap(x.buffer)]
-	if len(buffer) == 0 {
-		buffer = make([]byte, first)
-	}
-	if err := s.hold(x, int64(len(buffer))); err != nil {
+	if err := s.hold(x, bodyFirst); err != nil {
 		return nil, err
 	}
+	buffer := grown(x.buffer[:0], bodyFirst)
 	for n := 0; ; {
 		got, err := r.Read(buffer[n:])
 		n += got
@@ -124,10 +150,11 @@ func (s *Server) readGrowing(x *exchange, r io.Reader) ([]byte, error) {
 			return nil, err
 		}
 		if n == len(buffer) {
-			if err := s.hold(x, int64(len(buffer))); err != nil {
+			more := min(n, int(s.cfg.BodyMax)+1-n)
+			if err := s.hold(x, int64(more)); err != nil {
 				return nil, err
 			}
-			buffer = append(buffer, make([]byte, len(buffer))...)
+			buffer = grown(buffer, n+more)
 		}
 	}
 }
@@ -157,7 +184,7 @@ func (s *Server) bodyError(x *exchange, err error) error {
 		r.close = true
 		return r
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return tooSlow()
+		return s.tooSlow()
 	}
 	msg := "the body cannot be read: " + err.Error()
 	if encoding := x.ctx.Request.Header.ContentEncoding(); len(encoding) > 0 {

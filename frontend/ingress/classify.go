@@ -43,10 +43,6 @@ func (s *Server) classify(x *exchange) error {
 		return err
 	}
 	defer s.leave()
-	body, err := s.body(x)
-	if err != nil {
-		return err
-	}
 	entry, err := s.entry(x)
 	if err != nil {
 		return err
@@ -56,14 +52,23 @@ func (s *Server) classify(x *exchange) error {
 	switch {
 	case err != nil:
 		return err
-	case len(body) == 0:
-		return badRequest("the body is empty: send a PNG or JPEG, for example with curl --data-binary @image.png")
 	case len(x.ctx.Request.Header.MultipartFormBoundary()) > 0:
 		return &refusal{status: 415, reason: "bad_request", msg: "Content-Type multipart/form-data is not supported: send the image alone, for example with curl --data-binary @image.png"}
 	case len(spec.Outputs) == 0 || spec.Outputs[0].Type == catalog.Bytes:
 		return badRequest("model %s has no numeric output to rank", spec.Name)
 	}
-	answer, err := s.cfg.Client.Infer(context.Background(), frontend.Request{Model: spec.Name, Version: spec.Version, Image: body, Timeout: timeout})
+	body, err := s.body(x)
+	if err != nil {
+		return err
+	}
+	if len(body) == 0 {
+		return badRequest("the body is empty: send a PNG or JPEG, for example with curl --data-binary @image.png")
+	}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Image: body, Timeout: timeout}
+	if cap(x.buffer) > keepMax { // would not be kept: the client need not copy it
+		r.ImageGiven, x.buffer = true, nil
+	}
+	answer, err := s.cfg.Client.Infer(context.Background(), r)
 	x.answers = append(x.answers[:0], answer)
 	s.stats.of(spec).record(x.answers, err)
 	if err != nil {

@@ -39,7 +39,7 @@ type Config struct {
 	Version string         // of the server, in its metadata ["unknown"]
 
 	BodyMax       int64         // bytes of one body, as sent and decompressed [64 MiB]
-	BodiesMax     int64         // bytes of all bodies and decoded tensors at a time [1 GiB, at least BodyMax]
+	BodiesMax     int64         // bytes of all bodies and decoded tensors at a time [1 GiB, at least twice BodyMax]
 	DirectMax     int64         // bytes of slabs that tensors may take while slow senders send them; beyond: in a body [32 MiB, at most an eighth of Arena]
 	Arena         int64         // bytes of the Client's arena; 0: not known
 	HeaderMax     int           // bytes of a request's line and headers [8 KiB]
@@ -48,6 +48,7 @@ type Config struct {
 	ItemsMax      int           // items of a client-side batch [256]
 	HeaderTimeout time.Duration // to send the headers [10 s]
 	BodyTimeout   time.Duration // to send the body [30 s]
+	BodyRate      int64         // bytes per second that a body must come at, by sixths of BodyTimeout [16 KiB; negative: any]
 	IdleTimeout   time.Duration // between requests of a connection [2 min]
 	WriteTimeout  time.Duration // to take a reply [30 s]
 	FullStatus    int           // status of "full": 503 or 429 [503]
@@ -74,13 +75,16 @@ func (c Config) complete() (Config, error) {
 		c.BodyMax = 64 << 20
 	}
 	if c.BodiesMax == 0 {
-		c.BodiesMax = max(1<<30, c.BodyMax)
+		c.BodiesMax = max(1<<30, 2*c.BodyMax)
 	}
 	if c.DirectMax == 0 {
 		c.DirectMax = 32 << 20
 		if c.Arena > 0 {
 			c.DirectMax = min(c.DirectMax, c.Arena/8)
 		}
+	}
+	if c.BodyRate == 0 {
+		c.BodyRate = 16 << 10
 	}
 	def(&c.HeaderMax, 8<<10)
 	def(&c.Connections, 1<<14)

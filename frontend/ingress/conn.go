@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -82,7 +83,8 @@ type conn struct {
 	linger atomic.Bool // a refused body may still be coming
 	closed atomic.Bool
 
-	read, write limit // Owned by the connection's goroutine.
+	read, write limit // Owned by the connection's goroutine, as is pace.
+	pace        pace
 }
 
 // limit is a deadline. fasthttp sets four of them for each request, which the kernel's
@@ -135,16 +137,24 @@ func (c *conn) Write(b []byte) (int, error) {
 
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
-	if c.read.due() {
-		if err := c.Conn.SetReadDeadline(c.read.told); err != nil {
-			return 0, err
+	for {
+		if c.read.due() {
+			if err := c.Conn.SetReadDeadline(c.read.told); err != nil {
+				return 0, err
+			}
 		}
+		n, err := c.Conn.Read(b)
+		if n > 0 && !c.spoke.Load() {
+			c.spoke.Store(true)
+		}
+		if c.pace.on {
+			c.pace.got += int64(n)
+			if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.goOn() {
+				continue
+			}
+		}
+		return n, err
 	}
-	n, err := c.Conn.Read(b)
-	if n > 0 && !c.spoke.Load() {
-		c.spoke.Store(true)
-	}
-	return n, err
 }
 
 // Close implements net.Conn.

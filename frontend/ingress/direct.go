@@ -38,6 +38,7 @@ func (s *Server) direct(x *exchange, entry *catalog.Entry) (bool, error) {
 	if err := s.hold(x, int64(length)); err != nil {
 		return true, err
 	}
+	s.watch(x)
 	if cap(x.buffer) < int(length) {
 		x.buffer = make([]byte, directHeaderMax)
 	}
@@ -120,12 +121,10 @@ func (s *Server) readDirect(x *exchange, stream io.Reader, entry *catalog.Entry)
 	n := x.ctx.Request.Header.ContentLength()
 	if err := s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version); err != nil {
 		s.stats.of(spec).record(nil, err)
-		x.swallow(stream, n-x.ahead)
 		return err
 	}
 	if len(x.slab.Input) != n-x.ahead { // another catalogue came while the header did
 		s.cfg.Client.Release(&x.slab)
-		x.swallow(stream, n-x.ahead)
 		return &refusal{status: 503, reason: "unavailable", msg: "the model has just changed: try again"}
 	}
 	for i, got := 0, x.ahead; i < len(x.request.Inputs); i++ {
@@ -150,12 +149,16 @@ const (
 // (Go's among them) take a connection that is closed while they still send for a lost
 // one, now and then, and miss the answer. A body that is long, or does not come, is left
 // unread, and the connection ends with the answer.
-func (x *exchange) swallow(stream io.Reader, rest int) {
-	if rest > swallowMax || x.ctx.Conn().SetReadDeadline(time.Now().Add(swallowTime)) != nil {
+func (x *exchange) swallow() {
+	stream := x.ctx.Request.BodyStream()
+	if stream == nil || x.ctx.Request.Header.ContentLength() > swallowMax || x.ctx.Conn().SetReadDeadline(time.Now().Add(swallowTime)) != nil {
 		return
 	}
-	_, err := io.CopyN(io.Discard, stream, int64(rest))
-	x.bodyRead = err == nil
+	if x.watched != nil {
+		x.watched.pace.on = false
+	}
+	_, err := io.CopyN(io.Discard, stream, swallowMax+1)
+	x.bodyRead = err == io.EOF
 }
 
 // place is where an input lies in a slab, and with "" where all of them end; false:

@@ -22,6 +22,7 @@ type exchange struct {
 
 	held     int64  // of Server.bodies
 	bodyRead bool   // to its end
+	watched  *conn  // whose pace is on
 	buffer   []byte // the body's memory
 	ahead    int    // bytes of the body in there, which direct has read
 	batched  bool   // of direct: the shapes have a leading 1
@@ -94,6 +95,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	s.metrics.inFlight.Inc()
 	x := s.take(ctx)
 	route := s.answer(x)
+	if x.watched != nil {
+		x.watched.pace.on = false
+	}
 	if !x.bodyRead && unread(ctx) {
 		abandon(ctx)
 	}
@@ -140,7 +144,11 @@ func (s *Server) answer(x *exchange) (number int) {
 		}
 	}
 	if err != nil {
-		s.refusalOf(x, err).write(x.ctx)
+		r := s.refusalOf(x, err)
+		if !r.close && !x.bodyRead {
+			x.swallow()
+		}
+		r.write(x.ctx)
 	}
 	return number
 }

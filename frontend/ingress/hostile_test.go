@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -144,25 +143,6 @@ func TestTooManyRequests(t *testing.T) {
 	close(hold)
 	if got := <-first; !strings.HasPrefix(got, "HTTP/1.1 200") {
 		t.Errorf("first request: %s", got)
-	}
-}
-
-// Bodies that wait for their bytes hold memory, and that is bounded too.
-func TestTooManyBytes(t *testing.T) {
-	cfg := limits()
-	cfg.BodiesMax = smallBody + 1000
-	cfg.BodyTimeout = 5 * time.Second
-	s := start(t, cfg)
-	slow, err := net.Dial("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slow.Close()
-	fmt.Fprintf(slow, "POST /v2/models/digits/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", smallBody, strings.Repeat(" ", 9000))
-	waitFor(t, "the large body", func() bool { return s.bodies.Load() >= smallBody })
-	closing := strings.Replace(string(target().Good()), "Host", "Connection: close\r\nHost", 1)
-	if got := exchangeRaw(t, s.address, closing); !strings.HasPrefix(got, "HTTP/1.1 503") || !strings.Contains(got, "too many bytes") {
-		t.Errorf("beside a large body: %s", got)
 	}
 }
 

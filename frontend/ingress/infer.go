@@ -26,14 +26,14 @@ func (s *Server) infer(x *exchange) error {
 		return err
 	}
 	defer s.leave()
-	entry, unknown := s.entry(x)
-	var answers []*frontend.Response
-	b := batch{items: 1}
-	direct, err := false, error(nil)
-	if unknown == nil {
-		direct, err = s.direct(x, &entry)
+	entry, err := s.entry(x)
+	if err != nil { // before the body: nobody sends 64 MiB to be told of a misspelt name
+		return err
 	}
 	spec := &entry.Spec
+	var answers []*frontend.Response
+	b := batch{items: 1}
+	direct, err := s.direct(x, &entry)
 	switch {
 	case err != nil:
 		return err
@@ -41,7 +41,7 @@ func (s *Server) infer(x *exchange) error {
 		b.batched = x.batched
 		answers, err = s.askDirect(x)
 	default:
-		if answers, err = s.inferWhole(x, spec, unknown, &b); answers == nil {
+		if answers, err = s.inferWhole(x, spec, &b); answers == nil {
 			return err
 		}
 	}
@@ -60,13 +60,10 @@ func (s *Server) infer(x *exchange) error {
 }
 
 // inferWhole reads the body as a whole, and asks. Answers are nil where nobody was asked.
-func (s *Server) inferWhole(x *exchange, spec *catalog.ModelSpec, unknown error, b *batch) ([]*frontend.Response, error) {
+func (s *Server) inferWhole(x *exchange, spec *catalog.ModelSpec, b *batch) ([]*frontend.Response, error) {
 	body, err := s.body(x)
 	if err != nil {
 		return nil, err
-	}
-	if unknown != nil {
-		return nil, unknown
 	}
 	if err := s.parse(x, spec, body); err != nil {
 		return nil, err

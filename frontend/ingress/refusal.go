@@ -115,7 +115,7 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &small) || errors.Is(err, fasthttp.ErrSmallReadBuffer):
 		r = &refusal{status: 431, reason: "too_large", msg: fmt.Sprintf("the request's line and headers are above %d bytes", s.cfg.HeaderMax)}
 	case errors.As(err, &timeout) && timeout.Timeout():
-		r = tooSlow()
+		r = s.tooSlow()
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		r = badRequest("the request ends early")
 	}
@@ -124,6 +124,9 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 	s.metrics.count(0, r.status)
 }
 
-func tooSlow() *refusal {
-	return &refusal{status: 408, reason: "slow", msg: "the request did not arrive in time", close: true}
+func (s *Server) tooSlow() *refusal {
+	c := &s.cfg
+	return &refusal{status: 408, reason: "slow", close: true, msg: fmt.Sprintf(
+		"the request did not arrive in time: headers must within %v; a body within %v, and at %d bytes/s or more (looked at every %v)",
+		c.HeaderTimeout, c.BodyTimeout, max(c.BodyRate, 0), s.paceWindow())}
 }

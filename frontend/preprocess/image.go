@@ -28,9 +28,6 @@ var ErrImage = errors.New("bad image")
 // ErrSpec is the cause of every refused specification.
 var ErrSpec = errors.New("bad image specification")
 
-// PixelsMax bounds what a small file may unpack to.
-const PixelsMax = 64 << 20
-
 // Plan is a checked specification for one model's input.
 type Plan struct {
 	spec          catalog.ImageSpec
@@ -104,16 +101,16 @@ func (p *Plan) Size() int {
 	return n
 }
 
-// Into decodes an encoded image and writes the tensor to dst, which has Size
-// bytes.
+// Bytes is what Into takes for an image with this header. The caller bounds it: a small
+// file may unpack to anything.
+func (p *Plan) Bytes(h Header) int64 {
+	part := p.part(image.Rect(0, 0, h.Width, h.Height))
+	return h.Bytes + p.scaling(int64(part.Dx()), int64(part.Dy()))
+}
+
+// Into decodes an encoded image, whose header ReadHeader has accepted, and writes the
+// tensor to dst, which has Size bytes.
 func (p *Plan) Into(dst, encoded []byte) error {
-	cfg, _, err := image.DecodeConfig(bytes.NewReader(encoded))
-	if err != nil {
-		return fmt.Errorf("%w: neither PNG nor JPEG: %w", ErrImage, err)
-	}
-	if cfg.Width < 1 || cfg.Height < 1 || cfg.Width > PixelsMax/cfg.Height {
-		return fmt.Errorf("%w: %dx%d pixels, at most %d in all", ErrImage, cfg.Width, cfg.Height, PixelsMax)
-	}
 	img, _, err := image.Decode(bytes.NewReader(encoded))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrImage, err)
@@ -123,20 +120,17 @@ func (p *Plan) Into(dst, encoded []byte) error {
 	return nil
 }
 
-// fit resizes and crops to the input's size; the pixels begin at from. The
-// kernel is bilinear, widened when shrinking so that every source pixel counts.
-// (Catmull-Rom rings at the edges of strokes, nearest and ApproxBiLinear skip
-// pixels when they shrink.) Transparent parts count as black.
+// fit resizes and crops to the input's size; the pixels begin at from.
 func (p *Plan) fit(img image.Image) (_ image.Image, from image.Point) {
 	src := p.part(img.Bounds())
 	if src.Dx() == p.width && src.Dy() == p.height {
 		return img, src.Min
 	}
-	var dst draw.Image = image.NewRGBA(image.Rect(0, 0, p.width, p.height))
+	var dst draw.RGBA64Image = image.NewRGBA(image.Rect(0, 0, p.width, p.height))
 	if p.spec.Channels == 1 {
 		dst = image.NewGray(image.Rect(0, 0, p.width, p.height))
 	}
-	draw.BiLinear.Scale(dst, dst.Bounds(), img, src, draw.Src, nil)
+	scale(dst, img, src)
 	return dst, image.Point{}
 }
 

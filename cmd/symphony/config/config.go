@@ -82,12 +82,15 @@ type Frontend struct {
 	Arena       Size     `yaml:"arena"`         // memory for inputs
 	MaxInFlight int      `yaml:"max_in_flight"` // open requests
 	Preprocess  int      `yaml:"preprocess"`    // images decoded at a time; 0: cores less one, at least 1
+	ImagePixels int      `yaml:"image_pixels"`  // of one image, at most
+	ImageMemory Size     `yaml:"image_memory"`  // for decoding images, all at a time; one may take 7/8 of it
 	ReplyMargin mono.Dur `yaml:"reply_margin"`  // reserved for the way back of an output
 	BodyMax     Size     `yaml:"body_max"`      // largest HTTP body
 	Connections int      `yaml:"connections"`   // open HTTP connections
 	FullStatus  int      `yaml:"full_status"`   // HTTP status when full: 503 or 429
 	HeaderTime  mono.Dur `yaml:"header_time"`   // a client has for a request's headers
 	BodyTime    mono.Dur `yaml:"body_time"`     // and for its body
+	BodyRate    Size     `yaml:"body_rate"`     // bytes per second that a body must come at; 0: any
 }
 
 // Backend configures the owner of devices.
@@ -138,8 +141,9 @@ func Default() Config {
 		Frontend: Frontend{
 			Scheduler: "tcp:127.0.0.1:9000", Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
 			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: frontend.ReplyMarginDefault,
+			ImagePixels: 16 << 20, ImageMemory: 48 << 20,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,
-			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second,
+			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second, BodyRate: 16 << 10,
 		},
 		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000"},
 	}

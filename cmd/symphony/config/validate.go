@@ -121,11 +121,14 @@ func (f *Frontend) validate(r *report) {
 	r.between("frontend.arena", int64(f.Arena), 1<<20, 1<<40)
 	r.between("frontend.max_in_flight", int64(f.MaxInFlight), 1, 1<<22)
 	r.between("frontend.preprocess", int64(f.Preprocess), 0, 1024)
+	r.between("frontend.image_pixels", int64(f.ImagePixels), 1, 1<<30)
+	r.between("frontend.image_memory", int64(f.ImageMemory), 1<<20, 1<<40)
 	r.span("frontend.reply_margin", f.ReplyMargin, 0, mono.Second)
 	r.between("frontend.body_max", int64(f.BodyMax), 1<<10, 1<<32)
 	r.between("frontend.connections", int64(f.Connections), 1, 1<<20)
 	r.span("frontend.header_time", f.HeaderTime, 10*mono.Millisecond, 3600*mono.Second)
 	r.span("frontend.body_time", f.BodyTime, 10*mono.Millisecond, 3600*mono.Second)
+	r.between("frontend.body_rate", int64(f.BodyRate), 0, 1<<30)
 	r.need(f.FullStatus == 503 || f.FullStatus == 429, "frontend.full_status", "is %d, must be 503 or 429", f.FullStatus)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
+	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/ingress"
@@ -24,7 +25,7 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	c := p.cfg.Frontend
 	server, err := ingress.New(ingress.Config{Client: client, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
 		Connections: c.Connections, FullStatus: c.FullStatus,
-		HeaderTimeout: c.HeaderTime.Std(), BodyTimeout: c.BodyTime.Std()})
+		HeaderTimeout: c.HeaderTime.Std(), BodyTimeout: c.BodyTime.Std(), BodyRate: bodyRate(c)})
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +37,14 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	go func() { w.failed <- w.server.Serve(ln) }()
 	p.Log.Info().Str("address", "http://"+w.Address).Msg("HTTP ingress listens")
 	return w, nil
+}
+
+// bodyRate is the ingress's, to which 0 means its default.
+func bodyRate(c config.Frontend) int64 {
+	if c.BodyRate == 0 {
+		return -1
+	}
+	return int64(c.BodyRate)
 }
 
 // Wait blocks until ctx ends or the ingress fails.
