@@ -30,6 +30,9 @@ type Backend struct {
 	members *members
 	faults  faults
 
+	instance   uint64 // of this process: a link of the same one replaces the one before
+	configured int64  // when its configuration was read, unix ns: the newest holds for all
+
 	epoch     atomic.Uint64                  // the highest promised
 	scheduler atomic.Pointer[transport.Link] // the admitted link; nil while there is none
 	table     atomic.Pointer[[]modelRef]     // by wire.ModelID
@@ -53,7 +56,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if cfg.Name == "" || len(cfg.Pools) == 0 || cfg.Network == nil {
 		return nil, errors.New("backend: it needs a name, a network, and at least one pool of devices")
 	}
-	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1)}
+	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano()}
 	b.faults.log = b.log
 	b.members = newMembers(b)
 	repo, err := loadRepository(cfg.Repository, b.log)
@@ -86,12 +89,12 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 }
 
 func (b *Backend) hello() wire.Hello {
-	return wire.Hello{Role: wire.RoleBackend, Incarnation: rand.Uint64(), Token: transport.Token(b.cfg.Token), Name: b.cfg.Name}
+	return wire.Hello{Role: wire.RoleBackend, Incarnation: b.instance, Token: transport.Token(b.cfg.Token), Name: b.cfg.Name}
 }
 
 // introduce is the first message on a new link: what we have.
 func (b *Backend) introduce(l transport.Link) {
-	info := catalog.BackendInfo{Name: b.cfg.Name}
+	info := catalog.BackendInfo{Name: b.cfg.Name, Instance: b.instance, Configured: b.configured}
 	now := mono.Now()
 	for _, p := range b.pools {
 		doc := p.doc

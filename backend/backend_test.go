@@ -91,7 +91,7 @@ func (c *cluster) listen(address string, o transport.Options, h transport.Handle
 func newCluster(t *testing.T) *cluster {
 	c := &cluster{t: t, network: loopback.New()}
 	c.listen("inproc:s", transport.Options{Hello: wire.Hello{Role: wire.RoleScheduler}}, (*scheduler)(c))
-	c.listen("inproc:f", transport.Options{Hello: wire.Hello{Role: wire.RoleFrontend}, Slabs: slabs{}}, (*dataSide)(c))
+	c.listen("inproc:f", transport.Options{Hello: wire.Hello{Role: wire.RoleFrontend, Incarnation: 3}, Slabs: slabs{}}, (*dataSide)(c))
 	return c
 }
 
@@ -125,19 +125,14 @@ func (c *cluster) wait(what string, ok func() bool) {
 	c.t.Fatalf("%s: not within 20 s", what)
 }
 
-// admit tells the backend an epoch, the frontend, and the catalogue.
+// admit tells the backend an epoch, the frontend, and its models' ids.
 func (c *cluster) admit(epoch wire.Epoch) {
 	c.mu.Lock()
 	l := c.link
-	models := c.info.Pools[0].Models
 	c.mu.Unlock()
 	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: epoch})
-	_ = l.Send((&wire.Member{Epoch: epoch, Frontend: 3, Up: true, Address: "inproc:f"}).Append(nil))
-	doc := catalog.Catalogue{Epoch: epoch}
-	for i, m := range models { // ids unlike the backend's own order
-		doc.Entries = append(doc.Entries, catalog.Entry{ID: wire.ModelID(10 - i), DeviceType: "e", Spec: m})
-	}
-	transport.SendDoc(l, wire.DocCatalogue, doc)
+	_ = l.Send((&wire.Member{Epoch: epoch, Frontend: 3, Up: true, Instance: 3, Address: "inproc:f"}).Append(nil))
+	transport.SendDoc(l, wire.DocBound, catalog.Bound{IDs: []wire.ModelID{10, 9}}) // unlike the backend's own order
 }
 
 func (c *cluster) order(epoch wire.Epoch, id wire.BatchID, model wire.ModelID) {
@@ -155,7 +150,7 @@ func TestOrders(t *testing.T) {
 	c := newCluster(t)
 	defer c.close()
 	b := c.backend()
-	if p := c.info.Pools[0]; c.info.Name != "b" || p.Devices != 2 || len(p.Models) != 2 {
+	if p := c.info.Pools[0]; c.info.Name != "b" || p.Devices != 2 || !p.Models.Valid() {
 		t.Errorf("registered %+v", c.info)
 	}
 	c.admit(100)

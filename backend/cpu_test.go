@@ -81,7 +81,7 @@ func TestModelThatDoesNotRun(t *testing.T) {
 			d.Close()
 		}
 	}()
-	if len(p.doc.Models) != 1 || p.doc.Models[0].Name != "good" || len(p.models) != 1 || len(p.devices) != 2 {
-		t.Errorf("served: %+v", p.doc.Models)
+	if len(p.specs) != 1 || p.specs[0].Name != "good" || len(p.models) != 1 || len(p.devices) != 2 {
+		t.Errorf("served: %+v", p.specs)
 	}
 }

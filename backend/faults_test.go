@@ -124,13 +124,13 @@ func TestFailuresAreToldAndCounted(t *testing.T) {
 		order(10, good, 5)   // more than max_batch
 		order(10, good+1, 1) // an input of another size
 	}
-	name := p.doc.Models[0].Name
+	name := p.specs[0].Name
 	for cause, want := range map[string]struct {
 		words    []string
 		requests float64
 		model    string
 	}{
-		"device":        {[]string{"fell off the bus", `"model":"` + p.doc.Models[0].Key(), `"batch":1,`, `"device":1`, `"gpu":7`, `"pool":"e"`, `"requests":2`}, 2 * each, name},
+		"device":        {[]string{"fell off the bus", `"model":"` + p.specs[0].Key(), `"batch":1,`, `"device":1`, `"gpu":7`, `"pool":"e"`, `"requests":2`}, 2 * each, name},
 		"unknown_model": {[]string{`"model_id":77`, `"batch":2,`}, each, ""},
 		"batch_size":    {[]string{"max_batch", `"got":5`, `"want":4`}, 5 * each, name},
 		"input_size":    {[]string{fmt.Sprintf(`"got":%d`, good+1), fmt.Sprintf(`"want":%d`, good)}, each, name},

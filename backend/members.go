@@ -24,13 +24,14 @@ type members struct {
 	ending sync.WaitGroup
 }
 
-// member is one frontend. Links are kept by address: a scheduler's restart
-// gives new ids to the same frontends, and their links stay.
+// member is one frontend. Links are kept by process: a scheduler's restart gives new ids
+// to the same frontends, and their links stay.
 type member struct {
-	address string
-	keeper  *transport.Keeper
-	id      wire.FrontendID
-	up      bool
+	instance uint64
+	address  string
+	keeper   *transport.Keeper
+	id       wire.FrontendID
+	up       bool
 }
 
 func newMembers(b *Backend) *members {
@@ -76,33 +77,50 @@ func (m *members) set(news wire.Member) {
 	if m.closed {
 		return
 	}
-	at := slices.IndexFunc(m.all, func(k *member) bool { return k.address == news.Address })
 	if !news.Up {
-		if at >= 0 && m.all[at].id == news.Frontend {
+		if at := slices.IndexFunc(m.all, func(k *member) bool { return k.up && k.id == news.Frontend }); at >= 0 {
 			m.end(m.all[at])
 			m.all = slices.Delete(m.all, at, at+1)
 		}
 		m.publish()
 		return
 	}
-	if at >= 0 && m.all[at].id != news.Frontend && m.all[at].keeper.Link() == nil {
-		// Another process at the address of one that is gone: dialled anew, at once.
+	at := slices.IndexFunc(m.all, func(k *member) bool { return k.instance == news.Instance })
+	if at >= 0 && m.all[at].address != news.Address { // it is seen elsewhere now
 		m.end(m.all[at])
 		m.all = slices.Delete(m.all, at, at+1)
 		at = -1
 	}
 	if at < 0 {
-		k := &member{address: news.Address}
-		k.keeper = transport.KeepWith(context.Background(), transport.KeepConfig{Network: m.backend.cfg.Network, Address: news.Address,
-			Options: transport.Options{Hello: m.backend.hello()}, Handler: dataHandler{}, Seed: rand.Uint64(), Patience: linkPatience,
-			OnFail: func(err error) {
-				m.backend.log.Warn().Str("frontend", news.Address).Err(err).Msg("no data link to the frontend; trying on")
-			}})
-		m.all = append(m.all, k)
+		m.all = append(m.all, m.dial(news))
 		at = len(m.all) - 1
 	}
 	m.all[at].id, m.all[at].up = news.Frontend, true
 	m.publish()
+}
+
+// dial begins to keep a link to a frontend up.
+func (m *members) dial(news wire.Member) *member {
+	k := &member{instance: news.Instance, address: news.Address}
+	log := m.backend.log.With().Str("frontend", news.Address).Logger()
+	strange := false // another answered last time. Owned by the keeper.
+	k.keeper = transport.KeepWith(context.Background(), transport.KeepConfig{Network: m.backend.cfg.Network, Address: news.Address,
+		Options: transport.Options{Hello: m.backend.hello()}, Handler: dataHandler{}, Seed: rand.Uint64(), Patience: linkPatience,
+		OnUp: func(l transport.Link) {
+			if peer := l.Peer(); peer.Incarnation != news.Instance {
+				l.Close(fmt.Errorf("%w: another frontend (%q) answers", transport.ErrRejected, peer.Name))
+				if !strange {
+					log.Warn().Str("answers", peer.Name).Msg("another process answers where this frontend should be: give each frontend an address of its own by frontend.listen or frontend.advertise; trying on")
+				}
+				strange = true
+				return
+			}
+			strange = false
+		},
+		OnFail: func(err error) {
+			log.Warn().Err(err).Msg("no data link to the frontend; trying on")
+		}})
+	return k
 }
 
 // clear forgets the ids before a new admission tells them anew; the links

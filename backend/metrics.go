@@ -66,8 +66,8 @@ func (m *metrics) observer(pool, device int) executor.Observer {
 	p := m.backend.pools[pool]
 	type counters struct{ batches, items, busy, stale, unreached prometheus.Counter }
 	var all []counters
-	for i := range p.doc.Models {
-		name, label := p.doc.Models[i].Name, p.doc.DeviceType
+	for i := range p.specs {
+		name, label := p.specs[i].Name, p.doc.DeviceType
 		all = append(all, counters{m.batches.WithLabelValues(label, name), m.items.WithLabelValues(label, name),
 			m.busy.WithLabelValues(label, name), m.stale.WithLabelValues(label, name), m.unreached.WithLabelValues(label, name)})
 	}
@@ -84,8 +84,8 @@ func (m *metrics) observer(pool, device int) executor.Observer {
 		Unreached: func(model int) { all[model].unreached.Inc() },
 		Failed: func(f *executor.Failure) {
 			name := ""
-			if i := f.Order.ModelIndex; i >= 0 && i < len(p.doc.Models) {
-				name = p.doc.Models[i].Name
+			if i := f.Order.ModelIndex; i >= 0 && i < len(p.specs) {
+				name = p.specs[i].Name
 			}
 			m.failed.WithLabelValues(p.doc.DeviceType, name, f.Cause.String()).Add(float64(f.Requests))
 			m.backend.faults.say(p, device, f)
@@ -97,7 +97,7 @@ func (m *metrics) observer(pool, device int) executor.Observer {
 func (b *Backend) Devices() map[string]string {
 	out := map[string]string{}
 	for _, p := range b.pools {
-		out[p.doc.DeviceType] = strconv.Itoa(len(p.devices)) + " devices, " + strconv.Itoa(len(p.doc.Models)) + " models"
+		out[p.doc.DeviceType] = strconv.Itoa(len(p.devices)) + " devices, " + strconv.Itoa(len(p.specs)) + " models"
 	}
 	return out
 }

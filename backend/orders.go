@@ -3,6 +3,7 @@ package backend
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/transport"
@@ -83,12 +84,14 @@ func (h *schedulerHandler) onDoc(l transport.Link, f transport.Frame) error {
 			return err
 		}
 		return h.backend.admitted(l, a)
-	case wire.DocCatalogue:
-		var c catalog.Catalogue
-		if err := json.Unmarshal(f.Payload, &c); err != nil {
+	case wire.DocWant:
+		return h.backend.onWant(l, f.Payload)
+	case wire.DocBound:
+		var bound catalog.Bound
+		if err := json.Unmarshal(f.Payload, &bound); err != nil {
 			return err
 		}
-		h.backend.setCatalogue(c)
+		return h.backend.bind(bound)
 	}
 	return nil
 }
@@ -114,22 +117,35 @@ func (b *Backend) admitted(l transport.Link, a catalog.Admitted) error {
 	return nil
 }
 
-func (b *Backend) setCatalogue(c catalog.Catalogue) {
+// modelsMax is above every id that a scheduler gives.
+const modelsMax = 1 << 16
+
+// bind takes the ids of a pool's models.
+func (b *Backend) bind(bound catalog.Bound) error {
+	if bound.Pool < 0 || bound.Pool >= len(b.pools) || len(bound.IDs) != len(b.pools[bound.Pool].specs) {
+		return fmt.Errorf("ids of %d models of pool %d, which has others", len(bound.IDs), bound.Pool)
+	}
 	var table []modelRef
-	for _, e := range c.Entries {
-		for int(e.ID) >= len(table) {
+	if old := b.table.Load(); old != nil {
+		table = slices.Clone(*old)
+	}
+	for id := range table {
+		if table[id].pool == bound.Pool {
+			table[id].pool = -1
+		}
+	}
+	for i, id := range bound.IDs {
+		if id >= modelsMax {
+			return fmt.Errorf("model id %d", id)
+		}
+		for int(id) >= len(table) {
 			table = append(table, modelRef{pool: -1})
 		}
-		for pi, p := range b.pools {
-			for mi := range p.doc.Models {
-				if p.doc.DeviceType == e.DeviceType && p.doc.Models[mi].Key() == e.Spec.Key() {
-					table[e.ID] = modelRef{pi, mi}
-				}
-			}
-		}
+		table[id] = modelRef{bound.Pool, i}
 	}
 	b.table.Store(&table)
 	b.members.prune()
+	return nil
 }
 
 // Closed implements transport.Handler.

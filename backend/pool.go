@@ -21,7 +21,9 @@ import (
 
 // pool is the devices of one type and their models.
 type pool struct {
-	doc       catalog.Pool
+	doc       catalog.Pool        // what the scheduler is told; of the models only a digest
+	specs     []catalog.ModelSpec // Immutable once built
+	documents documents           // that it may ask for
 	models    []executor.Model
 	devices   []executor.Device
 	executors []*executor.Executor
@@ -42,7 +44,7 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	default:
 		err = fmt.Errorf("pool %s: kind %q is none of %s, %s", cfg.DeviceType, cfg.Kind, KindCPU, KindEmulated)
 	}
-	if err == nil && len(p.doc.Models) == 0 {
+	if err == nil && len(p.specs) == 0 {
 		err = fmt.Errorf("pool %s has no model that could be loaded", cfg.DeviceType)
 	}
 	if err != nil {
@@ -51,8 +53,11 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		}
 		return nil, err
 	}
-	for i := range p.doc.Models {
-		m := &p.doc.Models[i]
+	if p.documents, p.doc.Models, err = newDocuments(p.specs); err != nil {
+		return nil, fmt.Errorf("pool %s: %w", cfg.DeviceType, err)
+	}
+	for i := range p.specs {
+		m := &p.specs[i]
 		in, out := size(m.Inputs), size(m.Outputs)
 		p.models = append(p.models, executor.Model{InputSize: in, InputMax: in, OutputSize: out, MaxBatch: m.MaxBatch})
 	}
@@ -100,7 +105,7 @@ func (p *pool) emulate(clock *emugpu.Clock, cfg PoolConfig, models []repository.
 			return fmt.Errorf("model %s: %w", m.Spec.Key(), err)
 		}
 		profiles = append(profiles, l)
-		p.doc.Models = append(p.doc.Models, m.Spec)
+		p.specs = append(p.specs, m.Spec)
 	}
 	for range cfg.Devices {
 		p.devices = append(p.devices, clock.NewDevice(profiles, cfg.Jitter))
@@ -140,7 +145,7 @@ func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models [
 		for i := range sessions {
 			sessions[i] = append(sessions[i], opened[i])
 		}
-		p.doc.Models = append(p.doc.Models, m.Spec)
+		p.specs = append(p.specs, m.Spec)
 	}
 	for i := range sessions {
 		p.devices = append(p.devices, onnx.NewDevice(sessions[i]))

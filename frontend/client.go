@@ -53,6 +53,13 @@ type Client struct {
 	changed  atomic.Pointer[chan struct{}]
 	trouble  atomic.Pointer[error] // why the scheduler has not admitted us
 
+	instance uint64  // of this process
+	served   *served // Owned by the goroutine that receives from the scheduler.
+	hidden   bool    // Likewise: it was said that others cannot reach this address
+
+	labelsMu sync.Mutex // Guards labels.
+	labels   map[catalog.Digest][]string
+
 	mu      sync.Mutex // Guards what follows.
 	table   *inflight.Table
 	open    []call // by slot
@@ -106,7 +113,7 @@ func newClient(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, log: o.Logger, margin: *o.ReplyMargin, arena: a,
 		images: make(chan imageJob, imagesMax), photos: make(chan imageJob, imagesMax), memory: newImageMemory(o.ImageMemory),
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
+		instance: randomStart(), labels: map[catalog.Digest][]string{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
 	signal := make(chan struct{})
 	c.changed.Store(&signal)
@@ -171,7 +178,7 @@ func randomStart() uint64 {
 }
 
 func (c *Client) hello() wire.Hello {
-	return wire.Hello{Role: wire.RoleFrontend, Incarnation: randomStart(), Token: transport.Token(c.o.Token), Name: c.o.Name}
+	return wire.Hello{Role: wire.RoleFrontend, Incarnation: c.instance, Token: transport.Token(c.o.Token), Name: c.o.Name}
 }
 
 // connect keeps the link to the scheduler up.
@@ -181,12 +188,23 @@ func (c *Client) connect() {
 		address = c.data.Address()
 	}
 	up := func(l transport.Link) {
-		transport.SendDoc(l, wire.DocFrontend, catalog.FrontendInfo{Name: c.o.Name, Address: address})
+		transport.SendDoc(l, wire.DocFrontend, catalog.FrontendInfo{Name: c.o.Name, Instance: c.instance, Address: address})
 	}
 	c.keeper = transport.Keep(c.o.Network, c.o.Scheduler, transport.Options{Hello: c.hello()}, (*schedulerHandler)(c), up, func(err error) {
 		c.log.Warn().Str("scheduler", c.o.Scheduler).Err(err).Msg("no link to the scheduler; trying on")
 		c.trouble.Store(&err)
 	})
+}
+
+// sayIfHidden warns of an address that only this host knows, while the scheduler is on
+// another: backends are likely to be elsewhere, too.
+func (c *Client) sayIfHidden(l transport.Link, address string) {
+	_, remote := transport.HostsOf(l)
+	if c.hidden || remote == "" || transport.Loopback(remote) || !transport.Loopback(transport.AddressHost(address)) {
+		return
+	}
+	c.hidden = true
+	c.log.Warn().Str("address", address).Str("scheduler", remote).Msg("backends on other hosts cannot reach this address: set frontend.listen to tcp:0.0.0.0:0 or to an address of this host, or frontend.advertise to one that they can dial")
 }
 
 // accept takes backends on the data address.
@@ -200,7 +218,7 @@ func (c *Client) accept(peer wire.Hello) (transport.Handler, error) {
 // Models is the catalogue as last heard of.
 func (c *Client) Models() catalog.Catalogue {
 	if s := c.models.Load(); s != nil {
-		return s.doc
+		return s.doc()
 	}
 	return catalog.Catalogue{}
 }
@@ -216,7 +234,7 @@ func (c *Client) Model(name, version string) (catalog.Entry, error) {
 	if err != nil {
 		return catalog.Entry{}, err
 	}
-	return m.entry, nil
+	return m.state(), nil
 }
 
 // Ready reports whether the scheduler has admitted this frontend and it is not

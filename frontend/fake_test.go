@@ -3,6 +3,7 @@ package frontend
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -137,8 +138,20 @@ func (c *cluster) join(l transport.Link, address string) {
 	}
 	c.control, c.data = l, data
 	c.mu.Unlock()
-	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: 1, Frontend: 7})
-	transport.SendDoc(l, wire.DocCatalogue, c.doc)
+	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: c.doc.Epoch, Frontend: 7})
+	transport.SendDoc(l, wire.DocChanges, changesOf(c.doc))
+}
+
+// changesOf is a whole catalogue as changes from nothing. Each count of GPUs has a device
+// type of its own.
+func changesOf(doc catalog.Catalogue) catalog.Changes {
+	ch := catalog.Changes{Epoch: doc.Epoch, Serial: max(1, doc.Serial)}
+	for _, e := range doc.Entries {
+		deviceType := fmt.Sprint("gpus-", e.GPUs)
+		ch.Pools = append(ch.Pools, catalog.PoolState{DeviceType: deviceType, GPUs: e.GPUs})
+		ch.Models = append(ch.Models, catalog.Served{ID: e.ID, DeviceType: deviceType, Spec: e.Spec})
+	}
+	return ch
 }
 
 type fakeBackend struct{}

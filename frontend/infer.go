@@ -130,7 +130,7 @@ func (c *Client) admit(r *Request) (*model, *Error) {
 		return m, reasonError(r.Model, wire.ReasonDraining)
 	case c.admitted.Load() == nil:
 		return m, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: r.Model, Msg: "the scheduler cannot be reached"}
-	case !m.entry.Ready:
+	case !m.ready():
 		return m, reasonError(r.Model, wire.ReasonUnavailable)
 	case r.Image != nil && r.Inputs != nil:
 		return m, badInput(r.Model, "give inputs or an image, not both")

@@ -58,16 +58,28 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 			now := mono.Now()
 			c.before.Store(&earlier{s.names(now), now})
 		}
+		c.served = newServed(a.Epoch)
 		c.models.Store(nil) // another epoch has other ids: wait for its catalogue
 		c.trouble.Store(nil)
 		c.admitted.Store(&admission{epoch: a.Epoch, id: a.Frontend, link: l})
-		c.log.Info().Uint64("epoch", uint64(a.Epoch)).Uint32("id", uint32(a.Frontend)).Msg("admitted by the scheduler")
-	case wire.DocCatalogue:
-		var doc catalog.Catalogue
-		if err := json.Unmarshal(f.Payload, &doc); err != nil {
+		c.log.Info().Uint64("epoch", uint64(a.Epoch)).Uint32("id", uint32(a.Frontend)).Str("address", a.Address).Msg("admitted by the scheduler")
+		c.sayIfHidden(l, a.Address)
+	case wire.DocChanges:
+		var ch catalog.Changes
+		if err := json.Unmarshal(f.Payload, &ch); err != nil {
 			return err
 		}
-		c.models.Store(c.newSnapshot(doc))
+		if c.served == nil {
+			return errChanges
+		}
+		if err := c.served.change(&ch, c.metrics); err != nil || ch.More {
+			return err
+		}
+		c.models.Store(c.served.snapshot(c.models.Load(), c.before.Load()))
+	case wire.DocLabels:
+		if err := c.gotLabels(f.Payload); err != nil {
+			return err
+		}
 	}
 	c.signal()
 	return nil

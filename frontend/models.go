@@ -2,9 +2,9 @@ package frontend
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/frontend/preprocess"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -14,7 +14,8 @@ import (
 
 // model is a catalogue entry made ready for requests.
 type model struct {
-	entry     catalog.Entry
+	entry     catalog.Entry    // but for what changes with its devices: see state
+	devices   *devices         // of its pool
 	epoch     wire.Epoch       // in which entry.ID holds
 	plan      *preprocess.Plan // nil: takes no images
 	planError error
@@ -23,12 +24,37 @@ type model struct {
 	metrics   *modelMetrics
 }
 
-// snapshot is one catalogue, immutable.
+// devices are how many of a type are there now.
+type devices struct{ gpus atomic.Int64 }
+
+// ready reports whether a device serves the model now.
+func (m *model) ready() bool { return m.devices.gpus.Load() > 0 }
+
+// state is the model's entry as it is now.
+func (m *model) state() catalog.Entry {
+	e := m.entry
+	e.GPUs = int(m.devices.gpus.Load())
+	e.Ready = e.GPUs > 0
+	return e
+}
+
+// snapshot is one catalogue, immutable but for the devices' counts.
 type snapshot struct {
-	doc    catalog.Catalogue
+	epoch  wire.Epoch
+	serial uint64
+	all    []*model            // by id
 	models map[string][]*model // by name, the highest version first
 	before map[string]bool     // names that the scheduler before had
 	since  mono.Time           // when this scheduler admitted us
+}
+
+// doc is the catalogue for applications.
+func (s *snapshot) doc() catalog.Catalogue {
+	c := catalog.Catalogue{Epoch: s.epoch, Serial: s.serial, Entries: make([]catalog.Entry, 0, len(s.all))}
+	for _, m := range s.all {
+		c.Entries = append(c.Entries, m.state())
+	}
+	return c
 }
 
 // earlier is the models' names that the scheduler before had, and when it was followed.
@@ -55,24 +81,6 @@ func (s *snapshot) names(now mono.Time) map[string]bool {
 		all[name] = true
 	}
 	return all
-}
-
-func (c *Client) newSnapshot(doc catalog.Catalogue) *snapshot {
-	s := &snapshot{doc: doc, models: map[string][]*model{}}
-	if before := c.before.Load(); before != nil {
-		s.before, s.since = before.names, before.since
-	}
-	for _, e := range doc.Entries {
-		m := &model{entry: e, epoch: doc.Epoch, inputs: itemSize(e.Spec.Inputs), outputs: itemSize(e.Spec.Outputs), metrics: c.metrics.of(e.Spec.Name)}
-		if e.Spec.Image != nil && len(e.Spec.Inputs) == 1 {
-			m.plan, m.planError = preprocess.NewPlan(*e.Spec.Image, e.Spec.Inputs[0])
-		}
-		s.models[e.Spec.Name] = append(s.models[e.Spec.Name], m)
-	}
-	for _, versions := range s.models {
-		slices.SortFunc(versions, func(a, b *model) int { return compareVersions(b.entry.Spec.Version, a.entry.Spec.Version) })
-	}
-	return s
 }
 
 // compareVersions orders "2" before "10"; what is no number is below every

@@ -18,7 +18,7 @@ const ReplyMarginDefault = 250 * mono.Microsecond
 type Options struct {
 	Scheduler             string                // its address; required
 	Listen                string                // where backends read inputs and send outputs ["tcp:127.0.0.1:0"]
-	Advertise             string                // that address as backends reach it [the one listened on]
+	Advertise             string                // that address as backends reach it [the one listened on; where that names no host, the one that the scheduler sees]
 	Name                  string                // for logs ["frontend"]
 	Token                 string                // the cluster's secret [none]
 	Network               transport.Network     // [TCP]

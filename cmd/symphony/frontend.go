@@ -13,13 +13,15 @@ type frontendCmd struct {
 	Scheduler string `help:"Where the scheduler listens (frontend.scheduler)." placeholder:"tcp:HOST:PORT"`
 	HTTP      string `help:"Address of the HTTP ingress (frontend.http)." placeholder:"HOST:PORT"`
 	Listen    string `help:"Where backends read inputs (frontend.listen)." placeholder:"tcp:HOST:PORT"`
+	Advertise string `help:"That address as backends reach it, where it is another (frontend.advertise)." placeholder:"tcp:HOST:PORT"`
 	Name      string `help:"This frontend's name, for logs."`
 }
 
 // Run serves HTTP until Ctrl-C. It waits for its scheduler as long as it takes.
 func (c frontendCmd) Run() error {
 	cfg, err := c.Load(config.Set{Key: "frontend.scheduler", Value: c.Scheduler}, config.Set{Key: "frontend.http", Value: c.HTTP},
-		config.Set{Key: "frontend.listen", Value: c.Listen}, config.Set{Key: "frontend.name", Value: c.Name})
+		config.Set{Key: "frontend.listen", Value: c.Listen}, config.Set{Key: "frontend.advertise", Value: c.Advertise},
+		config.Set{Key: "frontend.name", Value: c.Name})
 	if err != nil {
 		return err
 	}

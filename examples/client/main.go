@@ -46,6 +46,10 @@ func run(scheduler, model string, images []string) error {
 	if err != nil {
 		return err
 	}
+	labels, err := client.Labels(ctx, model, entry.Spec.Version)
+	if err != nil {
+		return err
+	}
 	for _, path := range images {
 		image, err := os.ReadFile(path)
 		if err != nil {
@@ -65,8 +69,8 @@ func run(scheduler, model string, images []string) error {
 		}
 		best, probability := argmax(r.Outputs[0].Data)
 		label := fmt.Sprint(best)
-		if best < len(entry.Spec.Labels) {
-			label = entry.Spec.Labels[best]
+		if best < len(labels) {
+			label = labels[best]
 		}
 		fmt.Printf("%s: %s (%.3f) in %v, batch of %d, %v left to the deadline\n", path, label, probability, r.Total.Round(time.Microsecond), r.BatchSize, r.Slack.Round(time.Microsecond))
 	}

@@ -34,7 +34,9 @@ func newInstant() *instant {
 func (f *instant) Models() catalog.Catalogue {
 	return catalog.Catalogue{Entries: []catalog.Entry{f.entry}}
 }
-func (f *instant) Ready() bool { return true }
+func (f *instant) Ready() bool                                            { return true }
+func (*instant) Labels(context.Context, string, string) ([]string, error) { return nil, nil }
+
 func (f *instant) Model(string, string) (catalog.Entry, error) {
 	return f.entry, nil
 }

@@ -57,6 +57,10 @@ func (s *Server) classify(x *exchange) error {
 	case len(spec.Outputs) == 0 || spec.Outputs[0].Type == catalog.Bytes:
 		return badRequest("model %s has no numeric output to rank", spec.Name)
 	}
+	labels, err := s.labels(spec)
+	if err != nil {
+		return err
+	}
 	body, err := s.body(x)
 	if err != nil {
 		return err
@@ -77,7 +81,7 @@ func (s *Server) classify(x *exchange) error {
 	if len(answer.Outputs) == 0 {
 		return &refusal{status: 500, reason: "execution", msg: "the backend sent no output"}
 	}
-	top := rank(&answer.Outputs[0], k, spec.Labels)
+	top := rank(&answer.Outputs[0], k, labels)
 	if len(top) == 0 {
 		return &refusal{status: 500, reason: "execution", msg: "the backend sent an empty output"}
 	}
@@ -173,6 +177,30 @@ func probabilities(v []float64) []float64 {
 		}
 	}
 	return p
+}
+
+// labelsTime is how long a model's labels may take to come, the first time.
+const labelsTime = time.Second
+
+func (s *Server) labels(spec *catalog.ModelSpec) ([]string, error) {
+	if spec.LabelsID == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), labelsTime)
+	defer cancel()
+	return s.cfg.Client.Labels(ctx, spec.Name, spec.Version)
+}
+
+// label has the model's labels at hand where an output is asked for as classes.
+func (s *Server) label(x *exchange, spec *catalog.ModelSpec) (err error) {
+	x.labels = nil
+	for i := range x.wanted {
+		if x.wanted[i].classes > 0 {
+			x.labels, err = s.labels(spec)
+			return err
+		}
+	}
+	return nil
 }
 
 // classes is the classification extension: the k highest as BYTES elements

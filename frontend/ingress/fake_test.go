@@ -50,7 +50,7 @@ type fake struct {
 
 func spec(name string, in, out []catalog.TensorSpec) catalog.Entry {
 	return catalog.Entry{DeviceType: "cpu", Ready: true, GPUs: 1, Spec: catalog.ModelSpec{Name: name, Version: "1", Platform: "emulated",
-		SLO: 100 * mono.Millisecond, MaxBatch: 8, Inputs: in, Outputs: out, Labels: []string{"zero", "one", "two"}}}
+		SLO: 100 * mono.Millisecond, MaxBatch: 8, Inputs: in, Outputs: out, LabelsID: "zero-one-two"}}
 }
 
 func newFake() *fake {
@@ -87,6 +87,10 @@ func (f *fake) Model(name, version string) (catalog.Entry, error) {
 		}
 	}
 	return catalog.Entry{}, &frontend.Error{Kind: frontend.ErrUnknownModel, Model: name}
+}
+
+func (f *fake) Labels(context.Context, string, string) ([]string, error) {
+	return []string{"zero", "one", "two"}, nil
 }
 
 func (f *fake) Infer(ctx context.Context, r frontend.Request) (*frontend.Response, error) {

@@ -35,6 +35,7 @@ type exchange struct {
 	digits   []byte
 	bound    []binding
 	wanted   []wanted
+	labels   []string // of the model, where an output is wanted as classes
 	tensors  []frontend.Tensor
 	answers  []*frontend.Response
 	parts    [][]byte // of the reply's outputs

@@ -49,6 +49,9 @@ func (s *Server) infer(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := s.label(x, spec); err != nil {
+		return err
+	}
 	if err := x.compose(spec, b, answers); err != nil {
 		return err
 	}
@@ -194,7 +197,7 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 			}
 			data := t.Data
 			if w.classes > 0 {
-				data = classes(t, w.classes, spec.Labels)
+				data = classes(t, w.classes, x.labels)
 			}
 			x.parts = append(x.parts, data)
 		}

@@ -185,6 +185,18 @@ func (e *Engine) AddModel(id wire.ModelID, cfg batching.Config) error {
 	return nil
 }
 
+// SetModel replaces the configuration of a model that is served. What waits for it stays, and
+// so does what was learnt of it; a batch that starts from now on follows the new one.
+func (e *Engine) SetModel(id wire.ModelID, cfg batching.Config) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.models[id] {
+		return
+	}
+	e.changes.addModel(id, policy.Model{Profile: cfg.Profile, SLO: cfg.SLO, Drop: cfg.Policy})
+	e.order(e.loopOf(id), &input{op: opSetModel, model: id, config: &shard.ModelConfig{Config: cfg}})
+}
+
 // RemoveModel ends a model; what waits is dropped for reason.
 func (e *Engine) RemoveModel(id wire.ModelID, reason wire.Reason) {
 	e.mu.Lock()

@@ -22,6 +22,7 @@ const (
 	opAddModel
 	opRemoveModel
 	opSetProfile
+	opSetModel
 	opSetDelay
 	opSetMargin
 	opDropAll
@@ -57,7 +58,7 @@ type input struct {
 	setting batching.Setting   // opSetSetting
 	reason  wire.Reason        // opRemoveModel, opDropAll
 	profile *profile.Profile   // opSetProfile; immutable
-	config  *shard.ModelConfig // opAddModel; read once
+	config  *shard.ModelConfig // opAddModel, opSetModel; read once
 }
 
 // apply hands the input to the core: loop and replay both call it with the same
@@ -82,6 +83,8 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 		s.RemoveModel(in.model, in.reason, out)
 	case opSetProfile:
 		s.SetProfile(now, in.model, in.profile, out)
+	case opSetModel:
+		s.SetModel(now, in.model, in.config.Config, out)
 	case opSetDelay:
 		s.SetDelay(now, in.delay, out)
 	case opSetMargin:

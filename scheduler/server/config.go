@@ -44,6 +44,7 @@ type Config struct {
 	BackendsMax  int // [1024]
 	PoolsMax     int // [16]
 	ModelsMax    int // over all pools [4096]
+	GPUsMax      int // per pool [4096]
 
 	Record *engine.Recording // of the first pool, for replay tests [none]
 	Watch  Watch             // for benchmarks [none]
@@ -70,6 +71,7 @@ func (c *Config) complete() error {
 	def(&c.BackendsMax, 1024)
 	def(&c.PoolsMax, 16)
 	def(&c.ModelsMax, engine.ModelsMax)
+	def(&c.GPUsMax, 4096)
 	if c.Name == "" {
 		c.Name = "scheduler"
 	}

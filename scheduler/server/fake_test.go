@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -38,7 +39,10 @@ type peer struct {
 
 	mu       sync.Mutex
 	admitted *catalog.Admitted
-	doc      catalog.Catalogue
+	doc      catalog.Catalogue // of a frontend, from its changes
+	pools    map[string]int
+	bound    map[wire.ModelID]bool     // of a backend
+	lists    map[catalog.Digest][]byte // what it has, by what it may be asked for
 	members  []wire.Member
 	answers  map[wire.RequestID][]wire.Reason // backends "serve" with ReasonNone
 	batches  []wire.Batch
@@ -61,12 +65,30 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 	case wire.KindDoc:
 		var d wire.Doc
 		err := d.Decode(f.Body)
-		if d.Type == wire.DocAdmitted {
+		switch d.Type {
+		case wire.DocAdmitted:
 			p.admitted = &catalog.Admitted{}
 			err = json.Unmarshal(f.Payload, p.admitted)
-		} else if d.Type == wire.DocCatalogue {
-			p.doc = catalog.Catalogue{}
-			err = json.Unmarshal(f.Payload, &p.doc)
+		case wire.DocChanges:
+			var ch catalog.Changes
+			err = json.Unmarshal(f.Payload, &ch)
+			p.change(&ch)
+		case wire.DocBound:
+			var b catalog.Bound
+			err = json.Unmarshal(f.Payload, &b)
+			for _, id := range b.IDs {
+				p.bound[id] = true
+			}
+		case wire.DocWant:
+			var w catalog.Want
+			err = json.Unmarshal(f.Payload, &w)
+			if b, t := p.lists[w.Models], wire.DocModels; w.Models != "" {
+				_ = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(b)), b, nil)
+			} else if b = p.lists[w.Labels]; b != nil {
+				_ = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil)
+			}
+		case wire.DocLabels:
+			p.lists[catalog.DigestOf(f.Payload)] = slices.Clone(f.Payload)
 		}
 		if err != nil {
 			p.t.Error(err)
@@ -84,7 +106,7 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 		if err := m.Decode(f.Body, l.Shift()); err != nil {
 			p.t.Error(err)
 		}
-		if !slices.ContainsFunc(p.doc.Entries, func(e catalog.Entry) bool { return e.ID == m.Model }) {
+		if !p.bound[m.Model] {
 			p.t.Errorf("an order of model %d, of which the backend has not heard", m.Model)
 		}
 		p.batches = append(p.batches, m)
@@ -112,7 +134,7 @@ func (p *peer) run(l transport.Link, m wire.Batch) {
 
 func dial(t *testing.T, n *loopback.Network, role wire.Role, name string) *peer {
 	t.Helper()
-	p := &peer{t: t, answers: map[wire.RequestID][]wire.Reason{}}
+	p := &peer{t: t, answers: map[wire.RequestID][]wire.Reason{}, pools: map[string]int{}, bound: map[wire.ModelID]bool{}, lists: map[catalog.Digest][]byte{}}
 	l, err := n.Dial(context.Background(), "inproc:scheduler", transport.Options{Hello: wire.Hello{Role: role, Name: name}}, p)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +147,7 @@ func dial(t *testing.T, n *loopback.Network, role wire.Role, name string) *peer 
 func frontendPeer(t *testing.T, n *loopback.Network) *peer {
 	t.Helper()
 	p := dial(t, n, wire.RoleFrontend, "f")
-	transport.SendDoc(p.link, wire.DocFrontend, catalog.FrontendInfo{Name: "f", Address: "inproc:f"})
+	transport.SendDoc(p.link, wire.DocFrontend, catalog.FrontendInfo{Name: "f", Instance: rand.Uint64(), Address: fmt.Sprintf("inproc:f%d", rand.Uint64())})
 	p.wait("admission", func() bool { return p.admitted != nil })
 	return p
 }
@@ -143,11 +165,44 @@ func backendPeer(t *testing.T, n *loopback.Network, name string, devices int, mo
 }
 
 func (p *peer) register(name string, devices int, models ...string) {
-	pool := catalog.Pool{DeviceType: "emulated", Devices: devices}
+	var specs []catalog.ModelSpec
 	for _, m := range models {
-		pool.Models = append(pool.Models, spec(m))
+		specs = append(specs, spec(m))
 	}
-	transport.SendDoc(p.link, wire.DocBackend, catalog.BackendInfo{Name: name, Pools: []catalog.Pool{pool}})
+	p.introduce(catalog.BackendInfo{Name: name, Instance: rand.Uint64(), Configured: time.Now().UnixNano()}, "emulated", devices, specs)
+}
+
+// introduce registers a backend with one pool.
+func (p *peer) introduce(info catalog.BackendInfo, deviceType string, devices int, specs []catalog.ModelSpec) {
+	p.t.Helper()
+	list, d, err := catalog.EncodeModels(specs)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.mu.Lock()
+	p.lists[d] = list
+	p.mu.Unlock()
+	info.Pools = []catalog.Pool{{DeviceType: deviceType, Devices: devices, Models: d}}
+	transport.SendDoc(p.link, wire.DocBackend, info)
+}
+
+// change applies what became of the catalogue. Caller holds mu.
+func (p *peer) change(ch *catalog.Changes) {
+	gone := func(e catalog.Entry) bool {
+		return slices.Contains(ch.Gone, e.ID) || slices.ContainsFunc(ch.Models, func(m catalog.Served) bool { return m.ID == e.ID })
+	}
+	p.doc.Entries = slices.DeleteFunc(p.doc.Entries, gone)
+	for _, m := range ch.Models {
+		p.doc.Entries = append(p.doc.Entries, catalog.Entry{ID: m.ID, DeviceType: m.DeviceType, Spec: m.Spec})
+	}
+	for _, s := range ch.Pools {
+		p.pools[s.DeviceType] = s.GPUs
+	}
+	for i := range p.doc.Entries {
+		e := &p.doc.Entries[i]
+		e.GPUs = p.pools[e.DeviceType]
+		e.Ready = e.GPUs > 0
+	}
 }
 
 // wait waits for something that the peer hears.

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -16,19 +19,18 @@ import (
 type frontend struct {
 	server *Server
 	name   string
+	conn   members.Conn // 0: it has not introduced itself. Owned by the receiving goroutine until then.
 
-	// Owned by the link's receiving goroutine until admitted, then immutable.
-	link     transport.Link
-	id       wire.FrontendID
-	address  string
-	admitted bool
+	link     transport.Link  // Guarded by Server.mu until admitted, then immutable.
+	id       wire.FrontendID // likewise
+	admitted atomic.Bool
+
+	told   uint64 // Guarded by Server.mu: the catalogue's serial that it knows
+	behind bool   // Guarded by Server.mu: a part is missing
 
 	submit wire.Submit // Owned by the receiving goroutine: scratch.
 	answer []byte      // Likewise.
-	drops  dropTally
 }
-
-func (f *frontend) countDrop(r wire.Reason) { f.drops.add(r) }
 
 // Buffer implements transport.Handler.
 func (f *frontend) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
@@ -51,7 +53,7 @@ func (f *frontend) Receive(l transport.Link, m transport.Frame) {
 // onSubmit is the request path: decode, look up, push.
 func (f *frontend) onSubmit(l transport.Link, body []byte) {
 	m := &f.submit
-	if err := m.Decode(body, l.Shift()); err != nil || !f.admitted {
+	if err := m.Decode(body, l.Shift()); err != nil || !f.admitted.Load() {
 		l.Close(errors.Join(transport.ErrProtocol, err))
 		return
 	}
@@ -64,9 +66,9 @@ func (f *frontend) onSubmit(l transport.Link, body []byte) {
 	switch {
 	case s.draining.Load():
 		reason = wire.ReasonDraining
-	case int(m.Model) >= len(routes):
+	case int(m.Model) >= len(routes) || routes[m.Model].engine == nil:
 		reason = wire.ReasonUnknownModel
-	case !routes[m.Model].ready:
+	case routes[m.Model].pool.alive.Load() == 0:
 		reason = wire.ReasonUnavailable
 	default:
 		r := batching.Request{ID: m.Request, Frontend: f.id, Arrival: m.Arrival, Deadline: m.Deadline, Input: m.Input}
@@ -77,7 +79,6 @@ func (f *frontend) onSubmit(l transport.Link, body []byte) {
 	if reason == wire.ReasonNone {
 		return
 	}
-	f.countDrop(reason)
 	s.metrics.drop(reason)
 	f.answer = (&wire.Answer{Request: m.Request, Reason: reason}).Append(f.answer[:0])
 	_ = l.Send(f.answer) // a link that takes no answers is closed by its heartbeats
@@ -88,87 +89,98 @@ func (f *frontend) onDoc(l transport.Link, m transport.Frame) error {
 	if err := d.Decode(m.Body); err != nil {
 		return err
 	}
-	if d.Type != wire.DocFrontend {
-		return fmt.Errorf("a frontend sends its FrontendInfo, not document %d", d.Type)
-	}
-	if f.admitted {
+	switch {
+	case d.Type == wire.DocFrontend && f.conn == 0:
+		var info catalog.FrontendInfo
+		if err := json.Unmarshal(m.Payload, &info); err != nil {
+			return fmt.Errorf("FrontendInfo: %w", err)
+		}
+		f.join(l, &info)
+		return nil
+	case d.Type == wire.DocFrontend:
 		return errors.New("a frontend introduces itself once")
+	case d.Type == wire.DocWant && f.admitted.Load():
+		var w catalog.Want
+		if err := json.Unmarshal(m.Payload, &w); err != nil {
+			return fmt.Errorf("Want: %w", err)
+		}
+		f.server.mu.Lock()
+		defer f.server.mu.Unlock()
+		f.server.wantLabels(f, w.Labels)
+		return nil
 	}
-	var info catalog.FrontendInfo
-	if err := json.Unmarshal(m.Payload, &info); err != nil {
-		return fmt.Errorf("FrontendInfo: %w", err)
-	}
-	if info.Address == "" || len(info.Address) > 128 {
-		return fmt.Errorf("FrontendInfo: address %q must have 1 to 128 bytes", info.Address)
-	}
-	return f.server.admitFrontend(f, l, info)
+	return unexpected(d.Type, "frontend")
 }
 
-// admitFrontend gives the frontend its id; every backend hears of it before
-// the frontend can submit anything (rule 3).
-func (s *Server) admitFrontend(f *frontend, l transport.Link, info catalog.FrontendInfo) error {
+func (f *frontend) join(l transport.Link, info *catalog.FrontendInfo) {
+	s := f.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.frontends) >= s.cfg.FrontendsMax {
-		return fmt.Errorf("%d frontends are connected already", s.cfg.FrontendsMax)
-	}
-	f.link, f.address, f.admitted = l, info.Address, true
+	s.conns++
+	f.conn, f.link = s.conns, l
 	if info.Name != "" {
 		f.name = info.Name
 	}
+	s.frontends[f.conn] = f
+	_, seen := transport.HostsOf(l)
+	s.cluster.JoinFrontend(mono.Now(), f.conn, info, seen, &s.effects)
+	s.carryOut(&s.effects)
+}
+
+// admitFrontend tells every backend of it before it can submit anything (rule 3).
+func (s *Server) admitFrontend(f *frontend, id wire.FrontendID) {
+	who := s.cluster.Frontend(id)
+	f.id = id
 	all := slices.Clone(*s.frontendsBy.Load())
-	f.id = wire.FrontendID(len(all))
-	for i, other := range all { // the ids of those who left long ago are used again
-		if other == nil && i < len(all)-s.cfg.FrontendsMax {
-			f.id = wire.FrontendID(i)
-			break
-		}
+	for int(id) >= len(all) {
+		all = append(all, nil)
 	}
-	if int(f.id) == len(all) {
-		all = append(all, f)
-	} else {
-		all[f.id] = f
-	}
+	all[id] = f
 	s.frontendsBy.Store(&all)
-	s.frontends[f.id] = f
+	for _, b := range s.backends {
+		s.tellMember(b, who, true)
+	}
+	transport.SendDoc(f.link, wire.DocAdmitted, catalog.Admitted{Epoch: s.epoch, Frontend: id, Address: who.Address})
+	f.behind = true // an empty catalogue is one, too
+	f.admitted.Store(true)
 	s.peers.Add(1)
-	s.tellMember(f, true)
-	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: s.epoch, Frontend: f.id})
-	transport.SendDoc(l, wire.DocCatalogue, s.catalogue())
-	s.log.Info().Str("frontend", f.name).Uint32("id", uint32(f.id)).Str("address", f.address).Msg("frontend joined")
-	return nil
+	s.log.Info().Str("frontend", f.name).Uint32("id", uint32(id)).Str("address", who.Address).Msg("frontend joined")
+}
+
+func (s *Server) removeFrontend(conn members.Conn, id wire.FrontendID) {
+	s.peers.Add(-1)
+	all := slices.Clone(*s.frontendsBy.Load())
+	all[id] = nil
+	s.frontendsBy.Store(&all)
+	for _, b := range s.backends {
+		s.tellMember(b, &members.Frontend{ID: id}, false)
+	}
+	delete(s.frontends, conn)
+}
+
+// tellMember tells a backend of a frontend. One that cannot be told would expire its
+// requests without a word: its link ends, and it joins anew.
+func (s *Server) tellMember(b *backend, f *members.Frontend, up bool) {
+	if !b.admitted.Load() {
+		return
+	}
+	if err := b.link.Send(s.member(f, up, b)); err != nil {
+		b.link.Close(err)
+	}
 }
 
 // Closed implements transport.Handler.
 func (f *frontend) Closed(_ transport.Link, err error) {
-	if !f.admitted {
+	if f.conn == 0 {
 		return
 	}
 	s := f.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.frontends, f.id)
-	s.peers.Add(-1)
-	all := slices.Clone(*s.frontendsBy.Load())
-	all[f.id] = nil
-	s.frontendsBy.Store(&all)
-	s.tellMember(f, false)
-	s.log.Info().Str("frontend", f.name).Uint32("id", uint32(f.id)).AnErr("cause", err).Msg("frontend left")
-}
-
-func (s *Server) tellMember(f *frontend, up bool) {
-	frame := s.memberFrame(f, up)
-	for _, b := range s.backends {
-		_ = b.link.Send(frame)
+	if f.admitted.Load() {
+		s.log.Info().Str("frontend", f.name).Uint32("id", uint32(f.id)).AnErr("cause", err).Msg("frontend left")
 	}
-}
-
-func (s *Server) memberFrame(f *frontend, up bool) []byte {
-	return (&wire.Member{Epoch: s.epoch, Frontend: f.id, Up: up, Address: f.address}).Append(nil)
-}
-
-// refuse tells the peer why it is not admitted, and closes.
-func refuse(l transport.Link, err error) {
-	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Error: err.Error()})
-	l.Close(fmt.Errorf("%w: %w", transport.ErrRejected, err))
+	s.cluster.Leave(mono.Now(), f.conn, &s.effects)
+	s.carryOut(&s.effects)
+	s.forget(f.conn)
 }

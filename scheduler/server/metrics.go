@@ -2,7 +2,6 @@ package server
 
 import (
 	"strconv"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -18,15 +17,6 @@ type metrics struct {
 	busy, batches, gpus, need, delay, loops, waiting *prometheus.Desc
 	loop                                             loopMetrics
 	tuning                                           tuningMetrics
-}
-
-// dropTally counts a frontend's drops by reason.
-type dropTally [16]atomic.Uint64
-
-func (t *dropTally) add(r wire.Reason) {
-	if int(r) < len(t) {
-		t[r].Add(1)
-	}
 }
 
 func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
@@ -91,7 +81,7 @@ func (m *metrics) collectPool(p *pool, ch chan<- prometheus.Metric) {
 		counter(m.busy, float64(g.busy.Load())/1e9, p.deviceType, id)
 		counter(m.batches, float64(g.batches.Load()), p.deviceType, id)
 	}
-	gauge(m.gpus, float64(p.seated()), p.deviceType)
+	gauge(m.gpus, float64(p.alive.Load()), p.deviceType)
 	gauge(m.delay, p.delay.Ctrl.Seconds(), p.deviceType, "ctrl")
 	gauge(m.delay, p.delay.Data.Seconds(), p.deviceType, "data")
 	stats, used := p.engine.Stats(), 0

@@ -8,24 +8,25 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/profile"
-	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/scheduler/tuner"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// pool is the devices of one type and their engine.
+// pool is the devices of one type and their engine. Who and what belongs to it is the
+// members' core's to say.
 type pool struct {
-	deviceType string
-	engine     *engine.Engine
-	sink       *sink
+	engine *engine.Engine
+	sink   *sink
 
 	// Guarded by Server.mu.
-	keys  []string              // the models that every device has, sorted
-	slots map[string]wire.GPUID // "backend name/device" -> GPU id, kept for a restart (reserved)
-	delay batching.Delay
-	told  tuner.Choice // what was logged last of the tuner
+	deviceType string
+	delay      batching.Delay
+	told       tuner.Choice // what was logged last of the tuner
+
+	alive atomic.Int64 // GPUs seated; read on the request path
 
 	// Copy on write under Server.mu; read by the engine's loops.
 	gpus atomic.Pointer[[]*gpu]
@@ -34,9 +35,8 @@ type pool struct {
 // gpu is one device of a pool, over its lives.
 type gpu struct {
 	id   wire.GPUID // Immutable.
-	name string     // "backend/device"; guarded by Server.mu, as are left and life.
-	left mono.Time  // when it was unseated last
-	life rank.Life  // as the engine counts: how often AddGPU added it
+	name string     // "backend/device"; guarded by Server.mu, as is life.
+	life engine.GPU // as the engine counts
 
 	// seat says where it is now; nil while its backend is away.
 	seat atomic.Pointer[seat]
@@ -65,52 +65,78 @@ func (p *pool) gpu(id wire.GPUID) *gpu {
 	return gpus[id]
 }
 
-// reserved is how long an absent device's GPU id waits for its return.
-const reserved = 60 * mono.Second
-
-// slot finds the GPU of a backend's device: the one that it had before, else
-// the smallest id that nobody has or will come back for, else a new one. So ids
-// stay dense however often backends are replaced under new names. Caller holds
-// Server.mu.
-func (p *pool) slot(backendName string, device int, now mono.Time) *gpu {
-	name := fmt.Sprintf("%s/%d", backendName, device)
+// grow makes room for a GPU id. Caller holds Server.mu.
+func (p *pool) grow(id wire.GPUID) *gpu {
 	gpus := *p.gpus.Load()
-	if id, ok := p.slots[name]; ok {
+	if int(id) < len(gpus) {
 		return gpus[id]
 	}
-	for _, g := range gpus {
-		if g.seat.Load() == nil && now.Sub(g.left) > reserved {
-			delete(p.slots, g.name)
-			g.name, p.slots[name] = name, g.id
-			return g
-		}
+	grown := slices.Clone(gpus)
+	for int(id) >= len(grown) {
+		grown = append(grown, &gpu{id: wire.GPUID(len(grown))})
 	}
-	g := &gpu{id: wire.GPUID(len(gpus)), name: name}
-	p.slots[name] = g.id
-	grown := append(slices.Clone(gpus), g)
 	p.gpus.Store(&grown)
-	return g
+	return grown[id]
 }
 
-// seated counts the GPUs that are there now.
-func (p *pool) seated() int {
-	n := 0
-	for _, g := range *p.gpus.Load() {
-		if g.seat.Load() != nil {
-			n++
-		}
+// newPool starts an engine. Caller holds mu.
+func (s *Server) newPool() (*pool, error) {
+	p := &pool{}
+	p.gpus.Store(&[]*gpu{})
+	p.sink = newSink(s, p, s.cfg.ModelLoops)
+	cfg := engine.Config{ModelLoops: s.cfg.ModelLoops, FirstLoop: len(s.pools) * s.cfg.ModelLoops, Placement: s.placement(),
+		Margin: s.cfg.Margin, RequestsMax: s.cfg.RequestsMax, Headroom: s.cfg.Headroom, TunerShare: s.cfg.TunerShare}
+	if len(s.pools) == 0 {
+		cfg.Record = s.cfg.Record
 	}
-	return n
+	var err error
+	if p.engine, err = engine.New(cfg, p.sink); err != nil {
+		return nil, err
+	}
+	p.engine.Start()
+	p.delay = batching.Delay{Ctrl: s.cfg.DelayMin, Lead: s.cfg.Lead, LeadShare: leadShare}
+	p.engine.SetDelay(p.delay)
+	s.pools = append(s.pools, p)
+	s.byLoop.Store(appendPool(s.byLoop.Load(), p, s.cfg.ModelLoops))
+	return p, nil
+}
+
+// placement is that of the next pool: its threads get the cores behind those of the
+// pools before, and float where none are left.
+func (s *Server) placement() engine.Placement {
+	p := s.cfg.Placement
+	threads := s.cfg.ModelLoops + 1
+	if p.Joined {
+		threads--
+	}
+	from := min(len(s.pools)*threads, len(p.Cores))
+	p.Cores = p.Cores[from:min(from+threads, len(p.Cores))]
+	return p
+}
+
+// appendPool extends the table from a batch id's loop to its pool.
+func appendPool(old *[]*pool, p *pool, loops int) *[]*pool {
+	var table []*pool
+	if old != nil {
+		table = slices.Clone(*old)
+	}
+	for range loops {
+		table = append(table, p)
+	}
+	return &table
+}
+
+// poolOf finds the pool whose engine made the batch; nil for a foreign id.
+func (s *Server) poolOf(id wire.BatchID) *pool {
+	table := s.byLoop.Load()
+	if i := shard.ShardOf(id); table != nil && i < len(*table) {
+		return (*table)[i]
+	}
+	return nil
 }
 
 // modelConfig turns a spec into what the engine wants.
 func modelConfig(m *catalog.ModelSpec, queueMax int) (batching.Config, error) {
-	if m.Name == "" || m.Version == "" {
-		return batching.Config{}, fmt.Errorf("model %q version %q: both must be given", m.Name, m.Version)
-	}
-	if m.SLO <= 0 || m.SLO > 3600*mono.Second {
-		return batching.Config{}, fmt.Errorf("model %s: SLO %v, must be above 0 and at most an hour", m.Key(), m.SLO)
-	}
 	p, err := profile.FromDoc(m.Profile, m.MaxBatch)
 	if err != nil {
 		return batching.Config{}, fmt.Errorf("model %s: %w", m.Key(), err)
@@ -122,32 +148,34 @@ func modelConfig(m *catalog.ModelSpec, queueMax int) (batching.Config, error) {
 	return batching.Config{Profile: p, SLO: m.SLO, Policy: policy, QueueMax: queueMax}, nil
 }
 
-// poolKeys are a pool's model keys, sorted; an error when one is doubled.
-func poolKeys(p *catalog.Pool) ([]string, error) {
-	var keys []string
-	for i := range p.Models {
-		keys = append(keys, p.Models[i].Key())
+// seatGPU adds a backend's device. Batches may go to it before it returns.
+func (s *Server) seatGPU(b *backend, p *pool, g *gpu, index, device int, free mono.Dur) error {
+	// The seat comes first: a loop may have a batch for the GPU before AddGPU returns,
+	// and throws away what it finds no seat for (sink.Dispatch).
+	g.undone.Store(0)
+	life := engine.GPU{ID: g.id, Life: g.life.Life + 1}
+	g.seat.Store(&seat{backend: b, life: life, pool: uint32(index), device: uint32(device)})
+	got, err := p.engine.AddGPU(g.id, mono.Now().Add(free))
+	if err != nil {
+		g.seat.Store(nil)
+		return err
 	}
-	slices.Sort(keys)
-	for i := 1; i < len(keys); i++ {
-		if keys[i] == keys[i-1] {
-			return nil, fmt.Errorf("pool %s: model %s is there twice", p.DeviceType, keys[i])
-		}
+	if g.life = got; got != life {
+		return fmt.Errorf("the engine counts life %d of GPU %s, not %d", got.Life, g.name, life.Life)
 	}
-	return keys, nil
+	p.alive.Add(1)
+	b.seats = append(b.seats, seated{p, g})
+	return nil
 }
 
-// difference names what a and b (sorted) do not share.
-func difference(a, b []string) (onlyA, onlyB []string) {
-	for _, k := range a {
-		if _, ok := slices.BinarySearch(b, k); !ok {
-			onlyA = append(onlyA, k)
-		}
+// unseatGPU takes it away; what ran there is queued again.
+func (s *Server) unseatGPU(p *pool, g *gpu) {
+	old := g.seat.Swap(nil)
+	if old == nil {
+		return
 	}
-	for _, k := range b {
-		if _, ok := slices.BinarySearch(a, k); !ok {
-			onlyB = append(onlyB, k)
-		}
-	}
-	return onlyA, onlyB
+	old.backend.seats = slices.DeleteFunc(old.backend.seats, func(x seated) bool { return x.gpu == g })
+	p.alive.Add(-1)
+	g.undone.Store(0)
+	p.engine.RemoveGPU(g.life)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -35,19 +36,21 @@ type Server struct {
 
 	mu        sync.Mutex // Guards what follows: membership, the cold path.
 	closed    bool
-	pools     map[string]*pool
-	models    map[string]wire.ModelID // by key
-	entries   []catalog.Entry         // by wire.ModelID
-	serial    uint64
-	frontends map[wire.FrontendID]*frontend
-	backends  map[string]*backend // by name
-	nextID    uint32
+	cluster   *members.Cluster
+	effects   members.Effects // scratch
+	conns     members.Conn    // the last one given
+	pools     []*pool         // by the core's index
+	models    []*pool         // by wire.ModelID; nil: not served
+	frontends map[members.Conn]*frontend
+	backends  map[members.Conn]*backend
+	labels    labels
+	teller    *teller
 }
 
 // route says where a model's requests go.
 type route struct {
-	engine *engine.Engine // nil: the model is no longer served
-	ready  bool
+	engine *engine.Engine // nil: there is no such model
+	pool   *pool
 }
 
 // New starts a scheduler: it listens when New returns.
@@ -56,13 +59,17 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: cfg.Logger, epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
-		pools: map[string]*pool{}, models: map[string]wire.ModelID{}, frontends: map[wire.FrontendID]*frontend{}, backends: map[string]*backend{}}
+		cluster:   members.New(members.Limits{Frontends: cfg.FrontendsMax, Backends: cfg.BackendsMax, Pools: cfg.PoolsMax, Models: cfg.ModelsMax, GPUs: cfg.GPUsMax}),
+		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{},
+		labels: labels{kept: map[catalog.Digest][]byte{}, asked: map[catalog.Digest]question{}}}
+	s.teller = newTeller(s)
 	s.routes.Store(&[]route{})
 	s.frontendsBy.Store(&[]*frontend{})
 	var err error
 	if s.metrics, err = newMetrics(s, cfg.Metrics); err != nil {
 		return nil, err
 	}
+	go s.teller.run()
 	for _, address := range cfg.Listen {
 		l, err := cfg.Network.Listen(address, transport.Options{
 			Hello: wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(cfg.Token), Name: cfg.Name},
@@ -164,6 +171,7 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	s.draining.Store(true)
 	s.ticking.Wait()
+	<-s.teller.done
 	for _, p := range pools {
 		p.engine.Stop()
 	}

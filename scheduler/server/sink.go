@@ -90,7 +90,6 @@ func (k *sink) Drop(loop int, d *batching.Drop) {
 	if f == nil {
 		return // it is gone, and with it who asked
 	}
-	f.countDrop(d.Reason)
 	k.server.metrics.drop(d.Reason)
 	l := &k.loops[loop]
 	l.answer = wire.Answer{Request: d.Request.ID, Reason: d.Reason}

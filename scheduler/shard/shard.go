@@ -305,6 +305,16 @@ func (s *Shard) SetProfile(now mono.Time, id wire.ModelID, p *profile.Profile, o
 	}
 }
 
+// SetModel replaces the configuration of a model that is served, but for its share and
+// delay, and keeps its queue and margin.
+func (s *Shard) SetModel(now mono.Time, id wire.ModelID, cfg batching.Config, out *Out) {
+	if m := s.model(id); m != nil {
+		cfg.Share, cfg.Delay = s.share, s.delay
+		m.SetConfig(cfg)
+		s.update(now, id, out)
+	}
+}
+
 // SetWindow replaces a model's rule for exec, for comparisons.
 func (s *Shard) SetWindow(now mono.Time, id wire.ModelID, w batching.Window, out *Out) {
 	if m := s.model(id); m != nil {

@@ -135,6 +135,9 @@ func (t *Tuner) AddModel(id wire.ModelID, m policy.Model) {
 	for int(id) >= len(t.served) {
 		t.served = append(t.served, nil)
 	}
+	if t.served[id] != nil {
+		t.news = max(t.news, loadDrifted) // what was seen was seen with another
+	}
 	t.served[id] = m.Profile
 	for _, s := range t.shadows {
 		s.sched.AddModel(id, m)

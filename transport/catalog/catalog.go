@@ -108,8 +108,11 @@ type ModelSpec struct {
 	Inputs   []TensorSpec `json:"inputs"`
 	Outputs  []TensorSpec `json:"outputs"`
 	Image    *ImageSpec   `json:"image,omitempty"`
-	Labels   []string     `json:"labels,omitempty"` // of the last dimension of Outputs[0]
-	Profile  Profile      `json:"profile"`
+	// Labels are of the last dimension of Outputs[0]. They stay with the backend: a
+	// document carries LabelsID, and whoever needs them asks by it.
+	Labels   []string `json:"-"`
+	LabelsID Digest   `json:"labels,omitempty"`
+	Profile  Profile  `json:"profile"`
 	// DropPolicy is "target" (default, when empty) or "head".
 	DropPolicy string `json:"drop_policy,omitempty"`
 }
@@ -119,34 +122,84 @@ func (m *ModelSpec) Key() string { return m.Name + "/" + m.Version }
 
 // FrontendInfo is a frontend's first message.
 type FrontendInfo struct {
-	Name    string `json:"name"`
-	Address string `json:"address"` // where backends read slabs and send outputs
+	Name     string `json:"name"`
+	Instance uint64 `json:"instance"` // of the process: drawn when it starts
+	// Address is where backends read slabs and send outputs. One without a host
+	// ("tcp:[::]:4000", "tcp:0.0.0.0:4000") gets the host that the scheduler sees.
+	Address string `json:"address"`
 }
 
-// Pool is a set of equal devices, each with all of Models resident. Pools of
+// Pool is a set of equal devices, each with all of a list's models resident. Pools of
 // one DeviceType on several backends join to one sub-cluster.
 type Pool struct {
-	DeviceType string      `json:"device_type"` // "cpu", "emulated-1080ti", ...
-	Devices    int         `json:"devices"`
-	FreeAt     []mono.Dur  `json:"free_in_ns,omitempty"` // per device: span until what it runs now ends
-	Models     []ModelSpec `json:"models"`
+	DeviceType string     `json:"device_type"` // "cpu", "emulated-1080ti", ...
+	Devices    int        `json:"devices"`
+	FreeAt     []mono.Dur `json:"free_in_ns,omitempty"` // per device: span until what it runs now ends
+	Models     Digest     `json:"models"`               // of the ModelList
 }
 
-// BackendInfo is a backend's first message.
+// BackendInfo is a backend's first message. The models themselves travel apart, and
+// only once for all backends that have the same ones.
 type BackendInfo struct {
-	Name  string `json:"name"` // unique; a restart under the same name gets the same GPU ids
-	Pools []Pool `json:"pools"`
+	Name       string `json:"name"`       // unique; a restart under the same name gets the same GPU ids
+	Instance   uint64 `json:"instance"`   // of the process: drawn when it starts
+	Configured int64  `json:"configured"` // when it read its configuration, unix ns: of two the newer holds
+	Pools      []Pool `json:"pools"`
+}
+
+// ModelList is the models of a pool, in the order in which its backend counts them.
+// Its Digest is that of its bytes.
+type ModelList struct {
+	Models []ModelSpec `json:"models"`
+}
+
+// Want asks for a document by its digest: the scheduler asks a backend for a model list
+// or labels, a frontend asks the scheduler for labels. One of both is set.
+type Want struct {
+	Models Digest `json:"models,omitempty"`
+	Labels Digest `json:"labels,omitempty"`
+}
+
+// Bound tells an admitted backend the ids of a pool's models, in the list's order.
+type Bound struct {
+	Pool int            `json:"pool"` // index in BackendInfo.Pools
+	IDs  []wire.ModelID `json:"ids"`
 }
 
 // Admitted is the scheduler's reply to FrontendInfo or BackendInfo.
 type Admitted struct {
 	Epoch    wire.Epoch      `json:"epoch"`
 	Frontend wire.FrontendID `json:"frontend,omitempty"`
-	Backend  wire.BackendID  `json:"backend,omitempty"`
-	Error    string          `json:"error,omitempty"` // refused, and why; the link closes
+	Address  string          `json:"address,omitempty"` // a frontend's, as backends will dial it
+	Error    string          `json:"error,omitempty"`   // refused, and why; the link closes
 }
 
-// Entry is a model in the catalogue.
+// Changes are what became of the catalogue after Since and up to Serial. A frontend
+// applies them in order; it has a whole catalogue when More is false.
+type Changes struct {
+	Epoch  wire.Epoch     `json:"epoch"`
+	Since  uint64         `json:"since"` // 0: from nothing
+	Serial uint64         `json:"serial"`
+	More   bool           `json:"more,omitempty"` // the rest follows
+	Pools  []PoolState    `json:"pools,omitempty"`
+	Models []Served       `json:"models,omitempty"`
+	Gone   []wire.ModelID `json:"gone,omitempty"`
+}
+
+// PoolState says how many devices of a type are there now.
+type PoolState struct {
+	DeviceType string `json:"device_type"`
+	GPUs       int    `json:"gpus"`
+}
+
+// Served is a model that can be asked for.
+type Served struct {
+	ID         wire.ModelID `json:"id"`
+	DeviceType string       `json:"device_type"`
+	Spec       ModelSpec    `json:"spec"`
+}
+
+// Entry is a model in a frontend's catalogue.
 type Entry struct {
 	ID         wire.ModelID `json:"id"`
 	DeviceType string       `json:"device_type"`
@@ -160,11 +213,4 @@ type Catalogue struct {
 	Epoch   wire.Epoch `json:"epoch"`
 	Serial  uint64     `json:"serial"` // rises with every change in an epoch
 	Entries []Entry    `json:"entries"`
-}
-
-// ProfileUpdate replaces a model's profile by a newly measured one.
-type ProfileUpdate struct {
-	Model   string  `json:"model"` // Key
-	Pool    int     `json:"pool"`
-	Profile Profile `json:"profile"`
 }

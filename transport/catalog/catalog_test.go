@@ -25,16 +25,32 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Documents survive their way as JSON.
-func TestRoundTrip(t *testing.T) {
-	in := BackendInfo{Name: "b", Pools: []Pool{{DeviceType: "cpu", Devices: 2, Models: []ModelSpec{{Name: "m", Version: "1", SLO: 5, MaxBatch: 4,
-		Inputs: []TensorSpec{{"x", FP32, []int64{4}}}, Image: &ImageSpec{Layout: "NCHW", Channels: 3, Mean: []float64{0.5}}, Profile: Profile{Alpha: 1, Beta: 2}}}}}}
-	text, err := json.Marshal(in)
-	if err != nil {
+// A model list survives its way as JSON; labels stay, and their digest goes in their place.
+func TestModelsRoundTrip(t *testing.T) {
+	in := []ModelSpec{{Name: "m", Version: "1", SLO: 5, MaxBatch: 4, Inputs: []TensorSpec{{"x", FP32, []int64{4}}},
+		Image: &ImageSpec{Layout: "NCHW", Channels: 3, Mean: []float64{0.5}}, Profile: Profile{Alpha: 1, Beta: 2}}, {Name: "n", Labels: []string{"cat", "dog"}}}
+	b, d, err := EncodeModels(in)
+	if err != nil || d != DigestOf(b) || !d.Valid() {
+		t.Fatalf("digest %q, %v", d, err)
+	}
+	var out ModelList
+	if err := json.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)
 	}
-	var out BackendInfo
-	if err := json.Unmarshal(text, &out); err != nil || !reflect.DeepEqual(in, out) {
-		t.Errorf("%s became %+v, %v", text, out, err)
+	labels, id, _ := EncodeLabels(in[1].Labels)
+	if string(labels) != `["cat","dog"]` || out.Models[1].LabelsID != id || len(out.Models[1].Labels) != 0 {
+		t.Errorf("%s became %+v", b, out.Models[1])
+	}
+	if !reflect.DeepEqual(in[0], out.Models[0]) {
+		t.Errorf("%s became %+v", b, out.Models[0])
+	}
+	in[1].Labels[0] = "cow"
+	if _, other, _ := EncodeModels(in); other == d {
+		t.Error("other labels, and the same digest")
+	}
+	for _, bad := range []Digest{"", "m", d[1:], d + "00", "zz" + d[2:]} {
+		if bad.Valid() {
+			t.Errorf("%q is a digest", bad)
+		}
 	}
 }

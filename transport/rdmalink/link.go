@@ -85,6 +85,9 @@ func (l *link) attach(tl transport.Link) {
 // Peer implements transport.Link.
 func (l *link) Peer() wire.Hello { return l.peer }
 
+// Hosts implements transport.Hosts: those of the TCP connection.
+func (l *link) Hosts() (local, remote string) { return transport.HostsOf(l.tcp) }
+
 // Send implements transport.Link.
 func (l *link) Send(frames []byte) error {
 	if !l.streaming {

@@ -92,7 +92,7 @@ func (m *Doc) Append(dst []byte, n int) []byte {
 func (m *Doc) Decode(body []byte) error {
 	c := cursor{b: body}
 	m.Type = DocType(c.u16())
-	if m.Type < DocFrontend || m.Type > DocProfile {
+	if m.Type < DocFrontend || m.Type > DocBound {
 		c.fail("document type %d", m.Type)
 	}
 	return c.done()
@@ -106,14 +106,14 @@ func (m *Member) Append(dst []byte) []byte {
 	if m.Up {
 		up = 1
 	}
-	return end(putStr(append(dst, up), m.Address, addressMax), start, KindMember, 0)
+	return end(putU64(putStr(append(dst, up), m.Address, addressMax), m.Instance), start, KindMember, 0)
 }
 
 // Decode reads a Member's body.
 func (m *Member) Decode(body []byte) error {
 	c := cursor{b: body}
 	m.Epoch, m.Frontend, m.Up = Epoch(c.u64()), FrontendID(c.u32()), c.u8() == 1
-	m.Address = c.str(addressMax)
+	m.Address, m.Instance = c.str(addressMax), c.u64()
 	return c.done()
 }
 

@@ -3,7 +3,7 @@ package wire
 import "github.com/symphony-serving/symphony/transport/mono"
 
 // Version of the frame layout and of every message in it.
-const Version = 1
+const Version = 2
 
 // Limits of a frame.
 const (
@@ -144,11 +144,14 @@ type Doc struct {
 type DocType uint16
 
 const (
-	DocFrontend  DocType = 1 + iota // catalog.FrontendInfo, frontend -> scheduler
-	DocBackend                      // catalog.BackendInfo, backend -> scheduler
-	DocAdmitted                     // catalog.Admitted, scheduler -> frontend or backend
-	DocCatalogue                    // catalog.Catalogue, scheduler -> both, on every change
-	DocProfile                      // catalog.ProfileUpdate, backend -> scheduler
+	DocFrontend DocType = 1 + iota // catalog.FrontendInfo, frontend -> scheduler
+	DocBackend                     // catalog.BackendInfo, backend -> scheduler
+	DocAdmitted                    // catalog.Admitted, scheduler -> frontend or backend
+	DocChanges                     // catalog.Changes, scheduler -> frontend
+	DocWant                        // catalog.Want, scheduler -> backend, frontend -> scheduler
+	DocModels                      // catalog.ModelList, backend -> scheduler
+	DocLabels                      // labels, backend -> scheduler -> frontend
+	DocBound                       // catalog.Bound, scheduler -> backend
 )
 
 // Member tells a backend that a frontend came or went.
@@ -156,6 +159,7 @@ type Member struct {
 	Epoch    Epoch
 	Frontend FrontendID
 	Up       bool
+	Instance uint64 // of its process: the same after a scheduler's restart, and what answers at Address must be it
 	Address  string // where its slabs are read: "tcp:host:port" or "inproc:name"; at most 128 bytes
 }
 

@@ -30,8 +30,8 @@ func specimens() []message {
 	reject := Reject{Version: 4, Text: "speak version 4"}
 	ping := Ping{Sequence: 5, Sent: 1_000_001}
 	pong := Pong{Sequence: 5, Sent: 1_000_001, Received: 2_000_002, Replied: 2_000_003}
-	doc := Doc{Type: DocCatalogue}
-	member := Member{Epoch: 3, Frontend: 2, Up: true, Address: "tcp:10.0.0.7:7001"}
+	doc := Doc{Type: DocChanges}
+	member := Member{Epoch: 3, Frontend: 2, Up: true, Instance: 1 << 50, Address: "tcp:10.0.0.7:7001"}
 	leave := Leave{Epoch: 3}
 	submit := Submit{Request: 1 << 60, Model: 12, Arrival: 100, Deadline: 25_000_100, Input: slab}
 	answer := Answer{Request: 1 << 60, Reason: ReasonShed}

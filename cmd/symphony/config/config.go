@@ -77,7 +77,8 @@ type Scheduler struct {
 type Frontend struct {
 	Name        string   `yaml:"name"`
 	Scheduler   string   `yaml:"scheduler"`     // where the scheduler listens
-	Listen      string   `yaml:"listen"`        // where backends read slabs
+	Listen      string   `yaml:"listen"`        // where backends read slabs; 0.0.0.0: on all addresses, and the scheduler tells backends the one that it sees
+	Advertise   string   `yaml:"advertise"`     // that address as backends reach it, behind a proxy or a translated address; empty: as listen says
 	HTTP        string   `yaml:"http"`          // host:port of the ingress; empty: none
 	Arena       Size     `yaml:"arena"`         // memory for inputs
 	MaxInFlight int      `yaml:"max_in_flight"` // open requests

@@ -115,6 +115,9 @@ const tunerMost = 0.5
 func (f *Frontend) validate(r *report) {
 	r.address("frontend.scheduler", f.Scheduler)
 	r.address("frontend.listen", f.Listen)
+	if f.Advertise != "" {
+		r.address("frontend.advertise", f.Advertise)
+	}
 	if f.HTTP != "" {
 		r.hostPort("frontend.http", f.HTTP)
 	}

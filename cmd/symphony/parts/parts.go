@@ -75,7 +75,7 @@ func (p *Process) Scheduler() (*server.Server, error) {
 // Client dials the scheduler until it answers or ctx ends.
 func (p *Process) Client(ctx context.Context) (*frontend.Client, error) {
 	c := p.cfg.Frontend
-	return frontend.Dial(ctx, frontend.Options{Scheduler: c.Scheduler, Listen: c.Listen, Name: c.Name, Token: p.cfg.Token, Network: p.network,
+	return frontend.Dial(ctx, frontend.Options{Scheduler: c.Scheduler, Listen: c.Listen, Advertise: c.Advertise, Name: c.Name, Token: p.cfg.Token, Network: p.network,
 		ArenaBytes: int64(c.Arena), MaxInFlight: c.MaxInFlight, PreprocessConcurrency: c.Preprocess,
 		ImagePixels: c.ImagePixels, ImageMemory: int64(c.ImageMemory), ReplyMargin: &c.ReplyMargin,
 		Logger: p.Log, Metrics: p.registry})

@@ -1,0 +1,56 @@
+package backend
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// documents are a pool's model list and its models' labels, by their digests: made once,
+// sent when the scheduler asks.
+type documents struct {
+	models map[catalog.Digest][]byte
+	labels map[catalog.Digest][]string // encoded when asked for: most never are
+}
+
+func newDocuments(specs []catalog.ModelSpec) (documents, catalog.Digest, error) {
+	list, d, err := catalog.EncodeModels(specs)
+	if err == nil && len(list) > transport.BackendDocMax {
+		err = fmt.Errorf("%d models take %d bytes to describe, at most %d are taken: spread them over several pools", len(specs), len(list), transport.BackendDocMax)
+	}
+	if err != nil {
+		return documents{}, "", err
+	}
+	docs := documents{models: map[catalog.Digest][]byte{d: list}, labels: map[catalog.Digest][]string{}}
+	for i := range specs {
+		if labels := specs[i].Labels; len(labels) > 0 {
+			_, id, err := catalog.EncodeLabels(labels)
+			if err != nil {
+				return documents{}, "", err
+			}
+			docs.labels[id] = labels
+		}
+	}
+	return docs, d, nil
+}
+
+// onWant sends a document that the scheduler asks for.
+func (b *Backend) onWant(l transport.Link, payload []byte) error {
+	var w catalog.Want
+	if err := json.Unmarshal(payload, &w); err != nil {
+		return err
+	}
+	for _, p := range b.pools {
+		if doc, ok := p.documents.models[w.Models]; ok {
+			return l.SendPayload((&wire.Doc{Type: wire.DocModels}).Append(nil, len(doc)), doc, nil)
+		}
+		if labels, ok := p.documents.labels[w.Labels]; ok {
+			transport.SendDoc(l, wire.DocLabels, labels)
+			return nil
+		}
+	}
+	return nil // it asks for what another life of this backend had
+}

@@ -1,0 +1,70 @@
+package members
+
+import (
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// Conn numbers a member's link: the server counts them up and uses none twice.
+type Conn uint64
+
+// Kind says what an Effect asks for.
+type Kind uint8
+
+const (
+	// Refuse: tell Conn why (Err) and close its link. It is no member.
+	Refuse Kind = 1 + iota
+	// Replace: close Conn's link: the same process has another one. It is no member any more.
+	Replace
+	// Want: ask Conn for the model list of Digest.
+	Want
+	// AddPool: Pool begins, for devices of Type; or goes over to them, without models or GPUs.
+	AddPool
+	// AddModel: Pool serves Model from now on, as Spec.
+	AddModel
+	// SetModel: it is served as Spec from now on; what waits stays.
+	SetModel
+	// RemoveModel: Pool serves Model no longer; what waits is answered.
+	RemoveModel
+	// AdmitBackend: tell Conn that it is admitted, then of all frontends, then of its models' ids (Bound).
+	AdmitBackend
+	// AddGPU: GPU of Pool is device Device of the Index-th pool of Conn, free in Free.
+	AddGPU
+	// RetireGPU: nothing new for it.
+	RetireGPU
+	// RemoveGPU: it is gone; what ran there is queued again.
+	RemoveGPU
+	// AdmitFrontend: tell all backends of Frontend, then Conn that it is admitted.
+	AdmitFrontend
+	// RemoveFrontend: tell all backends that Frontend has left.
+	RemoveFrontend
+	// Note: a line for the log.
+	Note
+)
+
+// Effect is one thing to carry out. Which fields count is said with its Kind.
+type Effect struct {
+	Kind     Kind
+	Conn     Conn
+	Err      error
+	Digest   catalog.Digest
+	Pool     int
+	Type     string
+	Model    wire.ModelID
+	Spec     *catalog.ModelSpec // immutable
+	GPU      wire.GPUID
+	Name     string // AddGPU: "backend/device"
+	Index    int
+	Device   int
+	Free     mono.Dur
+	Frontend wire.FrontendID
+	Text     string
+}
+
+// Effects are to be carried out in their order.
+type Effects []Effect
+
+func (e *Effects) add(f Effect) { *e = append(*e, f) }
+
+func (e *Effects) refuse(c Conn, err error) { e.add(Effect{Kind: Refuse, Conn: c, Err: err}) }

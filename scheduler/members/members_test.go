@@ -1,0 +1,410 @@
+package members
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// world is a cluster and what carries its effects out: an engine's, a server's and a
+// frontend's view of it.
+type world struct {
+	t      fataler
+	c      *Cluster
+	now    mono.Time
+	conns  Conn
+	docs   map[catalog.Digest][]catalog.ModelSpec
+	silent bool // backends that are asked for their models do not answer
+
+	types     map[int]string
+	models    map[wire.ModelID]served
+	gone      map[wire.ModelID]mono.Time
+	gpus      map[[2]int]Conn // pool, GPU
+	admitted  map[Conn]*catalog.BackendInfo
+	frontends map[wire.FrontendID]Conn
+	refused   map[Conn]error
+	wanted    []Effect
+	notes     []string
+}
+
+// fataler is a test, or one history of a random one.
+type fataler interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// served is a model as an engine has it.
+type served struct {
+	pool int
+	spec *catalog.ModelSpec
+}
+
+func limits() Limits { return Limits{Frontends: 4, Backends: 6, Pools: 3, Models: 64, GPUs: 16} }
+
+func newWorld(t fataler, l Limits) *world {
+	return &world{t: t, c: New(l), now: mono.Time(mono.Second), docs: map[catalog.Digest][]catalog.ModelSpec{}, types: map[int]string{}, models: map[wire.ModelID]served{},
+		gone: map[wire.ModelID]mono.Time{}, gpus: map[[2]int]Conn{}, admitted: map[Conn]*catalog.BackendInfo{}, frontends: map[wire.FrontendID]Conn{}, refused: map[Conn]error{}}
+}
+
+// carryOut does what the server would, and finds what it could not do.
+func (w *world) carryOut(out Effects) {
+	w.t.Helper()
+	for i := range out {
+		e := &out[i]
+		switch e.Kind {
+		case Refuse:
+			w.refused[e.Conn] = e.Err
+		case Replace:
+			w.forget(e.Conn)
+		case Want:
+			w.wanted = append(w.wanted, *e)
+		case AddPool:
+			w.types[e.Pool] = e.Type
+		case AddModel:
+			if _, there := w.models[e.Model]; there {
+				w.t.Fatalf("model id %d is given twice", e.Model)
+			}
+			if left, ok := w.gone[e.Model]; ok && w.now.Sub(left) <= rest {
+				w.t.Fatalf("model id %d is given again after %v", e.Model, w.now.Sub(left))
+			}
+			w.models[e.Model] = served{e.Pool, e.Spec}
+		case SetModel, RemoveModel:
+			if m, there := w.models[e.Model]; !there || m.pool != e.Pool {
+				w.t.Fatalf("model %d is not in pool %d", e.Model, e.Pool)
+			}
+			if e.Kind == SetModel {
+				w.models[e.Model] = served{e.Pool, e.Spec}
+			} else {
+				delete(w.models, e.Model)
+				w.gone[e.Model] = w.now
+			}
+		case AdmitBackend:
+			w.admitted[e.Conn] = w.c.backend(e.Conn).info
+		case AddGPU:
+			if w.admitted[e.Conn] == nil || w.gpus[[2]int{e.Pool, int(e.GPU)}] != 0 {
+				w.t.Fatalf("GPU %d of pool %d goes to connection %d: of %d now", e.GPU, e.Pool, e.Conn, w.gpus[[2]int{e.Pool, int(e.GPU)}])
+			}
+			w.gpus[[2]int{e.Pool, int(e.GPU)}] = e.Conn
+		case RemoveGPU:
+			delete(w.gpus, [2]int{e.Pool, int(e.GPU)})
+		case AdmitFrontend:
+			if w.frontends[e.Frontend] != 0 {
+				w.t.Fatalf("frontend id %d is given twice", e.Frontend)
+			}
+			w.frontends[e.Frontend] = e.Conn
+		case RemoveFrontend:
+			delete(w.frontends, e.Frontend)
+		case Note:
+			w.notes = append(w.notes, e.Text)
+		}
+	}
+	for len(w.wanted) > 0 && !w.silent {
+		e := w.wanted[0]
+		w.wanted = w.wanted[1:]
+		var next Effects
+		w.c.Models(w.now, e.Conn, e.Digest, w.docs[e.Digest], nil, &next)
+		w.carryOut(next)
+	}
+}
+
+func (w *world) forget(conn Conn) { delete(w.admitted, conn) }
+
+// info is a backend's introduction; its lists can be asked for from then on.
+func (w *world) info(name string, instance uint64, configured int64, pools ...poolOf) *catalog.BackendInfo {
+	info := &catalog.BackendInfo{Name: name, Instance: instance, Configured: configured}
+	for _, p := range pools {
+		_, d, err := catalog.EncodeModels(p.models)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.docs[d] = p.models
+		info.Pools = append(info.Pools, catalog.Pool{DeviceType: p.deviceType, Devices: p.devices, Models: d})
+	}
+	return info
+}
+
+// poolOf is what a backend has of a type.
+type poolOf struct {
+	deviceType string
+	devices    int
+	models     []catalog.ModelSpec
+}
+
+func (w *world) join(info *catalog.BackendInfo) Conn {
+	w.t.Helper()
+	w.conns++
+	conn := w.conns
+	var out Effects
+	w.c.JoinBackend(w.now, conn, info, &out)
+	w.carryOut(out)
+	return conn
+}
+
+func (w *world) frontend(info catalog.FrontendInfo, seen string) (Conn, error) {
+	w.t.Helper()
+	w.conns++
+	conn := w.conns
+	var out Effects
+	w.c.JoinFrontend(w.now, conn, &info, seen, &out)
+	w.carryOut(out)
+	return conn, w.refused[conn]
+}
+
+func (w *world) leave(conn Conn) {
+	w.t.Helper()
+	var out Effects
+	w.c.Leave(w.now, conn, &out)
+	w.forget(conn)
+	w.carryOut(out)
+}
+
+func (w *world) must(conn Conn) Conn {
+	w.t.Helper()
+	if w.admitted[conn] == nil {
+		w.t.Fatalf("not admitted: %v", w.refused[conn])
+	}
+	return conn
+}
+
+func (w *world) mustNot(conn Conn, words ...string) {
+	w.t.Helper()
+	err := w.refused[conn]
+	for _, want := range words {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			w.t.Fatalf("refused with %v, want %q in it", err, want)
+		}
+	}
+}
+
+// model finds what an engine has under a key.
+func (w *world) model(key string) *catalog.ModelSpec {
+	for _, m := range w.models {
+		if m.spec.Key() == key {
+			return m.spec
+		}
+	}
+	return nil
+}
+
+func spec(name string, change ...func(*catalog.ModelSpec)) catalog.ModelSpec {
+	m := catalog.ModelSpec{Name: name, Version: "1", Platform: "emulated", SLO: 50 * mono.Millisecond, MaxBatch: 16,
+		Inputs:  []catalog.TensorSpec{{Name: "x", Type: catalog.FP32, Shape: []int64{4}}},
+		Profile: catalog.Profile{Alpha: mono.Millisecond, Beta: 4 * mono.Millisecond}}
+	for _, f := range change {
+		f(&m)
+	}
+	return m
+}
+
+func on(deviceType string, devices int, models ...catalog.ModelSpec) poolOf {
+	return poolOf{deviceType, devices, models}
+}
+
+func slo(d mono.Dur) func(*catalog.ModelSpec) { return func(m *catalog.ModelSpec) { m.SLO = d } }
+func most(n int) func(*catalog.ModelSpec)     { return func(m *catalog.ModelSpec) { m.MaxBatch = n } }
+func shape(n int64) func(*catalog.ModelSpec) {
+	return func(m *catalog.ModelSpec) {
+		m.Inputs = []catalog.TensorSpec{{Name: "x", Type: catalog.FP32, Shape: []int64{n}}}
+	}
+}
+
+func profiled(alpha, beta mono.Dur) func(*catalog.ModelSpec) {
+	return func(m *catalog.ModelSpec) { m.Profile = catalog.Profile{Alpha: alpha, Beta: beta} }
+}
+
+// A list is asked for once, however many backends have it, and of another where the one
+// that was asked leaves.
+func TestAListIsAskedForOnce(t *testing.T) {
+	w := newWorld(t, limits())
+	w.silent = true
+	var conns []Conn
+	for i := range 3 {
+		conns = append(conns, w.join(w.info(fmt.Sprint("b", i), uint64(i+1), 1, on("gpu", 1, spec("m")))))
+	}
+	if len(w.wanted) != 1 || w.wanted[0].Conn != conns[0] || len(w.admitted) != 0 {
+		t.Fatalf("%d questions, %d admitted", len(w.wanted), len(w.admitted))
+	}
+	w.leave(conns[0])
+	if len(w.wanted) != 2 || w.wanted[1].Conn != conns[1] {
+		t.Fatalf("questions %+v", w.wanted)
+	}
+	w.wanted, w.silent = w.wanted[1:], false
+	w.carryOut(nil)
+	w.must(conns[1])
+	w.must(conns[2])
+	if w.must(w.join(w.info("late", 9, 1, on("gpu", 1, spec("m"))))); len(w.gpus) != 3 {
+		t.Errorf("%d GPUs, want 3", len(w.gpus))
+	}
+}
+
+// A list that is wrong is its senders' fault, and nobody else waits for ever.
+func TestABadListIsRefused(t *testing.T) {
+	w := newWorld(t, limits())
+	bad := w.join(w.info("bad", 1, 1, on("gpu", 1, spec("m", slo(0)))))
+	w.mustNot(bad, "SLO")
+	twice := w.join(w.info("twice", 2, 1, on("gpu", 1, spec("m"), spec("m"))))
+	w.mustNot(twice, "twice")
+	var out Effects
+	ok := w.must(w.join(w.info("ok", 3, 1, on("gpu", 1, spec("m")))))
+	w.c.Models(w.now, ok, "0123", nil, nil, &out)
+	w.carryOut(out)
+	w.mustNot(ok, "not asked for")
+	if len(w.c.backends) != 0 || len(w.c.byConn) != 0 {
+		t.Error("those that were refused are remembered")
+	}
+}
+
+// What backends of a model may differ in, and what not.
+func TestSpecifications(t *testing.T) {
+	w := newWorld(t, limits())
+	a := w.must(w.join(w.info("a", 1, 1, on("gpu", 2, spec("m")))))
+	w.mustNot(w.join(w.info("b", 2, 2, on("gpu", 1, spec("m", shape(5))))), "model m/1", "inputs", "x FP32[5]", "x FP32[4]", "on a", "version")
+	w.mustNot(w.join(w.info("b", 3, 2, on("gpu", 1, spec("m", func(m *catalog.ModelSpec) { m.Platform = "onnx" })))), "platform", `"onnx"`)
+	w.mustNot(w.join(w.info("b", 4, 2, on("gpu", 1, spec("m"), spec("n")))), "same models as a", "only here: [n/1]")
+	w.mustNot(w.join(w.info("b", 5, 2, on("gpu", 1, spec("m")), on("cpu", 1, spec("m")))), "pools gpu and cpu")
+	w.mustNot(w.join(w.info("b", 6, 2, on("cpu", 1, spec("m")))), "served on gpu already")
+	b := w.must(w.join(w.info("b", 7, 2, on("gpu", 1, spec("m", slo(80*mono.Millisecond), most(4), profiled(2*mono.Millisecond, mono.Millisecond))))))
+	m := w.model("m/1")
+	if m.SLO != 80*mono.Millisecond || m.MaxBatch != 4 {
+		t.Errorf("in force: SLO %v, max_batch %d; want the newest's 80 ms and the smallest, 4", m.SLO, m.MaxBatch)
+	}
+	if want := []mono.Dur{5 * mono.Millisecond, 6 * mono.Millisecond, 7 * mono.Millisecond, 9 * mono.Millisecond}; fmt.Sprint(m.Profile.Table) != fmt.Sprint(want) {
+		t.Errorf("latencies %v, want the slowest of each size %v", m.Profile.Table, want)
+	}
+	if text := strings.Join(w.notes, "\n"); !strings.Contains(text, "m/1 has SLO 80ms (was 50ms)") || !strings.Contains(text, "the slowest count") {
+		t.Errorf("the log says %q", text)
+	}
+	// One with the old configuration that dials again does not take it back.
+	w.leave(a)
+	if w.must(w.join(w.info("a", 1, 1, on("gpu", 2, spec("m"))))); w.model("m/1").SLO != 80*mono.Millisecond {
+		t.Error("an old configuration holds again")
+	}
+	// And what only b could not do is done again when it has left.
+	w.leave(b)
+	if m := w.model("m/1"); m.MaxBatch != 16 || m.Profile.Beta != 4*mono.Millisecond || m.SLO != 80*mono.Millisecond {
+		t.Errorf("after b: max_batch %d, profile %+v, SLO %v", m.MaxBatch, m.Profile, m.SLO)
+	}
+}
+
+// A name belongs to one living process.
+func TestNames(t *testing.T) {
+	w := newWorld(t, limits())
+	a := w.must(w.join(w.info("a", 1, 1, on("gpu", 2, spec("m")))))
+	w.mustNot(w.join(w.info("a", 2, 2, on("gpu", 2, spec("m")))), `"a" is connected already`, "backend.name")
+	again := w.must(w.join(w.info("a", 1, 1, on("gpu", 2, spec("m")))))
+	if w.admitted[a] != nil || len(w.gpus) != 2 || w.gpus[[2]int{0, 0}] != again {
+		t.Errorf("the same process on another link: GPUs %v", w.gpus)
+	}
+	w.leave(again)
+	w.now = w.now.Add(reserved / 2)
+	w.must(w.join(w.info("other", 3, 3, on("gpu", 1, spec("m")))))
+	w.must(w.join(w.info("a", 4, 4, on("gpu", 2, spec("m")))))
+	if w.gpus[[2]int{0, 0}] == 0 || w.gpus[[2]int{0, 1}] == 0 || w.gpus[[2]int{0, 2}] == 0 || len(w.gpus) != 3 {
+		t.Errorf("GPU ids %v: a restart has its own again", w.gpus)
+	}
+}
+
+// A model moves when nobody is left where it was; a type comes when another has gone.
+func TestModelsMove(t *testing.T) {
+	l := limits()
+	l.Pools = 2
+	w := newWorld(t, l)
+	old := w.must(w.join(w.info("a", 1, 1, on("t4", 1, spec("m")))))
+	w.must(w.join(w.info("b", 2, 1, on("cpu", 1, spec("n")))))
+	w.mustNot(w.join(w.info("c", 3, 1, on("a100", 1, spec("o")))), "more than 2 device types")
+	w.leave(old)
+	w.must(w.join(w.info("c", 4, 1, on("a100", 1, spec("m")))))
+	if w.types[0] != "a100" || len(w.models) != 2 || w.models[2].spec.Name != "m" {
+		t.Errorf("pools %v, models %v", w.types, w.models)
+	}
+}
+
+// Ids of models do not run out over a scheduler's life.
+func TestModelIDsComeBack(t *testing.T) {
+	l := limits()
+	l.Models = 8
+	w := newWorld(t, l)
+	for i := range 100 {
+		b := w.must(w.join(w.info("b", uint64(i+1), int64(i), on("gpu", 1, spec(fmt.Sprint("a", i)), spec(fmt.Sprint("b", i))))))
+		w.leave(b)
+		w.now = w.now.Add(rest / 2)
+	}
+	if len(w.c.models.byID) > l.Models {
+		t.Errorf("%d ids", len(w.c.models.byID))
+	}
+	w.mustNot(w.join(w.info("many", 1000, 1000, on("gpu", 1, nine()...))), "more than 8 models")
+}
+
+func nine() (all []catalog.ModelSpec) {
+	for i := range 9 {
+		all = append(all, spec(fmt.Sprint("m", i)))
+	}
+	return all
+}
+
+func TestFrontends(t *testing.T) {
+	w := newWorld(t, limits())
+	for _, c := range []struct{ address, seen, want string }{
+		{"tcp:[::]:4000", "10.0.0.7", "tcp:10.0.0.7:4000"},
+		{"tcp:0.0.0.0:4001", "fd00::7", "tcp:[fd00::7]:4001"},
+		{"tcp::4002", "::ffff:10.0.0.7", "tcp:[::ffff:10.0.0.7]:4002"},
+		{"tcp:host.example:4000", "10.0.0.7", "tcp:host.example:4000"},
+		{"tcp:127.0.0.1:4000", "127.0.0.1", "tcp:127.0.0.1:4000"},
+		{"inproc:f", "", "inproc:f"},
+	} {
+		if got, _, err := located(c.address, c.seen); err != nil || got != c.want {
+			t.Errorf("%s seen at %s: %s, %v; want %s", c.address, c.seen, got, err, c.want)
+		}
+	}
+	for _, bad := range []string{"", "tcp:", "4000", "tcp:host", "tcp:[::1:4", "tcp:" + strings.Repeat("x", 200) + ":1"} {
+		if _, err := w.frontend(catalog.FrontendInfo{Name: "f", Address: bad}, "10.0.0.1"); err == nil {
+			t.Errorf("address %q is taken", bad)
+		}
+	}
+	if _, err := w.frontend(catalog.FrontendInfo{Name: "f", Address: "tcp:[::]:4000"}, ""); err == nil || !strings.Contains(err.Error(), "frontend.advertise") {
+		t.Errorf("an address without a host, seen nowhere: %v", err)
+	}
+	a, err := w.frontend(catalog.FrontendInfo{Name: "a", Instance: 1, Address: "tcp:[::]:4000"}, "10.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.frontend(catalog.FrontendInfo{Name: "b", Instance: 2, Address: "tcp:[::]:4000"}, "10.0.0.2"); err != nil {
+		t.Fatalf("two frontends that listen on all addresses of two hosts: %v", err)
+	}
+	if _, err := w.frontend(catalog.FrontendInfo{Name: "c", Instance: 3, Address: "tcp:10.0.0.1:4000"}, "10.0.0.3"); err == nil || !strings.Contains(err.Error(), `frontend "a"`) {
+		t.Errorf("an address that is another's: %v", err)
+	}
+	again, err := w.frontend(catalog.FrontendInfo{Name: "a", Instance: 1, Address: "tcp:[::]:4000"}, "10.0.0.1")
+	if err != nil || len(w.frontends) != 2 {
+		t.Errorf("the same process on another link: %v, %v", err, w.frontends)
+	}
+	w.leave(a) // the old link ends after it was replaced
+	if w.leave(again); len(w.frontends) != 1 {
+		t.Errorf("frontends %v", w.frontends)
+	}
+}
+
+// A frontend beside the scheduler that listens everywhere is found there, by backends
+// elsewhere, too.
+func TestAFrontendBesideTheScheduler(t *testing.T) {
+	w := newWorld(t, limits())
+	if _, err := w.frontend(catalog.FrontendInfo{Name: "f", Instance: 1, Address: "tcp:[::]:4000"}, "127.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
+	f := w.c.Frontend(0)
+	for _, c := range []struct{ local, remote, want string }{
+		{"127.0.0.1", "127.0.0.1", "tcp:127.0.0.1:4000"},
+		{"10.0.0.1", "10.0.0.9", "tcp:10.0.0.1:4000"},
+		{"fd00::1", "fd00::9", "tcp:[fd00::1]:4000"},
+		{"", "", "tcp:127.0.0.1:4000"},
+	} {
+		if got := f.AddressFor(c.local, c.remote); got != c.want {
+			t.Errorf("for a backend from %s that reaches %s: %s, want %s", c.remote, c.local, got, c.want)
+		}
+	}
+}

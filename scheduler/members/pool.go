@@ -1,0 +1,285 @@
+package members
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// pool is the devices of one type: a sub-cluster.
+type pool struct {
+	index      int
+	deviceType string
+	backends   []*backend // admitted
+	uses       []use      // of the lists that they have
+	newest     *list      // whose SLOs, drop policies and labels hold
+	configured int64      // when it was read
+	emptied    mono.Time  // when its last backend left
+	models     []*model   // by key: what every list here has
+	gpus       []*gpu     // by id
+	byName     map[string]*gpu
+	most       int    // GPUs
+	live       int    // those that are there
+	changed    uint64 // serial
+}
+
+// use counts the backends that have a list.
+type use struct {
+	list *list
+	n    int
+}
+
+// gpu is one device of a pool, over its lives.
+type gpu struct {
+	pool  *pool
+	id    wire.GPUID
+	name  string // "backend/device"
+	taken bool
+	left  mono.Time // where it is not taken: since when
+}
+
+func (c *Cluster) poolOf(deviceType string) *pool {
+	for _, p := range c.pools {
+		if p.deviceType == deviceType {
+			return p
+		}
+	}
+	return nil
+}
+
+// poolFor finds or begins the pool of a type. Where there are as many as may be, the one
+// that has been without backends for longest goes over to the type.
+func (c *Cluster) poolFor(now mono.Time, deviceType string, out *Effects) *pool {
+	if p := c.poolOf(deviceType); p != nil {
+		return p
+	}
+	var p *pool
+	if len(c.pools) < c.limits.Pools {
+		p = &pool{index: len(c.pools), most: c.limits.GPUs, byName: map[string]*gpu{}}
+		c.pools = append(c.pools, p)
+	} else {
+		for _, q := range c.pools {
+			if len(q.backends) == 0 && (p == nil || q.emptied < p.emptied) {
+				p = q
+			}
+		}
+		c.clearPool(now, p, out)
+	}
+	p.deviceType = deviceType
+	out.add(Effect{Kind: AddPool, Pool: p.index, Type: deviceType})
+	return p
+}
+
+// joinPool gives the pool another backend, which was checked.
+func (c *Cluster) joinPool(now mono.Time, p *pool, b *backend, l *list, out *Effects) {
+	at := b.info.Configured
+	newer := len(p.backends) == 0 || at > p.configured || at == p.configured && l.digest > p.newest.digest
+	if len(p.backends) == 0 {
+		c.setModels(now, p, l, out)
+	}
+	p.backends = append(p.backends, b)
+	changed := false
+	if i := slices.IndexFunc(p.uses, func(u use) bool { return u.list == l }); i >= 0 {
+		p.uses[i].n++
+	} else {
+		p.uses = append(p.uses, use{l, 1})
+		changed = true
+	}
+	if newer {
+		p.configured = at
+		changed = changed || p.newest != l
+		c.setNewest(p, l)
+	}
+	if changed {
+		c.refresh(p, b.info.Name, out)
+	}
+}
+
+// leavePool takes it away. The last one leaves the models: they are away, not unknown.
+func (c *Cluster) leavePool(now mono.Time, p *pool, b *backend, l *list, out *Effects) {
+	p.backends = slices.DeleteFunc(p.backends, func(x *backend) bool { return x == b })
+	i := slices.IndexFunc(p.uses, func(u use) bool { return u.list == l })
+	p.changed = c.next()
+	if p.uses[i].n--; p.uses[i].n == 0 {
+		p.uses = slices.Delete(p.uses, i, i+1)
+		if len(p.backends) > 0 {
+			c.refresh(p, b.info.Name, out)
+		}
+	}
+	if len(p.backends) == 0 {
+		p.emptied = now
+	}
+}
+
+// setNewest lets a list's settings hold; the one before is forgotten where nobody has it.
+func (c *Cluster) setNewest(p *pool, l *list) {
+	old := p.newest
+	p.newest = l
+	if old == nil || old == l || old.users > 0 {
+		return
+	}
+	for _, q := range c.pools {
+		if q.newest == old {
+			return
+		}
+	}
+	delete(c.known, old.digest)
+}
+
+// setModels makes a pool without backends serve exactly l's models.
+func (c *Cluster) setModels(now mono.Time, p *pool, l *list, out *Effects) {
+	for _, m := range slices.Clone(p.models) {
+		if spec := l.find(m.key); spec == nil || c.another(m, spec) {
+			c.removeModel(now, m, out)
+		}
+	}
+	kept := p.models
+	p.models = nil
+	for i := range l.order {
+		spec := l.at(i)
+		key := spec.Key()
+		if k, ok := slices.BinarySearchFunc(kept, key, func(m *model, key string) int { return compare(m.key, key) }); ok {
+			p.models = append(p.models, kept[k])
+			continue
+		}
+		if m := c.models.byKey[key]; m != nil { // of a pool that nobody is left in
+			c.removeModel(now, m, out)
+		}
+		m := c.models.add(now, key, p, spec)
+		m.changed = c.next()
+		p.models = append(p.models, m)
+		out.add(Effect{Kind: AddModel, Pool: p.index, Model: m.id, Spec: spec})
+	}
+}
+
+// clearPool forgets the models of a pool without backends.
+func (c *Cluster) clearPool(now mono.Time, p *pool, out *Effects) {
+	for _, m := range slices.Clone(p.models) {
+		c.removeModel(now, m, out)
+	}
+	c.setNewest(p, nil)
+}
+
+func (c *Cluster) removeModel(now mono.Time, m *model, out *Effects) {
+	m.pool.models = slices.DeleteFunc(m.pool.models, func(x *model) bool { return x == m })
+	c.models.remove(now, m, c.next())
+	out.add(Effect{Kind: RemoveModel, Pool: m.pool.index, Model: m.id})
+}
+
+// refresh reckons anew what the pool's models are, after its lists have changed because
+// of a backend, and says what is different.
+func (c *Cluster) refresh(p *pool, because string, out *Effects) {
+	var settings, latencies changes
+	for i, m := range p.models {
+		spec := p.effective(i)
+		what := news(m.spec, spec)
+		if what == "" {
+			continue
+		}
+		m.spec, m.changed = spec, c.next()
+		settings.add(m.key, what)
+		out.add(Effect{Kind: SetModel, Pool: p.index, Model: m.id, Spec: spec})
+	}
+	for i, m := range p.models {
+		if len(p.uses) > 1 {
+			if by := p.spread(i); by > worthSaying {
+				latencies.add(m.key, fmt.Sprintf("%.2f", by))
+			}
+		}
+	}
+	if settings.n > 0 {
+		out.add(Effect{Kind: Note, Text: fmt.Sprintf("pool %s: with %s, %s", p.deviceType, because, settings.text())})
+	}
+	if latencies.n > 0 {
+		out.add(Effect{Kind: Note, Text: fmt.Sprintf("pool %s: its backends' latencies differ, and the slowest count: by a factor of %s", p.deviceType, latencies.text())})
+	}
+}
+
+// changes are told by the first few.
+type changes struct {
+	n     int
+	first []string
+}
+
+func (c *changes) add(key, what string) {
+	if c.n++; c.n <= listed {
+		c.first = append(c.first, key+" "+what)
+	}
+}
+
+func (c *changes) text() string {
+	text := ""
+	for i, s := range c.first {
+		if i > 0 {
+			text += "; "
+		}
+		text += s
+	}
+	if c.n > len(c.first) {
+		text += fmt.Sprintf("; and %d more", c.n-len(c.first))
+	}
+	return text
+}
+
+// news says what of a model is different now, for people; "": nothing, or nothing that
+// anybody configured.
+func news(before, after *catalog.ModelSpec) string {
+	switch {
+	case before.SLO != after.SLO:
+		return fmt.Sprintf("has SLO %v (was %v)", after.SLO, before.SLO)
+	case before.MaxBatch != after.MaxBatch:
+		return fmt.Sprintf("has max_batch %d (was %d)", after.MaxBatch, before.MaxBatch)
+	case before.DropPolicy != after.DropPolicy:
+		return fmt.Sprintf("has drop policy %q (was %q)", after.DropPolicy, before.DropPolicy)
+	case before.LabelsID != after.LabelsID:
+		return "has other labels"
+	case !sameProfile(before.Profile, after.Profile):
+		return "has another profile"
+	}
+	return ""
+}
+
+// seat gives a backend's device the GPU id that it had before, else the smallest that
+// nobody has or will come back for, else a new one, else the one that has been free for
+// longest. So ids stay dense however often backends are replaced under new names.
+func (p *pool) seat(now mono.Time, backend string, device int) *gpu {
+	name := fmt.Sprintf("%s/%d", backend, device)
+	p.live++
+	if g := p.byName[name]; g != nil {
+		g.taken = true
+		return g
+	}
+	return p.give(p.free(now), name)
+}
+
+func (p *pool) free(now mono.Time) *gpu {
+	var longest *gpu
+	for _, g := range p.gpus {
+		if g.taken {
+			continue
+		}
+		if now.Sub(g.left) > reserved {
+			return g
+		}
+		if longest == nil || g.left < longest.left {
+			longest = g
+		}
+	}
+	if len(p.gpus) >= p.most && longest != nil {
+		return longest
+	}
+	g := &gpu{pool: p, id: wire.GPUID(len(p.gpus))}
+	p.gpus = append(p.gpus, g)
+	return g
+}
+
+func (p *pool) give(g *gpu, name string) *gpu {
+	if p.byName[g.name] == g {
+		delete(p.byName, g.name)
+	}
+	g.name, g.taken, p.byName[name] = name, true, g
+	return g
+}

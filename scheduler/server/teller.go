@@ -1,0 +1,134 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/symphony-serving/symphony/scheduler/members"
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+const (
+	// tellRest is between two looks: what changes meanwhile is told together. The first
+	// change after a rest is told at once.
+	tellRest = 50 * time.Millisecond
+	// tellModels is how many models a document tells of, some hundred bytes each.
+	tellModels = 512
+	// tellKept is how many documents are kept for others that need the same.
+	tellKept = 64
+)
+
+// teller tells frontends what became of the catalogue. A document is made once for all
+// frontends that know the same, and one whose link is full gets the rest later: a large
+// catalogue cuts no link.
+//
+//	carryOut --look--> teller --Changes(since)--> each frontend that knows less
+type teller struct {
+	server *Server
+	wake   chan struct{}
+	done   chan struct{}
+
+	made   map[uint64]told // Guarded by Server.mu: by what is known already
+	serial uint64          // Guarded by Server.mu: of what was made
+}
+
+// told is a document, and what a frontend knows that has it.
+type told struct {
+	frame, payload []byte
+	serial         uint64
+	more           bool
+}
+
+func newTeller(s *Server) *teller {
+	return &teller{server: s, wake: make(chan struct{}, 1), done: make(chan struct{}), made: map[uint64]told{}}
+}
+
+// look makes the teller look whether anybody knows less than there is.
+func (t *teller) look() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run is the goroutine.
+func (t *teller) run() {
+	defer close(t.done)
+	for {
+		select {
+		case <-t.server.stop:
+			return
+		case <-t.wake:
+		}
+		if t.tell() {
+			t.look() // someone's link was full
+		}
+		select {
+		case <-t.server.stop:
+			return
+		case <-time.After(tellRest):
+		}
+	}
+}
+
+// tell brings all frontends up to date; true when somebody's link could not take it all.
+func (t *teller) tell() (behind bool) {
+	s := t.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.serial != s.cluster.Serial() {
+		t.serial = s.cluster.Serial()
+		clear(t.made)
+	}
+	for f := range s.cluster.Frontends {
+		if !t.tellOne(s.frontends[f.Conn]) {
+			behind = true
+		}
+	}
+	return behind
+}
+
+// tellOne sends a frontend all that it does not know, or as much as its link takes.
+func (t *teller) tellOne(f *frontend) bool {
+	for f.behind || f.told < t.serial {
+		doc, err := t.after(f.told)
+		if err == nil {
+			err = f.link.SendPayload(doc.frame, doc.payload, nil)
+		}
+		switch {
+		case errors.Is(err, transport.ErrFull):
+			return false
+		case err != nil:
+			f.link.Close(err)
+			return true
+		}
+		f.told, f.behind = doc.serial, doc.more
+	}
+	return true
+}
+
+// after is the document for those who know what there was at since.
+func (t *teller) after(since uint64) (told, error) {
+	if doc, ok := t.made[since]; ok {
+		return doc, nil
+	}
+	changes := t.server.cluster.Changes(since, tellModels)
+	changes.Epoch = t.server.epoch
+	payload, err := json.Marshal(changes)
+	if err != nil {
+		return told{}, err
+	}
+	doc := told{(&wire.Doc{Type: wire.DocChanges}).Append(nil, len(payload)), payload, changes.Serial, changes.More}
+	if len(t.made) < tellKept {
+		t.made[since] = doc
+	}
+	return doc, nil
+}
+
+// member is a Member frame for one backend. Caller holds mu.
+func (s *Server) member(f *members.Frontend, up bool, to *backend) []byte {
+	local, remote := transport.HostsOf(to.link)
+	return (&wire.Member{Epoch: s.epoch, Frontend: f.ID, Up: up, Instance: f.Instance, Address: f.AddressFor(local, remote)}).Append(nil)
+}
