@@ -38,6 +38,9 @@ func (c *Cluster) check(now mono.Time, b *backend, out *Effects) error {
 		} else if free := c.limits.GPUs - p.live; b.info.Pools[i].Devices > free {
 			return fmt.Errorf("pool %s has room for %d more devices of %d", deviceType, free, c.limits.GPUs)
 		}
+		if p != nil && p.uses.of(l) >= 0 {
+			continue // another backend there has the very same models
+		}
 		if err := c.checkPool(p, deviceType, l); err != nil {
 			return err
 		}

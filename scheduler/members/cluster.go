@@ -3,7 +3,6 @@ package members
 import (
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
-	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // Limits of a cluster; all positive.
@@ -81,7 +80,7 @@ func (c *Cluster) Retired(conn Conn) bool {
 	return b != nil && b.retired
 }
 
-// Bound are the ids of a backend's models, pool by pool.
+// Bound are the ids of a backend's models, pool by pool; immutable.
 func (c *Cluster) Bound(conn Conn) []catalog.Bound {
 	b := c.backend(conn)
 	if b == nil || !b.admitted {
@@ -89,11 +88,8 @@ func (c *Cluster) Bound(conn Conn) []catalog.Bound {
 	}
 	var out []catalog.Bound
 	for i, l := range b.lists {
-		ids := make([]wire.ModelID, len(l.specs))
-		for k := range l.specs {
-			ids[k] = c.models.byKey[l.specs[k].Key()].id
-		}
-		out = append(out, catalog.Bound{Pool: i, IDs: ids})
+		p := c.poolOf(b.info.Pools[i].DeviceType)
+		out = append(out, catalog.Bound{Pool: i, IDs: p.uses[p.uses.of(l)].ids})
 	}
 	return out
 }

@@ -14,7 +14,7 @@ type pool struct {
 	index      int
 	deviceType string
 	backends   []*backend // admitted
-	uses       []use      // of the lists that they have
+	uses       uses       // of the lists that they have
 	newest     *list      // whose SLOs, drop policies and labels hold
 	configured int64      // when it was read
 	emptied    mono.Time  // when its last backend left
@@ -30,6 +30,14 @@ type pool struct {
 type use struct {
 	list *list
 	n    int
+	ids  []wire.ModelID // of the list's models, in its order: they hold while anybody uses it here
+}
+
+type uses []use
+
+// of is the list's place; -1: nobody has it here.
+func (u uses) of(l *list) int {
+	return slices.IndexFunc(u, func(u use) bool { return u.list == l })
 }
 
 // gpu is one device of a pool, over its lives.
@@ -82,10 +90,14 @@ func (c *Cluster) joinPool(now mono.Time, p *pool, b *backend, l *list, out *Eff
 	}
 	p.backends = append(p.backends, b)
 	changed := false
-	if i := slices.IndexFunc(p.uses, func(u use) bool { return u.list == l }); i >= 0 {
+	if i := p.uses.of(l); i >= 0 {
 		p.uses[i].n++
 	} else {
-		p.uses = append(p.uses, use{l, 1})
+		ids := make([]wire.ModelID, len(l.specs))
+		for i := range l.order {
+			ids[l.order[i]] = p.models[i].id
+		}
+		p.uses = append(p.uses, use{l, 1, ids})
 		changed = true
 	}
 	if newer {
@@ -101,7 +113,7 @@ func (c *Cluster) joinPool(now mono.Time, p *pool, b *backend, l *list, out *Eff
 // leavePool takes it away. The last one leaves the models: they are away, not unknown.
 func (c *Cluster) leavePool(now mono.Time, p *pool, b *backend, l *list, out *Effects) {
 	p.backends = slices.DeleteFunc(p.backends, func(x *backend) bool { return x == b })
-	i := slices.IndexFunc(p.uses, func(u use) bool { return u.list == l })
+	i := p.uses.of(l)
 	p.changed = c.next()
 	if p.uses[i].n--; p.uses[i].n == 0 {
 		p.uses = slices.Delete(p.uses, i, i+1)
