@@ -2,6 +2,7 @@ package backend
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/symphony-serving/symphony/backend/executor"
@@ -36,8 +37,11 @@ func (h *schedulerHandler) Receive(l transport.Link, f transport.Frame) {
 	default:
 		err = fmt.Errorf("frame of kind %d from the scheduler", f.Kind)
 	}
+	if err != nil && !errors.Is(err, transport.ErrRejected) {
+		err = fmt.Errorf("%w: %w", transport.ErrProtocol, err)
+	}
 	if err != nil {
-		l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+		l.Close(err)
 	}
 }
 
@@ -96,8 +100,7 @@ func (h *schedulerHandler) onDoc(l transport.Link, f transport.Frame) error {
 // admitted begins an epoch, unless a later one was promised already.
 func (b *Backend) admitted(l transport.Link, a catalog.Admitted) error {
 	if a.Error != "" {
-		b.log.Error().Str("error", a.Error).Msg("the scheduler does not admit this backend")
-		return fmt.Errorf("not admitted: %s", a.Error)
+		return fmt.Errorf("%w: this backend is not admitted: %s", transport.ErrRejected, a.Error) // the keeper tells it, and waits longer each time
 	}
 	before := b.epoch.Load()
 	if uint64(a.Epoch) < before {
@@ -135,10 +138,12 @@ func (b *Backend) setCatalogue(c catalog.Catalogue) {
 // Closed implements transport.Handler.
 func (h *schedulerHandler) Closed(l transport.Link, err error) {
 	b := h.backend
-	if p := b.scheduler.Load(); p != nil && *p == l {
+	p := b.scheduler.Load()
+	had := p != nil && *p == l
+	if had {
 		b.scheduler.Store(nil)
 	}
-	if !b.draining.Load() {
+	if !b.draining.Load() && (had || !errors.Is(err, transport.ErrRejected)) {
 		b.log.Warn().AnErr("cause", err).Msg("lost the scheduler: what runs is finished; dialling again")
 	}
 }

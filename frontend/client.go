@@ -18,6 +18,7 @@ import (
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/sampled"
 	"github.com/symphony-serving/symphony/transport/tcp"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -28,6 +29,7 @@ type Client struct {
 	log      zerolog.Logger
 	arena    *arena.Arena
 	data     transport.Listener
+	refusals sampled.Refusals
 	slabKey  uint32 // with which backends READ the arena; 0: over TCP
 	keeper   *transport.Keeper
 	metrics  *metrics
@@ -97,7 +99,7 @@ func newClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
-	c := &Client{o: o, log: o.Logger, arena: a, images: make(chan imageJob, imagesMax),
+	c := &Client{o: o, log: o.Logger, refusals: sampled.NewRefusals(o.Logger), arena: a, images: make(chan imageJob, imagesMax),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
 	signal := make(chan struct{})
@@ -106,7 +108,7 @@ func newClient(o Options) (*Client, error) {
 		a.Close()
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
-	c.data, err = o.Network.Listen(o.Listen, transport.Options{Hello: c.hello(), Slabs: a}, c.accept)
+	c.data, err = o.Network.Listen(o.Listen, transport.Options{Hello: c.hello(), Slabs: a, Refused: c.refusals.Refused}, c.accept)
 	if err != nil {
 		a.Close()
 		c.metrics.unregister()
@@ -282,6 +284,7 @@ func (c *Client) Close() error {
 		c.loops.Wait()
 		c.failAll(wire.ReasonDraining) // what was let in meanwhile; later ones see that there is no admission
 		err = c.data.Close()
+		c.refusals.Close()
 		c.metrics.unregister()
 		err = errors.Join(err, c.arena.Close())
 	})

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/symphony-serving/symphony/transport"
@@ -28,7 +29,9 @@ func (h *schedulerHandler) Receive(l transport.Link, f transport.Frame) {
 		}
 		c.fail(m.Request, m.Reason)
 	case wire.KindDoc:
-		if err := c.onDoc(l, f); err != nil {
+		if err := c.onDoc(l, f); errors.Is(err, transport.ErrRejected) {
+			l.Close(err)
+		} else if err != nil {
 			l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
 		}
 	case wire.KindLeave: // the scheduler drains: its refusals say so
@@ -49,10 +52,9 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 			return err
 		}
 		if a.Error != "" {
-			c.log.Error().Str("error", a.Error).Msg("the scheduler does not admit this frontend")
-			err := fmt.Errorf("not admitted: %s", a.Error)
+			err := fmt.Errorf("%w: this frontend is not admitted: %s", transport.ErrRejected, a.Error)
 			c.trouble.Store(&err)
-			return err
+			return err // the keeper tells it, and waits longer each time
 		}
 		if s := c.models.Load(); s != nil {
 			now := mono.Now()
@@ -76,14 +78,19 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 // Closed implements transport.Handler.
 func (h *schedulerHandler) Closed(l transport.Link, err error) {
 	c := (*Client)(h)
-	if a := c.admitted.Load(); a != nil && a.link == l {
+	a := c.admitted.Load()
+	had := a != nil && a.link == l
+	if had {
 		c.admitted.CompareAndSwap(a, nil)
 	}
 	c.failAll(wire.ReasonUnavailable)
 	c.signal()
 	select {
 	case <-c.stop:
+		return
 	default:
+	}
+	if had || !errors.Is(err, transport.ErrRejected) {
 		c.log.Warn().AnErr("cause", err).Msg("lost the scheduler: requests are answered unavailable until it is back")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/sampled"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -23,6 +24,7 @@ type Server struct {
 	epoch     wire.Epoch
 	metrics   *metrics
 	listeners []transport.Listener
+	refusals  sampled.Refusals
 	draining  atomic.Bool
 	peers     atomic.Int64  // frontends and backends admitted now
 	stop      chan struct{} // closed by Close
@@ -55,7 +57,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: sampled.NewRefusals(cfg.Logger), epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
 		pools: map[string]*pool{}, models: map[string]wire.ModelID{}, frontends: map[wire.FrontendID]*frontend{}, backends: map[string]*backend{}}
 	s.routes.Store(&[]route{})
 	s.frontendsBy.Store(&[]*frontend{})
@@ -65,10 +67,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	for _, address := range cfg.Listen {
 		l, err := cfg.Network.Listen(address, transport.Options{
-			Hello: wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(cfg.Token), Name: cfg.Name},
-			Refused: func(remote string, err error) {
-				s.log.Warn().Str("remote", remote).Err(err).Msg("connection refused")
-			},
+			Hello:   wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(cfg.Token), Name: cfg.Name},
+			Refused: s.refusals.Refused,
 		}, s.accept)
 		if err != nil {
 			s.Close()
@@ -171,6 +171,7 @@ func (s *Server) Close() error {
 	for _, l := range s.listeners {
 		errs = append(errs, l.Close())
 	}
+	s.refusals.Close()
 	s.metrics.unregister()
 	return errors.Join(errs...)
 }
