@@ -115,10 +115,21 @@ func (s *Server) frontend(id wire.FrontendID) *frontend {
 	return all[id]
 }
 
-// Drain refuses new requests, waits until the queued ones are answered or ctx
-// ends, and tells the peers that the scheduler leaves.
+// Hasten ends the deferral for good: what waits runs as soon as there is a GPU. For a
+// process whose frontend drains.
+func (s *Server) Hasten() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pools {
+		p.engine.Hasten()
+	}
+}
+
+// Drain refuses new requests, runs the queued ones at once, waits until they are
+// answered or ctx ends, and tells the peers that the scheduler leaves.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
+	s.Hasten()
 	for s.open() > 0 {
 		select {
 		case <-ctx.Done():

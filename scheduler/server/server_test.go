@@ -181,6 +181,28 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// What the scheduler defers for half a minute is answered when it drains, not then.
+func TestDrainRunsWhatWaits(t *testing.T) {
+	s, n := newServer(t, nil)
+	b := dial(t, n, wire.RoleBackend, "b")
+	m := spec("m")
+	m.SLO = 30 * mono.Second
+	transport.SendDoc(b.link, wire.DocBackend, catalog.BackendInfo{Name: "b", Pools: []catalog.Pool{{DeviceType: "emulated", Devices: 1, Models: []catalog.ModelSpec{m}}}})
+	f := frontendPeer(t, n)
+	f.wait("ready", func() bool { return f.entry("m").Ready })
+	f.submit(1, 0, 30*mono.Second)
+	for s.open() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.Drain(ctx); err != nil {
+		t.Fatalf("after %v: %v", time.Since(begin), err)
+	}
+	b.wait("it ran", func() bool { return len(b.answers[1]) == 1 })
+}
+
 // Ids stay dense when backends are replaced under new names.
 func TestGPUIdsAreUsedAgain(t *testing.T) {
 	p := &pool{slots: map[string]wire.GPUID{}}
