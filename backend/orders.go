@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -82,14 +81,14 @@ func (h *schedulerHandler) onDoc(l transport.Link, f transport.Frame) error {
 	}
 	switch d.Type {
 	case wire.DocAdmitted:
-		var a catalog.Admitted
-		if err := json.Unmarshal(f.Payload, &a); err != nil {
+		a, err := catalog.DecodeAdmitted(f.Payload)
+		if err != nil {
 			return err
 		}
 		return h.backend.admitted(l, a)
 	case wire.DocCatalogue:
-		var c catalog.Catalogue
-		if err := json.Unmarshal(f.Payload, &c); err != nil {
+		c, err := catalog.DecodeCatalogue(f.Payload)
+		if err != nil {
 			return err
 		}
 		h.backend.setCatalogue(c)

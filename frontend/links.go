@@ -1,7 +1,6 @@
 package frontend
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -47,8 +46,8 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 	}
 	switch d.Type {
 	case wire.DocAdmitted:
-		var a catalog.Admitted
-		if err := json.Unmarshal(f.Payload, &a); err != nil {
+		a, err := catalog.DecodeAdmitted(f.Payload)
+		if err != nil {
 			return err
 		}
 		if a.Error != "" {
@@ -65,8 +64,8 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 		c.admitted.Store(&admission{epoch: a.Epoch, id: a.Frontend, link: l})
 		c.log.Info().Uint64("epoch", uint64(a.Epoch)).Uint32("id", uint32(a.Frontend)).Msg("admitted by the scheduler")
 	case wire.DocCatalogue:
-		var doc catalog.Catalogue
-		if err := json.Unmarshal(f.Payload, &doc); err != nil {
+		doc, err := catalog.DecodeCatalogue(f.Payload)
+		if err != nil {
 			return err
 		}
 		c.models.Store(c.newSnapshot(doc))

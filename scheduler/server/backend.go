@@ -81,9 +81,9 @@ func (b *backend) onDoc(l transport.Link, m transport.Frame) error {
 	}
 	switch {
 	case d.Type == wire.DocBackend && !b.admitted:
-		var info catalog.BackendInfo
-		if err := json.Unmarshal(m.Payload, &info); err != nil {
-			return fmt.Errorf("BackendInfo: %w", err)
+		info, err := catalog.DecodeBackendInfo(m.Payload)
+		if err != nil {
+			return err
 		}
 		return b.server.admitBackend(b, l, info)
 	case d.Type == wire.DocProfile && b.admitted:

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -94,9 +93,9 @@ func (f *frontend) onDoc(l transport.Link, m transport.Frame) error {
 	if f.admitted {
 		return errors.New("a frontend introduces itself once")
 	}
-	var info catalog.FrontendInfo
-	if err := json.Unmarshal(m.Payload, &info); err != nil {
-		return fmt.Errorf("FrontendInfo: %w", err)
+	info, err := catalog.DecodeFrontendInfo(m.Payload)
+	if err != nil {
+		return err
 	}
 	if info.Address == "" || len(info.Address) > 128 {
 		return fmt.Errorf("FrontendInfo: address %q must have 1 to 128 bytes", info.Address)
