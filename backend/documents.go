@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/symphony-serving/symphony/transport"
@@ -39,8 +38,8 @@ func newDocuments(specs []catalog.ModelSpec) (documents, catalog.Digest, error) 
 
 // onWant sends a document that the scheduler asks for.
 func (b *Backend) onWant(l transport.Link, payload []byte) error {
-	var w catalog.Want
-	if err := json.Unmarshal(payload, &w); err != nil {
+	w, err := catalog.DecodeWant(payload)
+	if err != nil {
 		return err
 	}
 	for _, p := range b.pools {

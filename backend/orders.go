@@ -1,7 +1,7 @@
 package backend
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -37,8 +37,11 @@ func (h *schedulerHandler) Receive(l transport.Link, f transport.Frame) {
 	default:
 		err = fmt.Errorf("frame of kind %d from the scheduler", f.Kind)
 	}
+	if err != nil && !errors.Is(err, transport.ErrRejected) {
+		err = fmt.Errorf("%w: %w", transport.ErrProtocol, err)
+	}
 	if err != nil {
-		l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+		l.Close(err)
 	}
 }
 
@@ -79,16 +82,16 @@ func (h *schedulerHandler) onDoc(l transport.Link, f transport.Frame) error {
 	}
 	switch d.Type {
 	case wire.DocAdmitted:
-		var a catalog.Admitted
-		if err := json.Unmarshal(f.Payload, &a); err != nil {
+		a, err := catalog.DecodeAdmitted(f.Payload)
+		if err != nil {
 			return err
 		}
 		return h.backend.admitted(l, a)
 	case wire.DocWant:
 		return h.backend.onWant(l, f.Payload)
 	case wire.DocBound:
-		var bound catalog.Bound
-		if err := json.Unmarshal(f.Payload, &bound); err != nil {
+		bound, err := catalog.DecodeBound(f.Payload)
+		if err != nil {
 			return err
 		}
 		return h.backend.bind(bound)
@@ -99,8 +102,7 @@ func (h *schedulerHandler) onDoc(l transport.Link, f transport.Frame) error {
 // admitted begins an epoch, unless a later one was promised already.
 func (b *Backend) admitted(l transport.Link, a catalog.Admitted) error {
 	if a.Error != "" {
-		b.log.Error().Str("error", a.Error).Msg("the scheduler does not admit this backend")
-		return fmt.Errorf("not admitted: %s", a.Error)
+		return fmt.Errorf("%w: this backend is not admitted: %s", transport.ErrRejected, a.Error) // the keeper tells it, and waits longer each time
 	}
 	before := b.epoch.Load()
 	if uint64(a.Epoch) < before {
@@ -151,10 +153,12 @@ func (b *Backend) bind(bound catalog.Bound) error {
 // Closed implements transport.Handler.
 func (h *schedulerHandler) Closed(l transport.Link, err error) {
 	b := h.backend
-	if p := b.scheduler.Load(); p != nil && *p == l {
+	p := b.scheduler.Load()
+	had := p != nil && *p == l
+	if had {
 		b.scheduler.Store(nil)
 	}
-	if !b.draining.Load() {
+	if !b.draining.Load() && (had || !errors.Is(err, transport.ErrRejected)) {
 		b.log.Warn().AnErr("cause", err).Msg("lost the scheduler: what runs is finished; dialling again")
 	}
 }

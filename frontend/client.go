@@ -18,6 +18,7 @@ import (
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/sampled"
 	"github.com/symphony-serving/symphony/transport/tcp"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -29,6 +30,7 @@ type Client struct {
 	margin   mono.Dur // Options.ReplyMargin
 	arena    *arena.Arena
 	data     transport.Listener
+	refusals sampled.Refusals
 	slabKey  uint32 // with which backends READ the arena; 0: over TCP
 	keeper   *transport.Keeper
 	metrics  *metrics
@@ -111,7 +113,7 @@ func newClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
-	c := &Client{o: o, log: o.Logger, margin: *o.ReplyMargin, arena: a,
+	c := &Client{o: o, log: o.Logger, refusals: sampled.NewRefusals(o.Logger), margin: *o.ReplyMargin, arena: a,
 		images: make(chan imageJob, imagesMax), photos: make(chan imageJob, imagesMax), memory: newImageMemory(o.ImageMemory),
 		instance: randomStart(), labels: map[catalog.Digest][]string{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
@@ -121,7 +123,7 @@ func newClient(o Options) (*Client, error) {
 		a.Close()
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
-	c.data, err = o.Network.Listen(o.Listen, transport.Options{Hello: c.hello(), Slabs: a}, c.accept)
+	c.data, err = o.Network.Listen(o.Listen, transport.Options{Hello: c.hello(), Slabs: a, Refused: c.refusals.Refused}, c.accept)
 	if err != nil {
 		a.Close()
 		c.metrics.unregister()
@@ -318,6 +320,7 @@ func (c *Client) Close() error {
 		c.loops.Wait()
 		c.failAll(wire.ReasonDraining) // what was let in meanwhile; later ones see that there is no admission
 		err = c.data.Close()
+		c.refusals.Close()
 		c.metrics.unregister()
 		err = errors.Join(err, c.arena.Close())
 	})

@@ -2,7 +2,6 @@ package frontend
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -53,8 +52,8 @@ func (c *Client) knownLabels(id catalog.Digest) ([]string, bool) {
 
 // gotLabels takes labels that were asked for.
 func (c *Client) gotLabels(payload []byte) error {
-	var l []string
-	if err := json.Unmarshal(payload, &l); err != nil {
+	l, err := catalog.DecodeLabels(payload)
+	if err != nil {
 		return err
 	}
 	c.labelsMu.Lock()

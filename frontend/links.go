@@ -1,7 +1,7 @@
 package frontend
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/symphony-serving/symphony/transport"
@@ -28,7 +28,9 @@ func (h *schedulerHandler) Receive(l transport.Link, f transport.Frame) {
 		}
 		c.fail(m.Request, m.Reason)
 	case wire.KindDoc:
-		if err := c.onDoc(l, f); err != nil {
+		if err := c.onDoc(l, f); errors.Is(err, transport.ErrRejected) {
+			l.Close(err)
+		} else if err != nil {
 			l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
 		}
 	case wire.KindLeave: // the scheduler drains: its refusals say so
@@ -44,15 +46,14 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 	}
 	switch d.Type {
 	case wire.DocAdmitted:
-		var a catalog.Admitted
-		if err := json.Unmarshal(f.Payload, &a); err != nil {
+		a, err := catalog.DecodeAdmitted(f.Payload)
+		if err != nil {
 			return err
 		}
 		if a.Error != "" {
-			c.log.Error().Str("error", a.Error).Msg("the scheduler does not admit this frontend")
-			err := fmt.Errorf("not admitted: %s", a.Error)
+			err := fmt.Errorf("%w: this frontend is not admitted: %s", transport.ErrRejected, a.Error)
 			c.trouble.Store(&err)
-			return err
+			return err // the keeper tells it, and waits longer each time
 		}
 		if s := c.models.Load(); s != nil {
 			now := mono.Now()
@@ -65,8 +66,8 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 		c.log.Info().Uint64("epoch", uint64(a.Epoch)).Uint32("id", uint32(a.Frontend)).Str("address", a.Address).Msg("admitted by the scheduler")
 		c.sayIfHidden(l, a.Address)
 	case wire.DocChanges:
-		var ch catalog.Changes
-		if err := json.Unmarshal(f.Payload, &ch); err != nil {
+		ch, err := catalog.DecodeChanges(f.Payload)
+		if err != nil {
 			return err
 		}
 		if c.served == nil {
@@ -88,14 +89,19 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 // Closed implements transport.Handler.
 func (h *schedulerHandler) Closed(l transport.Link, err error) {
 	c := (*Client)(h)
-	if a := c.admitted.Load(); a != nil && a.link == l {
+	a := c.admitted.Load()
+	had := a != nil && a.link == l
+	if had {
 		c.admitted.CompareAndSwap(a, nil)
 	}
 	c.failAll(wire.ReasonUnavailable)
 	c.signal()
 	select {
 	case <-c.stop:
+		return
 	default:
+	}
+	if had || !errors.Is(err, transport.ErrRejected) {
 		c.log.Warn().AnErr("cause", err).Msg("lost the scheduler: requests are answered unavailable until it is back")
 	}
 }

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -25,10 +24,12 @@ type KeepConfig struct {
 	OnUp func(l Link)
 	// OnDown comes after the Handler's Closed of a link that was up.
 	OnDown func(err error)
-	// OnFail gets an attempt's error when it differs from the one before (a
-	// log line once, not twice a second). Attempts go on in every case, also
-	// after a refusal that waiting alone will not cure: the other side may be
-	// restarted with another version or token.
+	// OnFail gets an attempt's error, or the end of a link that the peer refused
+	// with its first words (ErrRejected), when it differs from the one before but
+	// for numbers, and from then on at growing intervals: a log line once, not
+	// twice a second. Attempts go on in every case, also after a refusal that
+	// waiting alone will not cure: the other side may be restarted with another
+	// version or token.
 	OnFail func(err error)
 
 	Seed    uint64   // of the jitter, so that many peers do not come back at once
@@ -39,12 +40,21 @@ type KeepConfig struct {
 	Patience mono.Dur
 }
 
-// Back-off between attempts: doubling from backoffMin to backoffMax;
-// backoffSlow when the peer speaks another version, which takes people.
+// Back-off between attempts: doubling from backoffMin to backoffMax. A peer that
+// refuses us, or speaks another version, is there, and what is wrong takes people: then a
+// refusedPart of the time since its first refusal, up to refusedMax. So a peer that
+// refused for a minute, because it was draining, is found again within a quarter of that.
 const (
 	backoffMin  = 50 * mono.Millisecond
 	backoffMax  = 500 * mono.Millisecond
-	backoffSlow = 2 * mono.Second
+	refusedMax  = 30 * mono.Second
+	refusedPart = 4
+)
+
+// The same failure is told again after tellMin, then at intervals that double up to tellMax.
+const (
+	tellMin = 60 * mono.Second
+	tellMax = 3600 * mono.Second
 )
 
 // Keeper holds one outgoing link up until it is closed.
@@ -57,8 +67,9 @@ type Keeper struct {
 	first waiters
 
 	// Owned by run.
-	rng  *rand.Rand
-	last string // the last error told to OnFail
+	rng     *rand.Rand
+	backoff backoff
+	failure failure
 }
 
 // Keep is KeepWith for the common case: up on each new link, failed when an
@@ -122,18 +133,9 @@ func (k *Keeper) run(ctx context.Context) {
 	defer close(k.done)
 	defer k.first.tell(nil)
 	defer k.stop()
-	wait := backoffMin
 	for ctx.Err() == nil {
 		lived, err := k.attempt(ctx)
-		if lived >= backoffMax {
-			wait = backoffMin
-		}
-		pause := wait
-		if errors.Is(err, ErrVersion) {
-			pause = backoffSlow
-		}
-		wait = min(2*wait, backoffMax)
-		k.sleep(ctx, pause)
+		k.sleep(ctx, k.backoff.next(mono.Now(), lived, err))
 	}
 }
 
@@ -144,13 +146,9 @@ func (k *Keeper) attempt(ctx context.Context) (lived mono.Dur, err error) {
 	l, err := k.c.Network.Dial(dial, k.c.Address, k.c.Options, s)
 	cancel()
 	if err != nil {
-		if text := err.Error(); text != k.last && ctx.Err() == nil {
-			k.last = text
-			k.c.OnFail(err)
-		}
+		k.fail(ctx, err)
 		return 0, err
 	}
-	k.last = ""
 	up := mono.Now()
 	k.c.OnUp(l)
 	k.link.Store(&l)
@@ -163,7 +161,22 @@ func (k *Keeper) attempt(ctx context.Context) (lived mono.Dur, err error) {
 		err = <-s.gone
 	}
 	k.c.OnDown(err)
-	return mono.Now().Sub(up), nil
+	lived = mono.Now().Sub(up)
+	if refused(err) && lived < livedMin {
+		k.fail(ctx, err)
+		return lived, err
+	}
+	k.failure = failure{}
+	return lived, nil
+}
+
+// livedMin is the life of a link whose peer has not refused us with its first words.
+const livedMin = 5 * mono.Second
+
+func (k *Keeper) fail(ctx context.Context, err error) {
+	if ctx.Err() == nil && k.failure.tell(mono.Now(), err) {
+		k.c.OnFail(err)
+	}
 }
 
 // sleep waits between half of d and d.

@@ -20,6 +20,7 @@ func networkRooms() map[string]room {
 		"transport/wire":          {core, []string{"transport/mono"}},
 		"transport/catalog":       {leaf, []string{"transport/mono", "transport/wire"}},
 		"transport/ring":          {leaf, []string{"transport/mono", "transport/histogram"}},
+		"transport/sampled":       {shell, nil},
 		"transport/histogram":     {leaf, []string{"transport/mono"}},
 		"transport":               {shell, []string{"transport/mono", "transport/wire"}},
 		"transport/loopback":      {shell, []string{"transport", "transport/mono", "transport/wire"}},
@@ -50,7 +51,7 @@ func schedulerRooms() map[string]room {
 		"scheduler/autoscale":  {core, nil},
 		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/overrun", "scheduler/invariants"}},
 		"scheduler/members":    {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile", "scheduler/batching"}},
-		"scheduler/server":     {shell, []string{"scheduler/members", "transport", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/invariants"}},
+		"scheduler/server":     {shell, []string{"scheduler/members", "transport", "transport/sampled", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/invariants"}},
 	}
 }
 
@@ -75,7 +76,7 @@ func policyRooms() map[string]room {
 // dataRooms take requests and run batches: frontends and backends.
 func dataRooms() map[string]room {
 	return map[string]room{
-		"frontend":                   {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
+		"frontend":                   {shell, []string{"transport", "transport/sampled", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
 		"frontend/inflight":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
 		"frontend/arena":             {shell, []string{"transport", "transport/wire"}},
 		"frontend/preprocess":        {core, []string{"transport/catalog"}},

@@ -220,6 +220,13 @@ func (e *Engine) SetDelay(d batching.Delay) {
 	}
 }
 
+// Hasten ends the deferral for good (shard.Shard.Hasten).
+func (e *Engine) Hasten() {
+	for _, l := range e.loops {
+		e.order(l, &input{op: opHasten})
+	}
+}
+
 // AddGPU begins a life of a GPU that is free from freeAt on.
 func (e *Engine) AddGPU(id wire.GPUID, freeAt mono.Time) (GPU, error) {
 	e.mu.Lock()

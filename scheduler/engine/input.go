@@ -27,6 +27,7 @@ const (
 	opSetMargin
 	opDropAll
 	opSetSetting
+	opHasten
 )
 
 // Submission is a request on its way to its model's loop. It has a ring of its
@@ -91,6 +92,8 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 		s.SetMargin(in.model, in.margin)
 	case opSetSetting:
 		s.SetSetting(now, in.setting, out)
+	case opHasten:
+		s.Hasten(now, out)
 	case opDropAll:
 		s.DropAll(now, in.reason, out)
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -79,9 +78,9 @@ func (b *backend) onDoc(l transport.Link, m transport.Frame) error {
 	}
 	switch {
 	case d.Type == wire.DocBackend && b.conn == 0:
-		var info catalog.BackendInfo
-		if err := json.Unmarshal(m.Payload, &info); err != nil {
-			return fmt.Errorf("BackendInfo: %w", err)
+		info, err := catalog.DecodeBackendInfo(m.Payload)
+		if err != nil {
+			return err
 		}
 		b.join(l, &info)
 		return nil
@@ -109,11 +108,7 @@ func (b *backend) join(l transport.Link, info *catalog.BackendInfo) {
 
 // onModels takes the list that the backend was asked for. It is decoded before the lock.
 func (b *backend) onModels(payload []byte) {
-	var list catalog.ModelList
-	err := json.Unmarshal(payload, &list)
-	if err != nil {
-		err = fmt.Errorf("model list: %w", err)
-	}
+	list, err := catalog.DecodeModels(payload)
 	s := b.server
 	s.mu.Lock()
 	defer s.mu.Unlock()

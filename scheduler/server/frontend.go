@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,18 +90,18 @@ func (f *frontend) onDoc(l transport.Link, m transport.Frame) error {
 	}
 	switch {
 	case d.Type == wire.DocFrontend && f.conn == 0:
-		var info catalog.FrontendInfo
-		if err := json.Unmarshal(m.Payload, &info); err != nil {
-			return fmt.Errorf("FrontendInfo: %w", err)
+		info, err := catalog.DecodeFrontendInfo(m.Payload)
+		if err != nil {
+			return err
 		}
 		f.join(l, &info)
 		return nil
 	case d.Type == wire.DocFrontend:
 		return errors.New("a frontend introduces itself once")
 	case d.Type == wire.DocWant && f.admitted.Load():
-		var w catalog.Want
-		if err := json.Unmarshal(m.Payload, &w); err != nil {
-			return fmt.Errorf("Want: %w", err)
+		w, err := catalog.DecodeWant(m.Payload)
+		if err != nil {
+			return err
 		}
 		f.server.mu.Lock()
 		defer f.server.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/sampled"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -24,6 +25,7 @@ type Server struct {
 	epoch     wire.Epoch
 	metrics   *metrics
 	listeners []transport.Listener
+	refusals  sampled.Refusals
 	draining  atomic.Bool
 	peers     atomic.Int64  // frontends and backends admitted now
 	stop      chan struct{} // closed by Close
@@ -58,7 +60,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: sampled.NewRefusals(cfg.Logger), epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
 		cluster:   members.New(members.Limits{Frontends: cfg.FrontendsMax, Backends: cfg.BackendsMax, Pools: cfg.PoolsMax, Models: cfg.ModelsMax, GPUs: cfg.GPUsMax}),
 		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{},
 		labels: labels{kept: map[catalog.Digest][]byte{}, asked: map[catalog.Digest]question{}}}
@@ -72,10 +74,8 @@ func New(cfg Config) (*Server, error) {
 	go s.teller.run()
 	for _, address := range cfg.Listen {
 		l, err := cfg.Network.Listen(address, transport.Options{
-			Hello: wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(cfg.Token), Name: cfg.Name},
-			Refused: func(remote string, err error) {
-				s.log.Warn().Str("remote", remote).Err(err).Msg("connection refused")
-			},
+			Hello:   wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(cfg.Token), Name: cfg.Name},
+			Refused: s.refusals.Refused,
 		}, s.accept)
 		if err != nil {
 			s.Close()
@@ -122,10 +122,21 @@ func (s *Server) frontend(id wire.FrontendID) *frontend {
 	return all[id]
 }
 
-// Drain refuses new requests, waits until the queued ones are answered or ctx
-// ends, and tells the peers that the scheduler leaves.
+// Hasten ends the deferral for good: what waits runs as soon as there is a GPU. For a
+// process whose frontend drains.
+func (s *Server) Hasten() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pools {
+		p.engine.Hasten()
+	}
+}
+
+// Drain refuses new requests, runs the queued ones at once, waits until they are
+// answered or ctx ends, and tells the peers that the scheduler leaves.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
+	s.Hasten()
 	for s.open() > 0 {
 		select {
 		case <-ctx.Done():
@@ -179,6 +190,7 @@ func (s *Server) Close() error {
 	for _, l := range s.listeners {
 		errs = append(errs, l.Close())
 	}
+	s.refusals.Close()
 	s.metrics.unregister()
 	return errors.Join(errs...)
 }

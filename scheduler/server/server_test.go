@@ -212,6 +212,28 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// What the scheduler defers for half a minute is answered when it drains, not then.
+func TestDrainRunsWhatWaits(t *testing.T) {
+	s, n := newServer(t, nil)
+	b := dial(t, n, wire.RoleBackend, "b")
+	m := spec("m")
+	m.SLO = 30 * mono.Second
+	b.introduce(catalog.BackendInfo{Name: "b"}, "emulated", 1, []catalog.ModelSpec{m})
+	f := frontendPeer(t, n)
+	f.wait("ready", func() bool { return f.entry("m").Ready })
+	f.submit(1, 0, 30*mono.Second)
+	for s.open() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.Drain(ctx); err != nil {
+		t.Fatalf("after %v: %v", time.Since(begin), err)
+	}
+	b.wait("it ran", func() bool { return len(b.answers[1]) == 1 })
+}
+
 // Links that came and went are not remembered: each would hold its buffers.
 func TestDeadLinksAreForgotten(t *testing.T) {
 	s, n := newServer(t, nil)

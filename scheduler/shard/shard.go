@@ -42,6 +42,7 @@ type Shard struct {
 	share   batching.Share // GPUs that one model can count on
 	delay   batching.Delay
 	setting batching.Setting
+	hastens bool    // nothing is deferred any more
 	wakes   pq.Heap // model -> NextWake
 	dead    []rank.Life
 	stirred []wire.ModelID     // models whose candidates Settle forms; some may have been formed since
@@ -62,6 +63,9 @@ func (s *Shard) AddModel(id wire.ModelID, cfg ModelConfig) {
 		s.models = append(s.models, model{})
 	}
 	cfg.Share, cfg.Delay = s.share, s.delay
+	if s.hastens {
+		cfg.Window = batching.WindowEager
+	}
 	if m := s.model(id); m != nil {
 		m.SetConfig(cfg.Config)
 		m.margin = cfg.Margin
@@ -315,11 +319,21 @@ func (s *Shard) SetModel(now mono.Time, id wire.ModelID, cfg batching.Config, ou
 	}
 }
 
-// SetWindow replaces a model's rule for exec, for comparisons.
+// SetWindow replaces a model's rule for exec.
 func (s *Shard) SetWindow(now mono.Time, id wire.ModelID, w batching.Window, out *Out) {
 	if m := s.model(id); m != nil {
 		m.SetWindow(w)
 		s.update(now, id, out)
+	}
+}
+
+// Hasten ends the deferral for good: what waits, and what still comes, starts as soon as
+// there is a GPU, any GPU. For a scheduler that drains: whoever waits for it to end gains
+// nothing by larger batches.
+func (s *Shard) Hasten(now mono.Time, out *Out) {
+	s.hastens = true
+	for i := range s.models {
+		s.SetWindow(now, wire.ModelID(i), batching.WindowEager, out)
 	}
 }
 

@@ -14,10 +14,6 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// shakingMax bounds the handshakes in progress; a connection beyond it is
-// closed at once, so that a port scan cannot take all memory.
-const shakingMax = 256
-
 // listener is an open port.
 type listener struct {
 	// Immutable.
@@ -31,7 +27,7 @@ type listener struct {
 
 	mu      sync.Mutex // Guards what follows.
 	links   map[*link]struct{}
-	shaking map[*net.TCPConn]struct{}
+	shaking shaking
 	held    int // links that live or are about to
 	closed  bool
 }
@@ -44,8 +40,8 @@ func (s *listener) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.ln.Close()
-	for conn := range s.shaking {
-		conn.Close()
+	for _, h := range s.shaking.all {
+		h.conn.Close()
 	}
 	s.mu.Unlock()
 	s.running.Wait() // from here on no link is added
@@ -64,6 +60,7 @@ func (s *listener) Close() error {
 // run accepts connections until the port is closed.
 func (s *listener) run() {
 	defer s.running.Done()
+	var pace acceptPace
 	for {
 		conn, err := s.ln.AcceptTCP()
 		if errors.Is(err, net.ErrClosed) {
@@ -74,35 +71,36 @@ func (s *listener) run() {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		if !s.enter(conn) {
-			s.o.Refused(conn.RemoteAddr().String(), fmt.Errorf("%w: more than %d handshakes at once", transport.ErrFull, shakingMax))
-			conn.Close()
-			continue
+		if h := s.enter(conn); h != nil {
+			go s.shake(h)
 		}
-		go s.shake(conn)
+		if wait := pace.next(time.Now()); wait > 0 {
+			time.Sleep(max(wait, time.Millisecond))
+		}
 	}
 }
 
-// enter takes a handshake's place.
-func (s *listener) enter(conn *net.TCPConn) bool {
+// enter takes a handshake's place; nil: the port is closed.
+func (s *listener) enter(conn *net.TCPConn) *handshake {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.shaking) >= shakingMax {
-		return false
+	if s.closed {
+		conn.Close()
+		return nil
 	}
-	s.shaking[conn] = struct{}{}
 	s.running.Add(1)
-	return true
+	return s.shaking.enter(conn)
 }
 
 // shake is one connection's handshake, in a goroutine of its own.
-func (s *listener) shake(conn *net.TCPConn) {
+func (s *listener) shake(h *handshake) {
 	defer s.running.Done()
 	defer func() {
 		s.mu.Lock()
-		delete(s.shaking, conn)
+		s.shaking.leave(h)
 		s.mu.Unlock()
 	}()
+	conn := h.conn
 	conn.SetDeadline(time.Now().Add(s.o.Handshake.Std()))
 	in := newInbound(conn)
 	peer, err := hear(in, s.o.Hello)
@@ -110,9 +108,19 @@ func (s *listener) shake(conn *net.TCPConn) {
 		err = s.admit(conn, in, peer)
 	}
 	if err != nil {
+		if s.displaced(h) {
+			err = fmt.Errorf("%w: newer connections took its place: at most %d handshakes are open at once", transport.ErrFull, shakingMax)
+		}
 		s.o.Refused(conn.RemoteAddr().String(), err)
 		turnAway(conn, err)
 	}
+}
+
+// displaced reports whether newer handshakes took h's place.
+func (s *listener) displaced(h *handshake) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return h.gone
 }
 
 // admit asks accept and makes the link live.

@@ -72,7 +72,7 @@ func (n *Network) Listen(address string, o transport.Options, accept func(peer w
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
 	s := &listener{o: transport.Defaults(o), ln: ln.(*net.TCPListener), accept: accept, prober: n.prober, poll: n.poll,
-		links: map[*link]struct{}{}, shaking: map[*net.TCPConn]struct{}{}}
+		links: map[*link]struct{}{}}
 	s.running.Add(1)
 	go s.run()
 	return s, nil

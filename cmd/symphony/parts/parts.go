@@ -67,6 +67,7 @@ func (p *Process) Scheduler() (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler.headroom: %w", err)
 	}
+	p.warnExposed("scheduler.listen", c.Listen...)
 	return server.New(server.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.Log,
 		Metrics: p.registry, ModelLoops: c.ModelLoops, Placement: Placement(c), Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
 		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Headroom: headroom, TunerShare: c.Tuner, Watch: p.Watch})
@@ -75,6 +76,7 @@ func (p *Process) Scheduler() (*server.Server, error) {
 // Client dials the scheduler until it answers or ctx ends.
 func (p *Process) Client(ctx context.Context) (*frontend.Client, error) {
 	c := p.cfg.Frontend
+	p.warnExposed("frontend.listen", c.Listen)
 	return frontend.Dial(ctx, frontend.Options{Scheduler: c.Scheduler, Listen: c.Listen, Advertise: c.Advertise, Name: c.Name, Token: p.cfg.Token, Network: p.network,
 		ArenaBytes: int64(c.Arena), MaxInFlight: c.MaxInFlight, PreprocessConcurrency: c.Preprocess,
 		ImagePixels: c.ImagePixels, ImageMemory: int64(c.ImageMemory), ReplyMargin: &c.ReplyMargin,

@@ -48,6 +48,9 @@ func (s *System) Drain() error {
 	ctx, cancel := s.end()
 	defer cancel()
 	var errs []error
+	if s.Scheduler != nil {
+		s.Scheduler.Hasten() // the parts before it wait for what it defers
+	}
 	if s.Web != nil {
 		errs = append(errs, s.Web.Drain(ctx))
 	}
