@@ -24,7 +24,7 @@ type Options struct {
 	Network               transport.Network     // [TCP]
 	ArenaBytes            int64                 // memory for inputs [256 MiB]
 	MaxInFlight           int                   // open requests [65536]
-	PreprocessConcurrency int                   // images decoded at a time [cores less one, at least 1]
+	PreprocessConcurrency int                   // images decoded at a time [GOMAXPROCS less one, at least 1]
 	ReplyMargin           *mono.Dur             // reserved for the way back of an output [ReplyMarginDefault; of 0: nothing]
 	Logger                zerolog.Logger        // [discards]
 	Metrics               prometheus.Registerer // [none]

@@ -17,7 +17,7 @@ import (
 type Config struct {
 	Log       Log       `yaml:"log"`
 	Token     string    `yaml:"token"`      // shared secret of the cluster's links; empty: none
-	Procs     int       `yaml:"procs"`      // GOMAXPROCS; 0: cores plus the threads that must be on time
+	Procs     int       `yaml:"procs"`      // GOMAXPROCS; 0: the processors it may use (of a container: its quota) plus the threads that must be on time
 	GCPercent int       `yaml:"gc_percent"` // GOGC
 	Drain     mono.Dur  `yaml:"drain"`      // how long Ctrl-C waits for open requests
 	Metrics   string    `yaml:"metrics"`    // host:port of /metrics for processes without HTTP ingress; empty: none
@@ -81,7 +81,7 @@ type Frontend struct {
 	HTTP        string   `yaml:"http"`          // host:port of the ingress; empty: none
 	Arena       Size     `yaml:"arena"`         // memory for inputs
 	MaxInFlight int      `yaml:"max_in_flight"` // open requests
-	Preprocess  int      `yaml:"preprocess"`    // images decoded at a time; 0: cores less one, at least 1
+	Preprocess  int      `yaml:"preprocess"`    // images decoded at a time; 0: the processors it may use less one, at least 1
 	ReplyMargin mono.Dur `yaml:"reply_margin"`  // reserved for the way back of an output
 	BodyMax     Size     `yaml:"body_max"`      // largest HTTP body
 	Connections int      `yaml:"connections"`   // open HTTP connections

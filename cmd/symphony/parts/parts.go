@@ -34,10 +34,6 @@ type Process struct {
 	registry *prometheus.Registry
 }
 
-// lateThreads are the threads of a pool that must be on time: model loop, rank
-// loop, emulated clock. (One more polls an RDMA device: newNetwork tells.)
-const lateThreads = 3
-
 // New joins the network, and sets what the Go runtime may use.
 func New(cfg config.Config) (*Process, error) {
 	p := &Process{cfg: cfg, Log: cli.Logger(cfg.Log), registry: prometheus.NewRegistry()}
@@ -48,14 +44,7 @@ func New(cfg config.Config) (*Process, error) {
 	}
 	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)} // a leak shows here first
 	p.registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	// A loop that wakes from its futex needs a P at once. With as many Ps as
-	// cores, it would wait for a busy goroutine to be preempted (20 ms); with
-	// some to spare, the kernel decides, and it prefers who slept.
-	procs := cfg.Procs
-	if procs == 0 {
-		procs = runtime.NumCPU() + polling + lateThreads*max(1, len(cfg.Backend.Pools)) + cfg.Scheduler.ModelLoops
-	}
-	runtime.GOMAXPROCS(procs)
+	runtime.GOMAXPROCS(procs(cfg, cli.Processors(), polling))
 	debug.SetGCPercent(cfg.GCPercent)
 	return p, nil
 }
@@ -76,7 +65,7 @@ func (p *Process) Scheduler() (*server.Server, error) {
 func (p *Process) Client(ctx context.Context) (*frontend.Client, error) {
 	c := p.cfg.Frontend
 	return frontend.Dial(ctx, frontend.Options{Scheduler: c.Scheduler, Listen: c.Listen, Name: c.Name, Token: p.cfg.Token, Network: p.network,
-		ArenaBytes: int64(c.Arena), MaxInFlight: c.MaxInFlight, PreprocessConcurrency: c.Preprocess, ReplyMargin: &c.ReplyMargin,
+		ArenaBytes: int64(c.Arena), MaxInFlight: c.MaxInFlight, PreprocessConcurrency: decoders(c, cli.Processors()), ReplyMargin: &c.ReplyMargin,
 		Logger: p.Log, Metrics: p.registry})
 }
 
