@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,5 +27,13 @@ backend:
 	err := parsed[serveCmd](t, "-c", path, "--samples", dir, "--model", "nope").Run()
 	if want := `no model "nope"; there are [BERT ResNet50]: name one with --model`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// Without an address there is no ingress: not one on all interfaces and a port of its own.
+func TestServeNeedsAnAddress(t *testing.T) {
+	err := parsed[serveCmd](t, "--set", "frontend.http=").Run()
+	if err == nil || !strings.Contains(err.Error(), "frontend.http is empty") {
+		t.Errorf("error %v", err)
 	}
 }
