@@ -37,3 +37,12 @@ func TestServeNeedsAnAddress(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A measurement of no rounds or no time is refused; it is not one of others than asked for.
+func TestProfileOfNothing(t *testing.T) {
+	for _, flag := range []string{"--threads", "--rounds", "--seconds"} {
+		if err := parsed[profileCmd](t, "m", flag+"=0").Run(); err == nil || err.Error() != flag+": 0, must be at least 1" {
+			t.Errorf("%s=0: %v", flag, err)
+		}
+	}
+}

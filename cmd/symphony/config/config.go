@@ -104,7 +104,7 @@ type Pool struct {
 	DeviceType string   `yaml:"device_type"` // "cpu", "emulated-1080ti": pools of one type form a sub-cluster
 	Kind       string   `yaml:"kind"`        // "cpu" or "emulated"
 	Devices    int      `yaml:"devices"`
-	Threads    int      `yaml:"threads"`          // of one execution on a cpu device
+	Threads    int      `yaml:"threads"`          // of one execution on a cpu device; 0: 1
 	Jitter     float64  `yaml:"jitter"`           // emulated: share by which a run may take longer
 	Models     []string `yaml:"models,omitempty"` // of the repository; empty: all of this device type
 	Zoo        []Zoo    `yaml:"zoo,omitempty"`    // emulated models from a table of profiles
