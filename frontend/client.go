@@ -159,7 +159,7 @@ func (o Options) complete() Options {
 		o.MaxInFlight = 1 << 16
 	}
 	if o.PreprocessConcurrency <= 0 {
-		o.PreprocessConcurrency = max(1, runtime.NumCPU()-1)
+		o.PreprocessConcurrency = max(1, runtime.GOMAXPROCS(0)-1)
 	}
 	if o.ImagePixels == 0 {
 		o.ImagePixels = 16 << 20

@@ -24,7 +24,7 @@ type Options struct {
 	Network               transport.Network     // [TCP]
 	ArenaBytes            int64                 // memory for inputs [256 MiB]
 	MaxInFlight           int                   // open requests [65536]
-	PreprocessConcurrency int                   // images decoded at a time [cores less one, at least 1]
+	PreprocessConcurrency int                   // images decoded at a time [GOMAXPROCS less one, at least 1]
 	ImagePixels           int                   // of one image, at most [16 Mi]
 	ImageMemory           int64                 // for decoding images, all at a time; one may take 7/8 [48 MiB]
 	ReplyMargin           *mono.Dur             // reserved for the way back of an output [ReplyMarginDefault; of 0: nothing]

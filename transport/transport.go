@@ -16,6 +16,8 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -32,6 +34,12 @@ var (
 	ErrSilent      = errors.New("peer fell silent: heartbeats missed")
 	ErrStale       = errors.New("slab was freed or given to another request")
 )
+
+// Rejected is the error of a link that the peer rejected with these words. They may be an
+// ErrRejected's own, of the peer's log: it is said once.
+func Rejected(words string) error {
+	return fmt.Errorf("%w: %s", ErrRejected, strings.TrimPrefix(words, ErrRejected.Error()+": "))
+}
 
 // Frame is one received frame. Body and Payload hold until Receive returns.
 type Frame struct {

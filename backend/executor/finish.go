@@ -87,7 +87,7 @@ func (o *order) sendReasons() {
 		case wire.ReasonNone:
 			continue
 		case wire.ReasonInput:
-			if o.exec.obs.Stale != nil {
+			if o.exec.obs.Stale != nil && !o.refused[i] { // the refused ones have been told of
 				o.exec.obs.Stale(o.ModelIndex)
 			}
 		}

@@ -5,7 +5,8 @@
 //
 // A wrong or missing file fails its model with a message that names file and
 // field; the others are served. Emulated models have no file: their latency
-// profile stands in config.yaml, or in a table of profiles (Zoo).
+// profile stands in config.yaml, or in a table of profiles (Zoo). Links are followed as
+// far as they stay in the repository.
 package repository
 
 import (

@@ -17,14 +17,27 @@ import (
 // models (*ModelError), which are left out; err is that of the whole folder.
 func Load(dir string) (models []Model, failed []error, err error) {
 	entries, err := os.ReadDir(dir)
+	var in place
+	if err == nil {
+		in, err = placeOf(dir)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("model repository: %w", err)
 	}
 	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		m, errs := loadModel(filepath.Join(dir, e.Name()))
+		path := filepath.Join(dir, e.Name())
+		to, err := in.stat(path)
+		if err != nil {
+			failed = append(failed, &ModelError{e.Name(), path, err})
+			continue
+		}
+		if !to.IsDir() {
+			continue
+		}
+		m, errs := in.loadModel(path)
 		models, failed = append(models, m...), append(failed, errs...)
 	}
 	if len(models) == 0 && len(failed) == 0 {
@@ -34,10 +47,10 @@ func Load(dir string) (models []Model, failed []error, err error) {
 }
 
 // loadModel reads one model's folder: every version that is there.
-func loadModel(dir string) (models []Model, failed []error) {
+func (in place) loadModel(dir string) (models []Model, failed []error) {
 	name, path := filepath.Base(dir), filepath.Join(dir, "config.yaml")
 	fail := func(file string, err error) { failed = append(failed, &ModelError{name, file, err}) }
-	f, err := readConfig(path)
+	f, err := in.readConfig(path)
 	if err != nil {
 		fail(path, err)
 		return nil, failed
@@ -57,13 +70,20 @@ func loadModel(dir string) (models []Model, failed []error) {
 		fail(dir, err)
 	}
 	for _, e := range entries {
-		if _, err := strconv.ParseUint(e.Name(), 10, 32); err != nil || !e.IsDir() {
+		if _, err := strconv.ParseUint(e.Name(), 10, 32); err != nil {
+			continue
+		}
+		version := filepath.Join(dir, e.Name())
+		if to, err := in.stat(version); err != nil {
+			fail(version, err)
+			continue
+		} else if !to.IsDir() {
 			continue
 		}
 		v := m
-		v.Spec.Version, v.Path = e.Name(), filepath.Join(dir, e.Name(), "model.onnx")
-		if _, err := os.Stat(v.Path); err != nil {
-			fail(v.Path, errors.New("there is no such file"))
+		v.Spec.Version, v.Path = e.Name(), filepath.Join(version, "model.onnx")
+		if _, err := in.stat(v.Path); err != nil {
+			fail(v.Path, err)
 			continue
 		}
 		models = append(models, v)
@@ -74,12 +94,12 @@ func loadModel(dir string) (models []Model, failed []error) {
 	return models, failed
 }
 
-func readConfig(path string) (*file, error) {
+func (in place) readConfig(path string) (*file, error) {
+	if _, err := in.stat(path); err != nil {
+		return nil, err
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, errors.New("there is no such file")
-		}
 		return nil, err
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))

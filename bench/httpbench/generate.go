@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/symphony-serving/symphony/bench/report"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -43,16 +44,29 @@ type generator struct {
 	ctx    context.Context
 	fail   context.CancelCauseFunc
 	ok     atomic.Int64
-	spans  histogram
+	spans  [stripes]stripe
 
 	mu      sync.Mutex // Guards refused.
 	refused map[int]int64
 }
 
+// stripe is the spans of some of the connections.
+type stripe struct {
+	mu    sync.Mutex
+	spans *report.Spans
+}
+
+// stripes are enough for processors not to wait for each other's, and few enough for the
+// memory of each.
+const stripes = 16
+
 // Generate runs a job: all connections are open before the clock starts. Where ctx ends
 // it earlier, the Load is that of the span until then.
 func Generate(ctx context.Context, j Job) (*Load, error) {
 	g := &generator{job: j, refused: map[int]int64{}}
+	for i := range g.spans {
+		g.spans[i].spans = report.NewSpans(mono.Nanosecond)
+	}
 	for range j.Depth {
 		g.bundle = append(g.bundle, j.Request...)
 	}
@@ -76,8 +90,8 @@ func Generate(ctx context.Context, j Job) (*Load, error) {
 	defer stop()
 	defer g.fail(nil)
 	var all sync.WaitGroup
-	for _, c := range conns {
-		all.Go(func() { g.drive(c) })
+	for i, c := range conns {
+		all.Go(func() { g.drive(c, &g.spans[i%stripes]) })
 	}
 	<-g.ctx.Done()
 	l := &Load{Span: mono.Now().Sub(start).Seconds(), OK: g.ok.Load()} // what comes later is beyond the span
@@ -85,15 +99,19 @@ func Generate(ctx context.Context, j Job) (*Load, error) {
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	l.P50, l.P99, l.Refused = g.spans.at(0.5), g.spans.at(0.99), g.refused
+	spans := report.NewSpans(mono.Nanosecond)
+	for i := range g.spans {
+		spans.Merge(g.spans[i].spans)
+	}
+	l.P50, l.P99, l.Refused = spans.Percentile(50).Millis(), spans.Percentile(99).Millis(), g.refused
 	return l, nil
 }
 
 // drive keeps one connection busy until the job's end.
-func (g *generator) drive(c net.Conn) {
+func (g *generator) drive(c net.Conn, to *stripe) {
 	r := replies{b: make([]byte, 4<<10)}
 	for g.ctx.Err() == nil {
-		if err := g.bundleOnce(c, &r); err != nil {
+		if err := g.bundleOnce(c, &r, to); err != nil {
 			g.fail(err)
 			return
 		}
@@ -101,7 +119,7 @@ func (g *generator) drive(c net.Conn) {
 }
 
 // bundleOnce sends Depth requests and takes their replies.
-func (g *generator) bundleOnce(c net.Conn, r *replies) error {
+func (g *generator) bundleOnce(c net.Conn, r *replies, to *stripe) error {
 	start := mono.Now()
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -114,7 +132,10 @@ func (g *generator) bundleOnce(c net.Conn, r *replies) error {
 		if err != nil {
 			return err
 		}
-		g.spans.add(mono.Now().Sub(start))
+		took := mono.Now().Sub(start)
+		to.mu.Lock()
+		to.spans.Add(took)
+		to.mu.Unlock()
 		if status == 200 {
 			g.ok.Add(1)
 			continue

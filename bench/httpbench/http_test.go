@@ -107,18 +107,6 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-func TestHistogram(t *testing.T) {
-	var h histogram
-	for i := range 1000 {
-		h.add(mono.Dur(i+1) * mono.Millisecond)
-	}
-	for q, want := range map[float64]float64{0.5: 500, 0.99: 990} {
-		if got := h.at(q); math.Abs(got-want) > want/25 {
-			t.Errorf("%v: %v ms, want %v", q, got, want)
-		}
-	}
-}
-
 // The ways take turns; the ratio is that of the medians; refused replies do not count.
 func TestMeasure(t *testing.T) {
 	rates := map[string]int64{"e": 100, "i": 60}

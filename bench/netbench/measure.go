@@ -65,7 +65,7 @@ func Measure(ctx context.Context, c Config, ways []Way, offers []Offer) (*Result
 	if err := b.run(); err != nil {
 		return nil, err
 	}
-	if b.tallies[0].round.h.TotalCount() == 0 {
+	if b.tallies[0].round.Count() == 0 {
 		return nil, ErrNothing
 	}
 	r := &Result{Interrupted: ctx.Err() != nil, Config: Setting{Servers: len(offers), Rounds: c.Rounds}}
@@ -93,7 +93,7 @@ func (b *bench) run() error {
 	goal := b.spanOf(b.cfg.Duration)
 	if b.cfg.Rounds > 0 {
 		goal = func(i int, _ mono.Dur) float64 {
-			return float64(b.tallies[i].round.h.TotalCount()) / float64(b.cfg.Rounds)
+			return float64(b.tallies[i].round.Count()) / float64(b.cfg.Rounds)
 		}
 	}
 	if err := b.phase("incast", goal, b.incastTurn); err != nil {
@@ -165,7 +165,7 @@ func (b *bench) tell(phase string, done float64) {
 		if i > 0 {
 			p.Text += ", "
 		}
-		p.Text += fmt.Sprintf("%s %d rounds", b.clients[i].way.Name, t.round.h.TotalCount())
+		p.Text += fmt.Sprintf("%s %d rounds", b.clients[i].way.Name, t.round.Count())
 	}
 	b.cfg.Progress(p)
 }

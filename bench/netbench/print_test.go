@@ -16,11 +16,11 @@ func sample(n int) *Result {
 		slow := mono.Dur(1 + 9*i)
 		for k := range n {
 			d := slow * mono.Dur(100+k%100) * mono.Microsecond
-			t.round.add(20 * d)
-			t.read.add(10 * d)
-			t.alone.add(d)
+			t.round.Add(20 * d)
+			t.read.Add(10 * d)
+			t.alone.Add(d)
 			for e := range t.echoes {
-				t.echoes[e].add(d + mono.Dur(1000*e))
+				t.echoes[e].Add(d + mono.Dur(1000*e))
 			}
 		}
 		t.bytes, t.busy = 9_600_000, slow*mono.Millisecond

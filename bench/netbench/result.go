@@ -54,11 +54,11 @@ type Flood struct {
 
 // tally gathers a WayResult.
 type tally struct {
-	round, read, alone *samples
+	round, read, alone samples
 	bytes              int64
 	busy               mono.Dur
 	cpu                usage
-	echoes             []*samples
+	echoes             []samples
 	floods             []flooded
 }
 

@@ -1,31 +1,14 @@
 package netbench
 
 import (
-	"github.com/HdrHistogram/hdrhistogram-go"
-
+	"github.com/symphony-serving/symphony/bench/report"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// samples are spans, kept to three digits in bounded memory.
-type samples struct {
-	h        *hdrhistogram.Histogram
-	min, max mono.Dur
-}
+// samples are spans, of which percentiles are told in microseconds.
+type samples struct{ *report.Spans }
 
-// spanMax is the longest that is told from longer ones.
-const spanMax = 60 * mono.Second
-
-func newSamples() *samples {
-	return &samples{h: hdrhistogram.New(1, int64(spanMax), 3)}
-}
-
-func (s *samples) add(d mono.Dur) {
-	if s.h.TotalCount() == 0 || d < s.min {
-		s.min = d
-	}
-	s.max = max(s.max, d)
-	_ = s.h.RecordValue(min(max(int64(d), 1), int64(spanMax))) // within its range
-}
+func newSamples() samples { return samples{report.NewSpans(mono.Nanosecond)} }
 
 // Spread is a distribution of spans in microseconds. A percentile is 0, and left out
 // of JSON, where there are too few samples for it.
@@ -56,21 +39,21 @@ const whole = 100_000
 func supported(n, mille int64) bool { return n*(whole-mille) >= whole }
 
 // at is a percentile in microseconds; 0: not supported.
-func (s *samples) at(mille int64) float64 {
-	if !supported(s.h.TotalCount(), mille) {
+func (s samples) at(mille int64) float64 {
+	if !supported(s.Count(), mille) {
 		return 0
 	}
-	return micros(mono.Dur(min(s.h.ValueAtQuantile(float64(mille)/1000), int64(s.max))))
+	return micros(s.Percentile(float64(mille) / 1000))
 }
 
 func micros(d mono.Dur) float64 { return float64(d) / 1e3 }
 
 // spread sums up.
-func (s *samples) spread() Spread {
-	if s.h.TotalCount() == 0 {
+func (s samples) spread() Spread {
+	if s.Count() == 0 {
 		return Spread{}
 	}
-	d := Spread{Samples: s.h.TotalCount(), Min: micros(s.min), Mean: s.h.Mean() / 1e3, Max: micros(s.max),
+	d := Spread{Samples: s.Count(), Min: micros(s.Min()), Mean: micros(s.Mean()), Max: micros(s.Max()),
 		P50: s.at(50_000), P99: s.at(99_000), P999: s.at(99_900), P9999: s.at(99_990)}
 	d.Curve = append(d.Curve, Point{0, d.Min})
 	for _, mille := range []int64{1000, 2000, 5000, 10_000, 15_000, 20_000, 25_000, 30_000, 35_000, 40_000, 45_000, 50_000, 55_000, 60_000, 65_000,

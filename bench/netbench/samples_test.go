@@ -6,15 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/symphony-serving/symphony/bench/report"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // ramp holds 1 us, 2 us, ... n us.
-func ramp(n int) *samples {
+func ramp(n int) samples {
 	s := newSamples()
 	for i := n; i > 0; i-- {
-		s.add(mono.Dur(i) * mono.Microsecond)
+		s.Add(mono.Dur(i) * mono.Microsecond)
 	}
 	return s
 }
@@ -60,9 +61,9 @@ func TestPercentilesNeedSamples(t *testing.T) {
 // What is longer than the longest is kept as that; the largest stays exact.
 func TestSamplesBeyond(t *testing.T) {
 	s := newSamples()
-	s.add(0)
-	s.add(2 * spanMax)
-	if d := s.spread(); d.Samples != 2 || d.Min != 0 || d.Max != micros(2*spanMax) {
+	s.Add(0)
+	s.Add(2 * report.SpanMax)
+	if d := s.spread(); d.Samples != 2 || d.Min != 0 || d.Max != micros(2*report.SpanMax) {
 		t.Errorf("spread %+v", d)
 	}
 }

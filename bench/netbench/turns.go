@@ -14,7 +14,7 @@ func (b *bench) incastTurn(i int, until mono.Time) error {
 		return err
 	}
 	for ok := true; ok; ok = mono.Now() < until && b.ctx.Err() == nil && !b.enough(t) {
-		at := int(t.round.h.TotalCount()) % len(c.objects)
+		at := int(t.round.Count()) % len(c.objects)
 		c.wipe(at)
 		took, err := c.round()
 		if err == nil {
@@ -23,11 +23,11 @@ func (b *bench) incastTurn(i int, until mono.Time) error {
 		if err != nil {
 			return err
 		}
-		t.round.add(took)
+		t.round.Add(took)
 		t.busy += took
 		for k := range c.objects {
 			o := &c.objects[k]
-			t.read.add(o.end.Sub(o.start))
+			t.read.Add(o.end.Sub(o.start))
 			t.bytes += int64(len(o.dst))
 		}
 	}
@@ -38,7 +38,7 @@ func (b *bench) incastTurn(i int, until mono.Time) error {
 
 // enough: a turn does not go on beyond the rounds that were asked for.
 func (b *bench) enough(t *tally) bool {
-	return b.cfg.Rounds > 0 && t.round.h.TotalCount() >= int64(b.cfg.Rounds)
+	return b.cfg.Rounds > 0 && t.round.Count() >= int64(b.cfg.Rounds)
 }
 
 // usage is the processor time until now.
@@ -61,7 +61,7 @@ func (b *bench) usage() (usage, error) {
 func (b *bench) aloneTurn(i int, until mono.Time) error {
 	c, t := b.clients[i], b.tallies[i]
 	for ok := true; ok; ok = mono.Now() < until && b.ctx.Err() == nil {
-		at := int(t.alone.h.TotalCount()) % len(c.objects)
+		at := int(t.alone.Count()) % len(c.objects)
 		o := &c.objects[at]
 		clear(o.dst)
 		took, err := c.alone(at)
@@ -71,7 +71,7 @@ func (b *bench) aloneTurn(i int, until mono.Time) error {
 		if wrong := firstWrong(o.dst, o.Request, 0); wrong >= 0 {
 			return fmt.Errorf("%w: %s, object %d alone, from byte %d of %d on", ErrWrongBytes, c.way.Name, at, wrong, len(o.dst))
 		}
-		t.alone.add(took)
+		t.alone.Add(took)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (b *bench) echoTurn(shape int, s Shape) func(int, mono.Time) error {
 			if err != nil {
 				return err
 			}
-			t.echoes[shape].add(took)
+			t.echoes[shape].Add(took)
 		}
 		return nil
 	}

@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -29,24 +27,17 @@ type Recorder struct {
 	names []string
 
 	mu      sync.Mutex // Guards what follows.
-	latency []*hdrhistogram.Histogram
+	latency []*Spans
 	served  []int64
 	bad     []map[string]int64
 	batches map[int]int64
 }
 
-// Latencies are recorded from 1 us to 60 s with 3 digits.
-const (
-	latencyLeast = 1
-	latencyMost  = 60_000_000
-	digits       = 3
-)
-
 // NewRecorder makes a Recorder for models of these names.
 func NewRecorder(names []string) *Recorder {
 	r := &Recorder{names: names, batches: map[int]int64{}}
 	for range names {
-		r.latency = append(r.latency, hdrhistogram.New(latencyLeast, latencyMost, digits))
+		r.latency = append(r.latency, NewSpans(mono.Microsecond))
 		r.served = append(r.served, 0)
 		r.bad = append(r.bad, map[string]int64{})
 	}
@@ -63,7 +54,7 @@ func (r *Recorder) Add(o Observation) {
 		r.served[o.Model]++
 	}
 	if o.Reason == "" || o.Reason == "late" {
-		_ = r.latency[o.Model].RecordValue(min(max(int64(o.Latency/mono.Microsecond), latencyLeast), latencyMost))
+		r.latency[o.Model].Add(o.Latency)
 		r.batches[o.BatchSize]++
 	}
 }
@@ -106,7 +97,7 @@ type Report struct {
 func (r *Recorder) Summarise(seconds float64) (all Summary, models []Summary, batches map[int]int64, batchMean float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	total := hdrhistogram.New(latencyLeast, latencyMost, digits)
+	total := NewSpans(mono.Microsecond)
 	all.Bad = map[string]int64{}
 	for i, name := range r.names {
 		s := Summary{Model: name, Served: r.served[i], Bad: map[string]int64{}}
@@ -135,13 +126,12 @@ func (r *Recorder) Summarise(seconds float64) (all Summary, models []Summary, ba
 	return all, models, batches, batchMean
 }
 
-func (s *Summary) fill(h *hdrhistogram.Histogram, seconds float64) {
+func (s *Summary) fill(h *Spans, seconds float64) {
 	s.Goodput = float64(s.Served) / seconds
 	if s.Answered > 0 {
 		s.BadRate = 1 - float64(s.Served)/float64(s.Answered)
 	}
-	ms := func(us int64) float64 { return float64(us) / 1000 }
-	s.P50, s.P99, s.P999, s.Max = ms(h.ValueAtQuantile(50)), ms(h.ValueAtQuantile(99)), ms(h.ValueAtQuantile(99.9)), ms(h.Max())
+	s.P50, s.P99, s.P999, s.Max = h.Percentile(50).Millis(), h.Percentile(99).Millis(), h.Percentile(99.9).Millis(), h.Max().Millis()
 }
 
 // lagMax is how far the generator's mean may lag behind its schedule.

@@ -102,7 +102,7 @@ func benchRooms() map[string]room {
 		"bench/soak":         {shell, []string{"bench/load", "bench/report", "bench/workload", "frontend", "frontend/ingress/malformed", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},
 		"bench/zoo":          {leaf, []string{"transport/mono"}},
 		"bench/plot":         {leaf, []string{"transport/mono"}},
-		"bench/httpbench":    {shell, []string{"transport/mono"}},
+		"bench/httpbench":    {shell, []string{"bench/report", "transport/mono"}},
 		"bench/netbench":     {shell, []string{"bench/report", "transport", "transport/mono", "transport/wire", "frontend/arena", "bench/plot"}},
 		"bench/peers":        {shell, []string{"bench/load", "bench/report", "bench/workload", "bench/plot", "transport/catalog", "transport/mono"}},
 		"bench/overhead":     {shell, []string{"bench/report", "frontend", "transport/mono", "transport/ring", "transport/wire", "bench/plot"}},

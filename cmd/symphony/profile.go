@@ -30,6 +30,14 @@ type profileCmd struct {
 
 // Run measures, prints a table and the fit, and writes the profile.
 func (c profileCmd) Run() error {
+	for _, f := range []struct {
+		name string
+		v    int
+	}{{"threads", c.Threads}, {"rounds", c.Rounds}, {"seconds", c.Seconds}} {
+		if f.v < 1 {
+			return fmt.Errorf("--%s: %d, must be at least 1", f.name, f.v)
+		}
+	}
 	cfg, err := c.Load(config.Set{Key: "backend.repository", Value: c.Repository})
 	if err != nil {
 		return err

@@ -33,6 +33,9 @@ func (c serveCmd) Run() error {
 	if c.Once && c.Samples == "" {
 		return errors.New("--once needs --samples: there is nothing to do once")
 	}
+	if cfg.Frontend.HTTP == "" {
+		return errors.New("frontend.http is empty: serve is with HTTP, give --http HOST:PORT; applications without it embed the Go package frontend")
+	}
 	p, err := parts.New(cfg)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,5 +27,22 @@ backend:
 	err := parsed[serveCmd](t, "-c", path, "--samples", dir, "--model", "nope").Run()
 	if want := `no model "nope"; there are [BERT ResNet50]: name one with --model`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// Without an address there is no ingress: not one on all interfaces and a port of its own.
+func TestServeNeedsAnAddress(t *testing.T) {
+	err := parsed[serveCmd](t, "--set", "frontend.http=").Run()
+	if err == nil || !strings.Contains(err.Error(), "frontend.http is empty") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A measurement of no rounds or no time is refused; it is not one of others than asked for.
+func TestProfileOfNothing(t *testing.T) {
+	for _, flag := range []string{"--threads", "--rounds", "--seconds"} {
+		if err := parsed[profileCmd](t, "m", flag+"=0").Run(); err == nil || err.Error() != flag+": 0, must be at least 1" {
+			t.Errorf("%s=0: %v", flag, err)
+		}
 	}
 }

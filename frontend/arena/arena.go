@@ -18,14 +18,15 @@
 //
 // Handle 0 is no slab's: generations begin at 1.
 //
-// Sizes are powers of four from 1 KiB to 16 MiB; memory that one size took is
-// not given to another. So the arena must be sized for the mix of inputs.
+// Sizes are powers of four from 1 KiB to 16 MiB. Memory goes to a size by the chunk and
+// comes back when the chunk is empty (chunks.go): so no size keeps what another needs.
 package arena
 
 import (
 	"errors"
 	"fmt"
 	"sync"
+	"unsafe"
 
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -45,20 +46,19 @@ const (
 	classes  = 8
 	// Largest is the largest input that a slab holds.
 	Largest = smallest << (2 * (classes - 1))
-	// chunk is how much memory a size takes at a time, if its slabs are smaller.
-	chunk = 1 << 20
 )
 
-// slab is one piece of the arena.
+// slab is one piece of the arena: the one at smallest times its index. A chunk's slabs
+// change their size with it, so that a slab may begin where the inside of another was;
+// its generation stays and moves on, and handles stay unique.
 type slab struct {
-	offset     int
-	class      int8
-	freed      bool // freed while pinned
-	used       bool
-	generation uint32
-	pins       int32
 	request    wire.RequestID
+	generation uint32 // 0: this index has not been used
 	length     uint32
+	pins       int32
+	next       uint32 // its chunk's next slab that was given back, + 1
+	used       bool
+	freed      bool // freed while pinned
 }
 
 // Arena is a bounded set of slabs; safe for concurrent use.
@@ -67,20 +67,20 @@ type Arena struct {
 	mapped  []byte // headers, then slabs; nil once unmapped
 	headers int    // how many there is room for
 	memory  []byte // the slabs' part
+	table   []byte // where slabs lies: outside the Go heap, and taken only as it is written
 
-	mu    sync.Mutex // Guards what follows, and the end of the above.
-	slabs []slab
-	free  [classes][]uint32 // slabs by size
-	taken int               // bytes of memory that belong to a size
-	used  int               // slabs in use
-	held  int               // slabs in use, or freed and still pinned
-	shut  bool
+	mu     sync.Mutex // Guards what follows, and the end of the above.
+	slabs  []slab     // by offset / smallest
+	chunks chunks
+	used   int // slabs in use
+	held   int // slabs in use, or freed and still pinned
+	shut   bool
 }
 
 // New maps an arena of size bytes (rounded up to a whole chunk), and the headers
 // of as many slabs as that can be. m: where the memory comes from; nil: mmap.
 func New(size int64, m transport.Mapper) (*Arena, error) {
-	size = (size + chunk - 1) / chunk * chunk
+	size = (size + chunkSize - 1) / chunkSize * chunkSize
 	if m == nil {
 		m = pages{}
 	}
@@ -90,7 +90,14 @@ func New(size int64, m transport.Mapper) (*Arena, error) {
 	if err != nil {
 		return nil, fmt.Errorf("arena of %d bytes: %w", size, err)
 	}
-	return &Arena{mapper: m, mapped: mapped, headers: headers, memory: mapped[front:]}, nil
+	table, err := pages{}.Map(headers * int(unsafe.Sizeof(slab{})))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("arena of %d bytes: its table: %w", size, err), m.Unmap(mapped))
+	}
+	a := &Arena{mapper: m, mapped: mapped, headers: headers, memory: mapped[front:], table: table,
+		slabs: unsafe.Slice((*slab)(unsafe.Pointer(unsafe.SliceData(table))), headers)}
+	a.chunks.init(int(size / chunkSize))
+	return a, nil
 }
 
 // frontUnit keeps slabs aligned to pages.
@@ -115,8 +122,8 @@ func (a *Arena) unmap() error {
 		return nil
 	}
 	m := a.mapped
-	a.mapped, a.memory, a.slabs, a.free = nil, nil, nil, [classes][]uint32{}
-	return a.mapper.Unmap(m)
+	a.mapped, a.memory, a.slabs = nil, nil, nil
+	return errors.Join(a.mapper.Unmap(m), pages{}.Unmap(a.table))
 }
 
 // Used is the number of slabs in use.
@@ -152,36 +159,22 @@ func (a *Arena) Alloc(n int) (wire.SlabHandle, []byte, error) {
 	if size := smallest << (2 * class); size > len(a.memory) {
 		return 0, nil, fmt.Errorf("%w: %d bytes need a slab of %d, the whole arena has %d", ErrTooLarge, n, size, len(a.memory))
 	}
-	if len(a.free[class]) == 0 && !a.carve(class) {
+	i, ok := a.chunks.take(class, a.slabs)
+	if !ok {
 		return 0, nil, ErrFull
 	}
-	last := len(a.free[class]) - 1
-	i := a.free[class][last]
-	a.free[class] = a.free[class][:last]
 	s := &a.slabs[i]
+	s.generation = max(s.generation, 1)
 	s.used, s.request, s.length = true, 0, uint32(n)
 	a.used++
 	a.held++
-	return wire.MakeSlabHandle(i, s.generation), a.bytes(s), nil
+	return wire.MakeSlabHandle(i, s.generation), a.bytes(i), nil
 }
 
-// carve gives the class another chunk of memory.
-func (a *Arena) carve(class int) bool {
-	size := smallest << (2 * class)
-	span := max(chunk, size)
-	if a.taken+span > len(a.memory) {
-		return false
-	}
-	for at := a.taken; at+size <= a.taken+span; at += size {
-		a.free[class] = append(a.free[class], uint32(len(a.slabs)))
-		a.slabs = append(a.slabs, slab{offset: at, class: int8(class), generation: 1})
-	}
-	a.taken += span
-	return true
-}
-
-func (a *Arena) bytes(s *slab) []byte {
-	return a.memory[s.offset : s.offset+int(s.length) : s.offset+int(s.length)]
+func (a *Arena) bytes(i uint32) []byte {
+	from := int(i) * smallest
+	to := from + int(a.slabs[i].length)
+	return a.memory[from:to:to]
 }
 
 // SetRequest says whose input the slab holds; before that, no READ is served.
@@ -217,9 +210,8 @@ func (a *Arena) Free(h wire.SlabHandle) {
 
 // release makes a slab that nobody holds free. Caller holds mu.
 func (a *Arena) release(i uint32) {
-	s := &a.slabs[i]
-	s.freed = false
-	a.free[s.class] = append(a.free[s.class], i)
+	a.slabs[i].freed = false
+	a.chunks.give(i, a.slabs)
 	a.held--
 	_ = a.unmap() // an address that was mapped can be unmapped
 }
@@ -242,7 +234,7 @@ func (a *Arena) Pin(ref wire.SlabRef, r wire.RequestID) ([]byte, error) {
 		return nil, transport.ErrStale
 	}
 	s.pins++
-	return a.bytes(s), nil
+	return a.bytes(ref.Handle.Index()), nil
 }
 
 // Unpin implements transport.SlabSource.

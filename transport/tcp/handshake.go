@@ -184,7 +184,7 @@ func rejection(body []byte) error {
 	if err := m.Decode(body); err != nil {
 		return broken(err)
 	}
-	return fmt.Errorf("%w: %s", transport.ErrRejected, m.Text)
+	return transport.Rejected(m.Text)
 }
 
 // sameToken compares in constant time.

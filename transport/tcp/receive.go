@@ -155,7 +155,7 @@ func (l *link) own(kind wire.Kind, body []byte) error {
 		if err := r.Decode(body); err != nil {
 			return broken(err)
 		}
-		return fmt.Errorf("%w: %s", transport.ErrRejected, r.Text)
+		return transport.Rejected(r.Text)
 	}
 	return nil
 }

@@ -60,6 +60,9 @@ func refused(t *testing.T, f Fixture, dial, listen transport.Options, accept fun
 	if !errors.Is(err, want) {
 		t.Fatalf("dial: %v, want %v", err, want)
 	}
+	if n := strings.Count(err.Error(), want.Error()); n > 1 {
+		t.Errorf("%q says %d times the same", err, n)
+	}
 	Until(t, "the listener to be told", func() bool { mu.Lock(); defer mu.Unlock(); return len(told) == 1 && errors.Is(told[0], want) })
 	return err.Error()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -65,7 +64,7 @@ func (c drawsCmd) options() (draws.Options, error) {
 	case c.Parallel < 0:
 		return o, fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
 	case c.Parallel == 0:
-		o.Parallel = runtime.NumCPU()
+		o.Parallel = cli.Processors()
 	}
 	for i := range c.Mixes {
 		if len(c.Only) == 0 {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/symphony-serving/symphony/bench/frontier"
 	"github.com/symphony-serving/symphony/bench/sim"
@@ -52,7 +51,7 @@ func (c frontierCmd) options() (frontier.Options, error) {
 		return o, fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
 	}
 	if c.Parallel == 0 {
-		o.Parallel = runtime.NumCPU()
+		o.Parallel = cli.Processors()
 	}
 	switch {
 	case c.Out != "":

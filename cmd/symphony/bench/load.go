@@ -49,7 +49,7 @@ func (c loadCmd) Run() error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
+	runtime.GOMAXPROCS(max(2, cli.Processors()))
 	ctx, cancel := cli.UntilSignal(cli.Logger(config.Log{Level: "warn"}))
 	defer cancel()
 	target, asked, closeTarget, err := c.target(ctx)

@@ -57,6 +57,9 @@ func (c loadCmd) checkAddresses() error {
 		if u, err := url.Parse(flag[1]); flag[1] != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
 			return fmt.Errorf("--%s: %q is no address of a server: write http://HOST:PORT", flag[0], flag[1])
 		}
+		if u, err := url.Parse(flag[1]); flag[0] == "url" && err == nil && (u.RawQuery != "" || u.Fragment != "") {
+			return fmt.Errorf("--url: %q has a query or a fragment, which no request would carry: write http://HOST:PORT", flag[1])
+		}
 	}
 	return nil
 }

@@ -148,6 +148,23 @@ func TestLoadFindsForeignModels(t *testing.T) {
 	}
 }
 
+// The address may be written as people write it: with slashes, with the protocol's own
+// path, behind a path of a proxy.
+func TestLoadTakesAddressesAsTheyAreWritten(t *testing.T) {
+	for path, after := range map[string]string{"": "", "/": "", "//": "", "/v2": "", "/v2/": "", "/proxy": "/proxy", "/proxy/v2/": "/proxy", "/v20": "/v20"} {
+		_, at := newForeign(t, map[string]string{"POST " + after + "/v2/repository/index": `[{"name":"m"}]`, "GET " + after + "/v2/models/m": foreignMetadata})
+		_, asked, end, err := parsed[loadCmd](t, "--slo=40ms", "--url="+at+path).target(t.Context())
+		if err != nil {
+			t.Errorf("%q: %v", path, err)
+			continue
+		}
+		end()
+		if len(asked) != 1 {
+			t.Errorf("%q: asked %v", path, asked)
+		}
+	}
+}
+
 // What lacks is said with the flag that does without it.
 func TestLoadSaysWhatAForeignServerLacks(t *testing.T) {
 	metadata := func(text string) map[string]string { return map[string]string{"GET /v2/models/m": text} }

@@ -25,7 +25,7 @@ import (
 
 // httpTarget finds the models behind --url.
 func (c loadCmd) httpTarget() (load.Target, []askedModel, func(), error) {
-	at := strings.TrimRight(c.URL, "/")
+	at := serverURL(c.URL)
 	given, err := parseInputs(c.Input)
 	if err != nil {
 		return nil, nil, nil, err
@@ -61,6 +61,12 @@ func (c loadCmd) httpTarget() (load.Target, []askedModel, func(), error) {
 		return nil, nil, nil, err
 	}
 	return t, asked, t.Close, nil
+}
+
+// serverURL is the server's address without what the protocol's paths begin with, which
+// many write after it.
+func serverURL(at string) string {
+	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(at, "/"), "/v2"), "/")
 }
 
 // replyError is an answer that is not what was asked for.

@@ -24,6 +24,7 @@ func TestLoadRefuses(t *testing.T) {
 		"--url=http://u --duration=-5s":           "--duration: -5s, must be",
 		"--url=http://u --warmup=-1s":             "--warmup: -1s, must be",
 		"--url=http://u --margin=-1ms":            "--margin: -1ms, must be",
+		"--url=http://u/?a=1":                     `--url: "http://u/?a=1" has a query or a fragment`,
 		"--url=127.0.0.1:8000":                    `--url: "127.0.0.1:8000" is no address of a server: write http://HOST:PORT`,
 		"--url=localhost:8000":                    "write http://HOST:PORT",
 		"--url=http://u --metrics=m:1":            "--metrics: \"m:1\" is no address of a server: write http://HOST:PORT",

@@ -49,7 +49,7 @@ func (c netCmd) Run() error {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
-	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
+	runtime.GOMAXPROCS(max(2, cli.Processors()))
 	ctx, cancel := cli.UntilSignal(cli.Logger(config.Log{Level: "error"}))
 	defer cancel()
 	w, err := c.openWays()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/symphony-serving/symphony/bench/paper"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
@@ -48,7 +47,7 @@ func (c paperCmd) options() (paper.Options, error) {
 		return o, fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
 	}
 	if c.Parallel == 0 {
-		o.Parallel = runtime.NumCPU()
+		o.Parallel = cli.Processors()
 	}
 	if c.Quick {
 		o.Command += " --quick"

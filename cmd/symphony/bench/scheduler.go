@@ -80,7 +80,7 @@ func (c schedulerCmd) Run() error {
 		return err
 	}
 	// Every loop that must be on time holds a P, as where it serves (ARCHITECTURE.md).
-	runtime.GOMAXPROCS(runtime.NumCPU() + max(2, orZero(c.Loops)) + 2)
+	runtime.GOMAXPROCS(cli.Processors() + max(2, orZero(c.Loops)) + 2)
 	debug.SetGCPercent(config.Default().GCPercent)
 	ctx, cancel := cli.UntilSignal(cli.Logger(config.Log{Level: "error"}))
 	defer cancel()

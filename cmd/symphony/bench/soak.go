@@ -57,7 +57,7 @@ func (c soakCmd) Run() error {
 	if cfg.Binary, err = os.Executable(); err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
+	runtime.GOMAXPROCS(max(2, cli.Processors()))
 	debug.SetGCPercent(config.Default().GCPercent)
 	ctx, cancel := cli.UntilSignal(cli.Logger(config.Log{Level: "error"}))
 	defer cancel()

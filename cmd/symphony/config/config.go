@@ -17,7 +17,7 @@ import (
 type Config struct {
 	Log       Log       `yaml:"log"`
 	Token     string    `yaml:"token"`      // shared secret of the cluster's links; empty: none
-	Procs     int       `yaml:"procs"`      // GOMAXPROCS; 0: cores plus the threads that must be on time
+	Procs     int       `yaml:"procs"`      // GOMAXPROCS; 0: the processors it may use (of a container: its quota) plus the threads that must be on time
 	GCPercent int       `yaml:"gc_percent"` // GOGC
 	Drain     mono.Dur  `yaml:"drain"`      // how long Ctrl-C waits for open requests
 	Metrics   string    `yaml:"metrics"`    // host:port of /metrics for processes without HTTP ingress; empty: none
@@ -82,7 +82,7 @@ type Frontend struct {
 	HTTP        string   `yaml:"http"`          // host:port of the ingress; empty: none
 	Arena       Size     `yaml:"arena"`         // memory for inputs
 	MaxInFlight int      `yaml:"max_in_flight"` // open requests
-	Preprocess  int      `yaml:"preprocess"`    // images decoded at a time; 0: cores less one, at least 1
+	Preprocess  int      `yaml:"preprocess"`    // images decoded at a time; 0: the processors it may use less one, at least 1
 	ImagePixels int      `yaml:"image_pixels"`  // of one image, at most
 	ImageMemory Size     `yaml:"image_memory"`  // for decoding images, all at a time; one may take 7/8 of it
 	ReplyMargin mono.Dur `yaml:"reply_margin"`  // reserved for the way back of an output
@@ -108,7 +108,7 @@ type Pool struct {
 	DeviceType string   `yaml:"device_type"` // "cpu", "emulated-1080ti": pools of one type form a sub-cluster
 	Kind       string   `yaml:"kind"`        // "cpu" or "emulated"
 	Devices    int      `yaml:"devices"`
-	Threads    int      `yaml:"threads"`          // of one execution on a cpu device
+	Threads    int      `yaml:"threads"`          // of one execution on a cpu device; 0: 1
 	Jitter     float64  `yaml:"jitter"`           // emulated: share by which a run may take longer
 	Models     []string `yaml:"models,omitempty"` // of the repository; empty: all of this device type
 	Zoo        []Zoo    `yaml:"zoo,omitempty"`    // emulated models from a table of profiles

@@ -34,10 +34,6 @@ type Process struct {
 	registry *prometheus.Registry
 }
 
-// lateThreads are the threads of a pool that must be on time: model loop, rank
-// loop, emulated clock. (One more polls an RDMA device: newNetwork tells.)
-const lateThreads = 3
-
 // New joins the network, and sets what the Go runtime may use.
 func New(cfg config.Config) (*Process, error) {
 	p := &Process{cfg: cfg, Log: cli.Logger(cfg.Log), registry: prometheus.NewRegistry()}
@@ -48,14 +44,7 @@ func New(cfg config.Config) (*Process, error) {
 	}
 	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)} // a leak shows here first
 	p.registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	// A loop that wakes from its futex needs a P at once. With as many Ps as
-	// cores, it would wait for a busy goroutine to be preempted (20 ms); with
-	// some to spare, the kernel decides, and it prefers who slept.
-	procs := cfg.Procs
-	if procs == 0 {
-		procs = runtime.NumCPU() + polling + lateThreads*max(1, len(cfg.Backend.Pools)) + cfg.Scheduler.ModelLoops
-	}
-	runtime.GOMAXPROCS(procs)
+	runtime.GOMAXPROCS(procs(cfg, cli.Processors(), polling))
 	debug.SetGCPercent(cfg.GCPercent)
 	return p, nil
 }
@@ -78,7 +67,7 @@ func (p *Process) Client(ctx context.Context) (*frontend.Client, error) {
 	c := p.cfg.Frontend
 	p.warnExposed("frontend.listen", c.Listen)
 	return frontend.Dial(ctx, frontend.Options{Scheduler: c.Scheduler, Listen: c.Listen, Advertise: c.Advertise, Name: c.Name, Token: p.cfg.Token, Network: p.network,
-		ArenaBytes: int64(c.Arena), MaxInFlight: c.MaxInFlight, PreprocessConcurrency: c.Preprocess,
+		ArenaBytes: int64(c.Arena), MaxInFlight: c.MaxInFlight, PreprocessConcurrency: decoders(c, cli.Processors()),
 		ImagePixels: c.ImagePixels, ImageMemory: int64(c.ImageMemory), ReplyMargin: &c.ReplyMargin,
 		Logger: p.Log, Metrics: p.registry})
 }

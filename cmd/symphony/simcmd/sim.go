@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/symphony-serving/symphony/bench/sim/scenario"
@@ -211,7 +210,7 @@ func (c Command) parallel() int {
 	if c.Parallel > 0 {
 		return c.Parallel
 	}
-	return runtime.NumCPU()
+	return cli.Processors()
 }
 
 // write writes the records, and prints the table unless they took its place.
