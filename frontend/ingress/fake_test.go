@@ -96,6 +96,9 @@ func (f *fake) Infer(ctx context.Context, r frontend.Request) (*frontend.Respons
 	f.mu.Unlock()
 	if hold != nil {
 		<-hold
+		f.mu.Lock()
+		fail = f.fail
+		f.mu.Unlock()
 	}
 	if fail != nil {
 		if err := fail(r); err != nil {
@@ -233,6 +236,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	closes bool
 }
 
 func (s *server) do(method, path, body string, headers ...string) answer {
@@ -253,7 +257,7 @@ func (s *server) do(method, path, body string, headers ...string) answer {
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	return answer{resp.StatusCode, resp.Header, b}
+	return answer{resp.StatusCode, resp.Header, b, resp.Close}
 }
 
 // want demands a status and a piece of the body.

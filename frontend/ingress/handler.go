@@ -15,7 +15,8 @@ import (
 
 // exchange is one request and its answer, and the memory they need.
 type exchange struct {
-	ctx *fasthttp.RequestCtx
+	ctx  *fasthttp.RequestCtx
+	door door
 
 	name, versionName []byte // views of the path
 	model, version    string // unescaped
@@ -90,10 +91,11 @@ func (s *Server) give(x *exchange) {
 }
 
 // handle answers one request. It runs on its connection's goroutine.
-func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+func (s *Server) handle(ctx *fasthttp.RequestCtx, d door) {
 	began := mono.Now()
 	s.metrics.inFlight.Inc()
 	x := s.take(ctx)
+	x.door = d
 	route := s.answer(x)
 	if x.watched != nil {
 		x.watched.pace.on = false
@@ -160,6 +162,9 @@ func (s *Server) entry(x *exchange) (catalog.Entry, error) {
 
 // enter counts an inference in; leave counts it out.
 func (s *Server) enter() error {
+	if s.draining.Load() {
+		return shuttingDown()
+	}
 	if s.running.Add(1) > int64(s.cfg.Requests) {
 		s.running.Add(-1)
 		return s.full("too many requests at a time")

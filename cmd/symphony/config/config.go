@@ -19,7 +19,7 @@ type Config struct {
 	Procs     int       `yaml:"procs"`      // GOMAXPROCS; 0: cores plus the threads that must be on time
 	GCPercent int       `yaml:"gc_percent"` // GOGC
 	Drain     mono.Dur  `yaml:"drain"`      // how long Ctrl-C waits for open requests
-	Metrics   string    `yaml:"metrics"`    // host:port of /metrics for processes without HTTP ingress; empty: none
+	Metrics   string    `yaml:"metrics"`    // host:port of /metrics, and of a frontend's statistics; empty: none, or that of HTTP
 	RDMA      RDMA      `yaml:"rdma"`
 	TCP       TCP       `yaml:"tcp"`
 	Scheduler Scheduler `yaml:"scheduler"`
@@ -78,6 +78,7 @@ type Frontend struct {
 	Scheduler   string   `yaml:"scheduler"`     // where the scheduler listens
 	Listen      string   `yaml:"listen"`        // where backends read slabs
 	HTTP        string   `yaml:"http"`          // host:port of the ingress; empty: none
+	Admin       string   `yaml:"admin"`         // host:port of repository, settings and shared memory calls; empty: that of http
 	Arena       Size     `yaml:"arena"`         // memory for inputs
 	MaxInFlight int      `yaml:"max_in_flight"` // open requests
 	Preprocess  int      `yaml:"preprocess"`    // images decoded at a time; 0: cores less one, at least 1
