@@ -120,11 +120,7 @@ func (s *Server) modelConfig(x *exchange) error {
 func configTensors(specs []catalog.TensorSpec) []object {
 	out := make([]object, 0, len(specs))
 	for _, t := range specs {
-		name := "TYPE_" + string(t.Type)
-		if t.Type == catalog.Bytes {
-			name = "TYPE_STRING"
-		}
-		out = append(out, object{"name": t.Name, "data_type": name, "dims": append([]int64{}, t.Shape...)})
+		out = append(out, object{"name": t.Name, "data_type": "TYPE_" + string(t.Type), "dims": append([]int64{}, t.Shape...)})
 	}
 	return out
 }

@@ -129,7 +129,7 @@ func (s *Server) readDirect(x *exchange, stream io.Reader, entry *catalog.Entry)
 	}
 	for i, got := 0, x.ahead; i < len(x.request.Inputs); i++ {
 		t := &x.request.Inputs[i]
-		from, _ := place(spec, string(t.Name))
+		from := place(spec, string(t.Name))
 		k, err := io.ReadFull(stream, x.slab.Input[from:from+int(t.BinarySize())])
 		if got += k; err != nil {
 			s.cfg.Client.Release(&x.slab)
@@ -161,26 +161,15 @@ func (x *exchange) swallow() {
 	x.bodyRead = err == io.EOF
 }
 
-// place is where an input lies in a slab, and with "" where all of them end; false:
-// inputs before it have no fixed size, or it has none.
-func place(spec *catalog.ModelSpec, name string) (from int, ok bool) {
+// place is where an input lies in a slab, and with "" where all of them end.
+func place(spec *catalog.ModelSpec, name string) (from int) {
 	for i := range spec.Inputs {
-		size := spec.Inputs[i].ByteSize()
-		if size < 0 {
-			return 0, false
-		}
 		if spec.Inputs[i].Name == name {
-			return from, true
+			return from
 		}
-		from += int(size)
+		from += int(spec.Inputs[i].ByteSize())
 	}
-	return from, name == ""
-}
-
-// fixed reports whether the model's inputs all have a fixed size.
-func fixed(spec *catalog.ModelSpec) bool {
-	_, ok := place(spec, spec.Inputs[len(spec.Inputs)-1].Name)
-	return ok
+	return from
 }
 
 // askOne asks for one item of a body that was read as a whole.
@@ -188,13 +177,12 @@ func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Respo
 	if err := s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version); err != nil {
 		return []*frontend.Response{}, err
 	}
-	if size, ok := place(spec, ""); ok && len(x.slab.Input) != size { // another catalogue came meanwhile
+	if len(x.slab.Input) != place(spec, "") { // another catalogue came meanwhile
 		s.cfg.Client.Release(&x.slab)
 		return nil, &refusal{status: 503, reason: "unavailable", msg: "the model has just changed: try again"}
 	}
 	for i := range x.bound {
-		from, _ := place(spec, x.bound[i].spec.Name)
-		copy(x.slab.Input[from:], x.bound[i].data)
+		copy(x.slab.Input[place(spec, x.bound[i].spec.Name):], x.bound[i].data)
 	}
 	return s.askDirect(x)
 }

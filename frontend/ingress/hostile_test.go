@@ -22,8 +22,7 @@ func limits() Config {
 }
 
 func target() malformed.Target {
-	return malformed.Target{Model: "digits", Input: "x", Output: "logits", Shape: []int64{784}, Batch: true,
-		BytesModel: "echo-BYTES", BytesInput: "x", BytesShape: []int64{2, 3}, BodyMax: smallBody}
+	return malformed.Target{Model: "digits", Input: "x", Output: "logits", Shape: []int64{784}, Batch: true, BodyMax: smallBody}
 }
 
 // TestMalformed fires the table, several at a time, while good traffic runs on
