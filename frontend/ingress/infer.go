@@ -32,11 +32,11 @@ func (s *Server) infer(x *exchange) error {
 	spec := &entry.Spec
 	var answers []*frontend.Response
 	b := batch{items: 1}
-	direct, err := s.direct(x, &entry)
+	filled, err := s.direct(x, &entry)
 	switch {
 	case err != nil:
 		return err
-	case direct:
+	case filled:
 		b.batched = x.batched
 		answers, err = s.askDirect(x)
 	default:
@@ -135,6 +135,28 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 		s.cfg.Client.InferAsync(ctx, r, func(answer *frontend.Response, err error) { j.take(k, answer, err) })
 	}
 	return j.answers, <-j.done
+}
+
+// askOne asks for one item of a body that was read as a whole.
+func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Response, error) {
+	if err := s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version); err != nil {
+		return []*frontend.Response{}, err
+	}
+	if len(x.slab.Input) != place(spec, "") { // another catalogue came meanwhile
+		s.cfg.Client.Release(&x.slab)
+		return nil, justChanged()
+	}
+	for i := range x.bound {
+		copy(x.slab.Input[place(spec, x.bound[i].spec.Name):], x.bound[i].data)
+	}
+	return s.askDirect(x)
+}
+
+// askDirect asks for the inference whose input is in the slab.
+func (s *Server) askDirect(x *exchange) ([]*frontend.Response, error) {
+	answer, err := s.cfg.Client.InferReserved(context.Background(), &x.slab, time.Duration(x.request.Timeout)*time.Microsecond)
+	x.answers = append(x.answers[:0], answer)
+	return x.answers, err
 }
 
 // join collects a batch's items. The first failure is the batch's answer, at
