@@ -79,19 +79,39 @@ type admission struct {
 // Dial starts a frontend and waits until the scheduler has admitted it, or
 // ctx ends. From then on the client reconnects by itself.
 func Dial(ctx context.Context, o Options) (*Client, error) {
+	c, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.WaitAdmitted(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Open starts a frontend and does not wait: until the scheduler has admitted it, requests
+// are answered ErrUnavailable.
+func Open(o Options) (*Client, error) {
 	c, err := newClient(o)
 	if err != nil {
 		return nil, err
 	}
 	c.connect()
-	if err := c.wait(ctx, func() bool { return c.admitted.Load() != nil && c.models.Load() != nil }); err != nil {
-		c.Close()
-		if p := c.trouble.Load(); p != nil {
-			err = *p
-		}
-		return nil, &Error{Kind: ErrUnavailable, Msg: fmt.Sprintf("scheduler %s: %v", o.Scheduler, err)}
-	}
 	return c, nil
+}
+
+// WaitAdmitted waits until the scheduler has admitted this frontend, or ctx ends; the
+// error says what was in the way.
+func (c *Client) WaitAdmitted(ctx context.Context) error {
+	err := c.wait(ctx, func() bool { return c.admitted.Load() != nil && c.models.Load() != nil })
+	if err == nil {
+		return nil
+	}
+	if p := c.trouble.Load(); p != nil {
+		err = *p
+	}
+	return &Error{Kind: ErrUnavailable, Msg: fmt.Sprintf("scheduler %s: %v", c.o.Scheduler, err)}
 }
 
 func newClient(o Options) (*Client, error) {
@@ -230,7 +250,7 @@ func (c *Client) Models() catalog.Catalogue {
 func (c *Client) Model(name, version string) (catalog.Entry, error) {
 	s := c.models.Load()
 	if s == nil {
-		return catalog.Entry{}, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: name, Msg: "no catalogue yet"}
+		return catalog.Entry{}, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: name, Msg: "the scheduler has not been reached yet"}
 	}
 	m, err := s.find(name, version)
 	if err != nil {

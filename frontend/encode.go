@@ -1,7 +1,6 @@
 package frontend
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -32,6 +31,9 @@ func (m *model) order(inputs []Tensor, out []*Tensor) ([]*Tensor, *Error) {
 }
 
 func checkTensor(model string, t *Tensor, want *catalog.TensorSpec) *Error {
+	if t.Type == catalog.Bytes {
+		return badInput(model, "input %q is BYTES (text), which is not served: models here take numbers", want.Name)
+	}
 	if t.Type != want.Type {
 		return badInput(model, "input %q is %s, the model takes %s", want.Name, t.Type, want.Type)
 	}
@@ -42,53 +44,29 @@ func checkTensor(model string, t *Tensor, want *catalog.TensorSpec) *Error {
 	if !slices.Equal(shape, want.Shape) {
 		return badInput(model, "input %q has shape %v, the model takes %v", want.Name, t.Shape, want.Shape)
 	}
-	if want.Type == catalog.Bytes {
-		if n := countBytes(t.Data); int64(n) != want.Elements() {
-			return badInput(model, "input %q has %d BYTES elements, its shape says %d", want.Name, n, want.Elements())
-		}
-		return nil
-	}
 	if int64(len(t.Data)) != want.ByteSize() {
 		return badInput(model, "input %q has %d bytes, its shape says %d", want.Name, len(t.Data), want.ByteSize())
 	}
 	return nil
 }
 
-// countBytes counts the elements of a BYTES tensor; -1 when it is cut.
-func countBytes(b []byte) int {
-	n := 0
-	for ; len(b) > 0; n++ {
-		if len(b) < 4 {
-			return -1
-		}
-		length := int64(binary.LittleEndian.Uint32(b))
-		if length > int64(len(b)-4) {
-			return -1
-		}
-		b = b[4+length:]
+// unserved is why no model with these tensors can be asked for; nil where all is well.
+func (m *model) unserved() *Error {
+	if m.inputs >= 0 && m.outputs >= 0 {
+		return nil
 	}
-	return n
-}
-
-// size is the bytes that the tensors take in a slab (catalog.ModelSpec).
-func (m *model) size(tensors []*Tensor) int {
+	spec := &m.entry.Spec
+	side, tensors := "input", spec.Inputs
 	if m.inputs >= 0 {
-		return m.inputs
+		side, tensors = "output", spec.Outputs
 	}
-	n := 0
-	for _, t := range tensors {
-		n += 4 + len(t.Data)
-	}
-	return n
+	i := slices.IndexFunc(tensors, func(t catalog.TensorSpec) bool { return t.ByteSize() < 0 })
+	return badInput(spec.Name, "its %s %q is %s, which is not served: tensors here are numbers, of a fixed size", side, tensors[i].Name, tensors[i].Type)
 }
 
 // write lays the tensors out in the slab.
 func (m *model) write(slab []byte, tensors []*Tensor) {
 	for _, t := range tensors {
-		if m.inputs < 0 {
-			binary.LittleEndian.PutUint32(slab, uint32(len(t.Data)))
-			slab = slab[4:]
-		}
 		slab = slab[copy(slab, t.Data):]
 	}
 }
@@ -104,13 +82,6 @@ func (m *model) read(payload []byte, r *Response) bool {
 	r.Outputs = r.few[:0]
 	for i := range specs {
 		n := specs[i].ByteSize()
-		if m.outputs < 0 {
-			if len(rest) < 4 {
-				return false
-			}
-			n = int64(binary.LittleEndian.Uint32(rest))
-			rest = rest[4:]
-		}
 		if int64(len(rest)) < n {
 			return false
 		}

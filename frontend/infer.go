@@ -103,7 +103,7 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 		c.refuse(m, r.Model, err, done)
 		return
 	}
-	slab, bytes, err := c.alloc(m, m.size(tensors))
+	slab, bytes, err := c.alloc(m, m.inputs)
 	if err != nil {
 		c.refuse(m, r.Model, err, done)
 		return
@@ -132,6 +132,8 @@ func (c *Client) admit(r *Request) (*model, *Error) {
 		return m, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: r.Model, Msg: "the scheduler cannot be reached"}
 	case !m.ready():
 		return m, reasonError(r.Model, wire.ReasonUnavailable)
+	case m.inputs < 0 || m.outputs < 0:
+		return m, m.unserved()
 	case r.Image != nil && r.Inputs != nil:
 		return m, badInput(r.Model, "give inputs or an image, not both")
 	case r.Image != nil && m.planError != nil:

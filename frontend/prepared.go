@@ -30,12 +30,8 @@ type Reservation struct {
 
 // Reserve takes a slab for one input of the model; version "" is the highest. Errors are
 // those of Infer, at once: unknown model, unavailable, overloaded (the arena is full).
-// Models with inputs of no fixed size (BYTES) are ErrBadInput: use Infer.
 func (c *Client) Reserve(r *Reservation, name, version string) error {
 	m, err := c.admit(&Request{Model: name, Version: version})
-	if err == nil && m.inputs < 0 {
-		err = badInput(name, "its inputs have no fixed size: they cannot be reserved")
-	}
 	var slab wire.SlabHandle
 	var bytes []byte
 	if err == nil {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +58,9 @@ func TestReserveRefused(t *testing.T) {
 		if err := client.Reserve(&r, name, ""); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
+	}
+	if err := client.Reserve(&r, "texts", ""); !strings.Contains(fmt.Sprint(err), `its input "x" is BYTES, which is not served`) {
+		t.Errorf("a model of text: %v", err)
 	}
 	if err := client.Reserve(&r, "large", ""); err != nil {
 		t.Fatal(err)

@@ -122,7 +122,7 @@ func (c *Client) awaits(id wire.RequestID, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	slot, ok := c.table.Find(id)
-	return ok && (c.open[slot].model.outputs < 0 || c.open[slot].model.outputs == n)
+	return ok && c.open[slot].model.outputs == n
 }
 
 // answer answers a call with what its backend sent; false: r was not used. The

@@ -140,6 +140,10 @@ func checkTensors(side string, specs []catalog.TensorSpec, bad func(field, forma
 			bad(field+".name", "%q is empty or there twice", s.Name)
 		}
 		seen[s.Name] = true
+		if s.Type == catalog.Bytes {
+			bad(field+".type", "tensor %q is BYTES (text), which is not served: let the model take numbers, and turn text into them before it is sent", s.Name)
+			continue
+		}
 		if s.Type.Size() < 1 {
 			bad(field+".type", "%q is none of BOOL UINT8 UINT16 UINT32 UINT64 INT8 INT16 INT32 INT64 FP16 FP32 FP64", s.Type)
 			continue

@@ -61,6 +61,8 @@ func TestWrongModels(t *testing.T) {
 		{"unknown key", good + "colour: red\n", []string{"colour"}},
 		{"several", replace("50ms", "soon", "max_batch: 16", "max_batch: 0", "onnxruntime", "magic"), []string{"slo", "max_batch", "platform"}},
 		{"type", replace("FP32, shape: [2]", "FLOAT, shape: [2]"), []string{"outputs[0].type", "FLOAT"}},
+		{"text in", replace("x, type: FP32", "x, type: BYTES"), []string{"inputs[0].type", `tensor "x" is BYTES (text), which is not served`}},
+		{"text out", replace("FP32, shape: [2]", "BYTES, shape: [2]"), []string{"outputs[0].type", "is BYTES (text), which is not served"}},
 		{"shape", replace("[1, 8, 8]", "[1, -8, 8]"), []string{"inputs[0].shape"}},
 		{"huge", replace("[1, 8, 8]", "[4096, 4096, 4096, 4096, 4096, 4096]"), []string{"inputs[0].shape"}},
 		{"no inputs", replace("inputs: [{name: x, type: FP32, shape: [1, 8, 8]}]\n", ""), []string{"inputs", "image"}},

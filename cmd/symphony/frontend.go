@@ -14,14 +14,16 @@ type frontendCmd struct {
 	HTTP      string `help:"Address of the HTTP ingress (frontend.http)." placeholder:"HOST:PORT"`
 	Listen    string `help:"Where backends read inputs (frontend.listen)." placeholder:"tcp:HOST:PORT"`
 	Advertise string `help:"That address as backends reach it, where it is another (frontend.advertise)." placeholder:"tcp:HOST:PORT"`
+	Metrics   string `help:"Address of /metrics and statistics; none: that of HTTP." placeholder:"HOST:PORT"`
 	Name      string `help:"This frontend's name, for logs."`
 }
 
-// Run serves HTTP until Ctrl-C. It waits for its scheduler as long as it takes.
+// Run serves HTTP until Ctrl-C. It waits for its scheduler as long as it takes, and is
+// live and not ready meanwhile.
 func (c frontendCmd) Run() error {
 	cfg, err := c.Load(config.Set{Key: "frontend.scheduler", Value: c.Scheduler}, config.Set{Key: "frontend.http", Value: c.HTTP},
 		config.Set{Key: "frontend.listen", Value: c.Listen}, config.Set{Key: "frontend.advertise", Value: c.Advertise},
-		config.Set{Key: "frontend.name", Value: c.Name})
+		config.Set{Key: "frontend.name", Value: c.Name}, config.Set{Key: "metrics", Value: c.Metrics})
 	if err != nil {
 		return err
 	}
@@ -34,7 +36,7 @@ func (c frontendCmd) Run() error {
 	}
 	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
-	client, err := p.Client(ctx)
+	client, err := p.Client()
 	if err != nil {
 		return cli.InUse(err, "--listen")
 	}

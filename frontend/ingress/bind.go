@@ -104,15 +104,10 @@ func (s *Server) decode(x *exchange) error {
 		}
 		elements, _ := oip.Elements(t.Shape)
 		size := elements * int64(max(t.Type.Size(), 0))
-		if t.Type == catalog.Bytes {
-			size = 2 * int64(len(t.JSON))
-		}
 		if err := s.hold(x, size); err != nil {
 			return err
 		}
-		if t.Type != catalog.Bytes {
-			x.scratch = slices.Grow(x.scratch, int(size))
-		}
+		x.scratch = slices.Grow(x.scratch, int(size))
 		b.from = len(x.scratch)
 		var err error
 		if x.scratch, err = t.Decode(x.scratch, i); err != nil {
@@ -137,13 +132,8 @@ func (x *exchange) items(b batch) []frontend.Tensor {
 		spec, rest := x.bound[i].spec, x.bound[i].data
 		size := int(spec.ByteSize())
 		for k := range b.items {
-			var data []byte
-			if size >= 0 {
-				data, rest = rest[:size:size], rest[size:]
-			} else {
-				data, rest = oip.SkipBytes(rest, spec.Elements())
-			}
-			x.tensors[k*n+i] = frontend.Tensor{Name: spec.Name, Type: spec.Type, Shape: spec.Shape, Data: data}
+			x.tensors[k*n+i] = frontend.Tensor{Name: spec.Name, Type: spec.Type, Shape: spec.Shape, Data: rest[:size:size]}
+			rest = rest[size:]
 		}
 	}
 	return x.tensors
@@ -165,9 +155,6 @@ func (x *exchange) choose(spec *catalog.ModelSpec) error {
 		w := wanted{spec: &spec.Outputs[index], index: index, binary: x.request.BinaryOutputs, classes: int(min(o.Classes, 1<<30))}
 		if o.BinarySet {
 			w.binary = o.Binary
-		}
-		if w.classes > 0 && w.spec.Type == catalog.Bytes {
-			return oip.Errorf(oip.Field("outputs", i, "parameters.classification"), "output %q is BYTES, not numbers", o.Name)
 		}
 		x.wanted = append(x.wanted, w)
 	}

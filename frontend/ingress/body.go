@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -191,4 +192,25 @@ func (s *Server) bodyError(x *exchange, err error) error {
 		msg = fmt.Sprintf("Content-Encoding %s: the body cannot be decompressed: %v", bytes.ToLower(encoding), err)
 	}
 	return &refusal{status: 400, reason: "bad_request", msg: msg, close: true}
+}
+
+const (
+	swallowMax  = 1 << 20
+	swallowTime = 250 * time.Millisecond
+)
+
+// swallow reads the rest of a refused body that is on its way anyway. Some clients
+// (Go's among them) take a connection that is closed while they still send for a lost
+// one, now and then, and miss the answer. A body that is long, or does not come, is left
+// unread, and the connection ends with the answer.
+func (x *exchange) swallow() {
+	stream := x.ctx.Request.BodyStream()
+	if stream == nil || x.ctx.Request.Header.ContentLength() > swallowMax || x.ctx.Conn().SetReadDeadline(time.Now().Add(swallowTime)) != nil {
+		return
+	}
+	if x.watched != nil {
+		x.watched.pace.on = false
+	}
+	_, err := io.CopyN(io.Discard, stream, swallowMax+1)
+	x.bodyRead = err == io.EOF
 }

@@ -54,8 +54,8 @@ func (s *Server) classify(x *exchange) error {
 		return err
 	case len(x.ctx.Request.Header.MultipartFormBoundary()) > 0:
 		return &refusal{status: 415, reason: "bad_request", msg: "Content-Type multipart/form-data is not supported: send the image alone, for example with curl --data-binary @image.png"}
-	case len(spec.Outputs) == 0 || spec.Outputs[0].Type == catalog.Bytes:
-		return badRequest("model %s has no numeric output to rank", spec.Name)
+	case len(spec.Outputs) == 0:
+		return badRequest("model %s has no output to rank", spec.Name)
 	}
 	labels, err := s.labels(spec)
 	if err != nil {

@@ -38,6 +38,10 @@ type Config struct {
 	Logger  zerolog.Logger // [discards]
 	Metrics Metrics        // [a registry of its own]
 	Version string         // of the server, in its metadata ["unknown"]
+	GiveUp  func()         // answers all open inferences of Client: a drain's time is over [nobody does]
+
+	MetricsApart bool // ServeMetrics has /metrics and statistics, Serve has not
+	AdminApart   bool // likewise ServeAdmin
 
 	BodyMax       int64         // bytes of one body, as sent and decompressed [64 MiB]
 	BodiesMax     int64         // bytes of all bodies and decoded tensors at a time [1 GiB, at least twice BodyMax]

@@ -25,7 +25,8 @@ const (
 // out of file descriptors.
 type listener struct {
 	net.Listener
-	s *Server
+	s    *Server
+	door door
 }
 
 // Accept implements net.Listener.
@@ -40,7 +41,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			time.Sleep(acceptPause)
 			continue
 		}
-		if k := l.s.admit(c); k != nil {
+		if k := l.s.admit(c, l.door); k != nil {
 			return k, nil
 		}
 		c.Close()
@@ -54,7 +55,7 @@ func (l *listener) Close() error {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	for c := range l.s.conns {
-		if !c.spoke.Load() {
+		if c.door == l.door && !c.spoke.Load() {
 			c.Conn.Close() // its goroutine sees the error and lets go
 		}
 	}
@@ -62,15 +63,19 @@ func (l *listener) Close() error {
 }
 
 // admit registers a connection; nil when even the overflow is used up.
-func (s *Server) admit(c net.Conn) *conn {
+func (s *Server) admit(c net.Conn, d door) *conn {
+	limit := s.cfg.Connections
+	if d != mainDoor {
+		limit = min(limit, sideConnections)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := len(s.conns)
-	if n >= s.cfg.Connections+overflow {
+	if s.at[d] >= limit+overflow {
 		return nil
 	}
-	k := &conn{Conn: c, s: s, over: n >= s.cfg.Connections}
+	k := &conn{Conn: c, s: s, door: d, over: s.at[d] >= limit}
 	s.conns[k] = struct{}{}
+	s.at[d]++
 	return k
 }
 
@@ -78,6 +83,7 @@ func (s *Server) admit(c net.Conn) *conn {
 type conn struct {
 	net.Conn
 	s      *Server
+	door   door
 	over   bool        // above the limit: it is told so and closed
 	spoke  atomic.Bool // has sent a byte
 	linger atomic.Bool // a refused body may still be coming
@@ -142,6 +148,9 @@ func (c *conn) Read(b []byte) (int, error) {
 			if err := c.Conn.SetReadDeadline(c.read.told); err != nil {
 				return 0, err
 			}
+			if c.s.givenUp.Load() {
+				return 0, os.ErrDeadlineExceeded
+			}
 		}
 		n, err := c.Conn.Read(b)
 		if n > 0 && !c.spoke.Load() {
@@ -169,6 +178,7 @@ func (c *conn) Close() error {
 	}
 	c.s.mu.Lock()
 	delete(c.s.conns, c)
+	c.s.at[c.door]--
 	c.s.mu.Unlock()
 	return c.Conn.Close()
 }

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -14,7 +15,7 @@ type object = map[string]any
 func (s *Server) index(x *exchange) error {
 	text := "Symphony " + s.cfg.Version + "\n\n"
 	for _, r := range s.routes {
-		if r.text != "" {
+		if r.text != "" && s.served(&r, x.door) {
 			text += fmt.Sprintf("%-5s %-28s %s\n", r.method, r.pattern, r.text)
 		}
 	}
@@ -36,11 +37,16 @@ func (s *Server) ready(x *exchange) error {
 	case !s.cfg.Client.Ready():
 		return notReady(x, "unavailable", "the scheduler cannot be reached")
 	}
+	served := slices.ContainsFunc(s.cfg.Client.Models().Entries, func(e catalog.Entry) bool { return e.Ready })
+	if !served {
+		return notReady(x, "unavailable", "no backend serves any model yet")
+	}
 	return x.json(200, object{"ready": true})
 }
 
 func notReady(x *exchange, reason, msg string) error {
 	x.ctx.Response.Header.Set(reasonHeader, reason)
+	x.ctx.Response.Header.Set("Retry-After", "1")
 	return x.json(503, object{"ready": false, "error": "not ready: " + msg})
 }
 
@@ -114,11 +120,7 @@ func (s *Server) modelConfig(x *exchange) error {
 func configTensors(specs []catalog.TensorSpec) []object {
 	out := make([]object, 0, len(specs))
 	for _, t := range specs {
-		name := "TYPE_" + string(t.Type)
-		if t.Type == catalog.Bytes {
-			name = "TYPE_STRING"
-		}
-		out = append(out, object{"name": t.Name, "data_type": name, "dims": append([]int64{}, t.Shape...)})
+		out = append(out, object{"name": t.Name, "data_type": "TYPE_" + string(t.Type), "dims": append([]int64{}, t.Shape...)})
 	}
 	return out
 }

@@ -2,61 +2,79 @@ package ingress
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"slices"
 	"strconv"
-	"time"
 
-	"github.com/symphony-serving/symphony/frontend"
+	"github.com/valyala/fasthttp"
+
 	"github.com/symphony-serving/symphony/frontend/arena"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
 // A request of one item whose tensors are all binary goes from the connection into the
 // slab: its JSON header says what will come, so the slab is there before the tensors are.
-// That is for requests that look right. With any other, direct hands back what it has
-// read, and the body is read and judged as a whole: what is wrong is said in one place.
+//
+//	on the connection   HTTP header | JSON header           | tensor | tensor
+//	goes to             fasthttp    | x.buffer, x.request   | x.slab, each to its place
+//	                    1           | 2                     | 3 and 4
+//
+//	1 announced   both lengths are there, nothing is compressed    else: body (nothing is read yet)
+//	2 readAhead   one item, the model's tensors, nothing else      else: body (x.ahead bytes are in x.buffer)
+//	3 DirectMax   senders that are slow hold few slabs             else: body (likewise)
+//	4 fill        a slab, and all of the tensors                   else: the answer (full, slow, cut)
+//
+// "body" is Server.inferWhole: what is wrong with a request is found and said there alone.
 
 // directHeaderMax is the longest JSON header that is read ahead of the tensors.
 const directHeaderMax = 16 << 10
 
-// direct tries to read the request into a slab. false: it must be read as a whole, of
-// which x.ahead bytes are in x.buffer. true: x.slab is filled, or the error is the
-// answer.
-func (s *Server) direct(x *exchange, entry *catalog.Entry) (bool, error) {
-	h := &x.ctx.Request.Header
-	stream, n := x.ctx.Request.BodyStream(), h.ContentLength()
-	text := h.Peek(headerLength)
-	if stream == nil || n < 0 || len(text) == 0 || len(h.ContentEncoding()) > 0 {
+// direct tries to read the request into x.slab. If it has not, and there is no error to
+// answer, the body must be read as a whole.
+func (s *Server) direct(x *exchange, entry *catalog.Entry) (filled bool, err error) {
+	header, rest, ok := announced(x.ctx)
+	if !ok {
 		return false, nil
 	}
-	length, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 31)
-	if err != nil || length == 0 || int(length) > min(n, directHeaderMax) {
-		return false, nil
+	if ok, err = s.readAhead(x, &entry.Spec, header, rest); !ok || err != nil {
+		return false, err
 	}
-	if err := s.hold(x, int64(length)); err != nil {
-		return true, err
-	}
-	s.watch(x)
-	if cap(x.buffer) < int(length) {
-		x.buffer = make([]byte, directHeaderMax)
-	}
-	header := x.buffer[:length]
-	if x.ahead, err = io.ReadFull(stream, header); err != nil {
-		return true, s.bodyError(x, shortBody(err, x.ahead, n))
-	}
-	if !x.parseAhead(header) || x.request.Timeout > timeoutMax || !x.plain(&entry.Spec, n-int(length)) || x.choose(&entry.Spec) != nil {
-		return false, nil
-	}
-	if n > prefetched { // smaller ones are here already
-		held := int64(arena.SlabSize(n - int(length)))
+	if header+rest > prefetched { // smaller ones are here already
+		held := int64(arena.SlabSize(rest))
 		defer s.slow.Add(-held)
 		if s.slow.Add(held) > s.cfg.DirectMax {
 			return false, nil
 		}
 	}
-	return true, s.readDirect(x, stream, entry)
+	err = s.fill(x, entry, rest)
+	return err == nil, err
+}
+
+// announced is the length of the JSON header and of what comes after it.
+func announced(ctx *fasthttp.RequestCtx) (header, rest int, ok bool) {
+	h := &ctx.Request.Header
+	n, text := h.ContentLength(), h.Peek(headerLength)
+	if ctx.Request.BodyStream() == nil || n < 0 || len(text) == 0 || len(h.ContentEncoding()) > 0 {
+		return 0, 0, false
+	}
+	length, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 31)
+	header = int(length)
+	return header, n - header, err == nil && header > 0 && header <= min(n, directHeaderMax)
+}
+
+// readAhead reads the JSON header; ok: x.request is one that fill can go on with.
+func (s *Server) readAhead(x *exchange, spec *catalog.ModelSpec, header, rest int) (ok bool, err error) {
+	if err := s.hold(x, int64(header)); err != nil {
+		return false, err
+	}
+	s.watch(x)
+	if cap(x.buffer) < header {
+		x.buffer = make([]byte, directHeaderMax)
+	}
+	if x.ahead, err = io.ReadFull(x.ctx.Request.BodyStream(), x.buffer[:header]); err != nil {
+		return false, s.bodyError(x, shortBody(err, x.ahead, header+rest))
+	}
+	return x.parseAhead(x.buffer[:header]) && x.request.Timeout <= timeoutMax && x.plain(spec, rest) && x.choose(spec) == nil, nil
 }
 
 // parsedMax is the longest header that is remembered.
@@ -115,93 +133,42 @@ func (x *exchange) plain(spec *catalog.ModelSpec, rest int) bool {
 	return rest == 0
 }
 
-// readDirect reserves a slab and reads the tensors into their places in it.
-func (s *Server) readDirect(x *exchange, stream io.Reader, entry *catalog.Entry) error {
+// fill reserves a slab and reads the tensors into their places in it.
+func (s *Server) fill(x *exchange, entry *catalog.Entry, rest int) error {
 	spec := &entry.Spec
-	n := x.ctx.Request.Header.ContentLength()
 	if err := s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version); err != nil {
 		s.stats.of(spec).record(nil, err)
 		return err
 	}
-	if len(x.slab.Input) != n-x.ahead { // another catalogue came while the header did
+	if len(x.slab.Input) != rest { // another catalogue came while the header did
 		s.cfg.Client.Release(&x.slab)
-		return &refusal{status: 503, reason: "unavailable", msg: "the model has just changed: try again"}
+		return justChanged()
 	}
-	for i, got := 0, x.ahead; i < len(x.request.Inputs); i++ {
+	stream, got := x.ctx.Request.BodyStream(), x.ahead
+	for i := range x.request.Inputs {
 		t := &x.request.Inputs[i]
-		from, _ := place(spec, string(t.Name))
+		from := place(spec, string(t.Name))
 		k, err := io.ReadFull(stream, x.slab.Input[from:from+int(t.BinarySize())])
 		if got += k; err != nil {
 			s.cfg.Client.Release(&x.slab)
-			return s.bodyError(x, shortBody(err, got, n))
+			return s.bodyError(x, shortBody(err, got, x.ahead+rest))
 		}
 	}
 	x.bodyRead = true
 	return nil
 }
 
-const (
-	swallowMax  = 1 << 20
-	swallowTime = 250 * time.Millisecond
-)
-
-// swallow reads the rest of a refused body that is on its way anyway. Some clients
-// (Go's among them) take a connection that is closed while they still send for a lost
-// one, now and then, and miss the answer. A body that is long, or does not come, is left
-// unread, and the connection ends with the answer.
-func (x *exchange) swallow() {
-	stream := x.ctx.Request.BodyStream()
-	if stream == nil || x.ctx.Request.Header.ContentLength() > swallowMax || x.ctx.Conn().SetReadDeadline(time.Now().Add(swallowTime)) != nil {
-		return
-	}
-	if x.watched != nil {
-		x.watched.pace.on = false
-	}
-	_, err := io.CopyN(io.Discard, stream, swallowMax+1)
-	x.bodyRead = err == io.EOF
+func justChanged() *refusal {
+	return &refusal{status: 503, reason: "unavailable", msg: "the model has just changed: try again", retry: true}
 }
 
-// place is where an input lies in a slab, and with "" where all of them end; false:
-// inputs before it have no fixed size, or it has none.
-func place(spec *catalog.ModelSpec, name string) (from int, ok bool) {
+// place is where an input lies in a slab, and with "" where all of them end.
+func place(spec *catalog.ModelSpec, name string) (from int) {
 	for i := range spec.Inputs {
-		size := spec.Inputs[i].ByteSize()
-		if size < 0 {
-			return 0, false
-		}
 		if spec.Inputs[i].Name == name {
-			return from, true
+			return from
 		}
-		from += int(size)
+		from += int(spec.Inputs[i].ByteSize())
 	}
-	return from, name == ""
-}
-
-// fixed reports whether the model's inputs all have a fixed size.
-func fixed(spec *catalog.ModelSpec) bool {
-	_, ok := place(spec, spec.Inputs[len(spec.Inputs)-1].Name)
-	return ok
-}
-
-// askOne asks for one item of a body that was read as a whole.
-func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Response, error) {
-	if err := s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version); err != nil {
-		return []*frontend.Response{}, err
-	}
-	if size, ok := place(spec, ""); ok && len(x.slab.Input) != size { // another catalogue came meanwhile
-		s.cfg.Client.Release(&x.slab)
-		return nil, &refusal{status: 503, reason: "unavailable", msg: "the model has just changed: try again"}
-	}
-	for i := range x.bound {
-		from, _ := place(spec, x.bound[i].spec.Name)
-		copy(x.slab.Input[from:], x.bound[i].data)
-	}
-	return s.askDirect(x)
-}
-
-// askDirect asks for the inference whose input is in the slab.
-func (s *Server) askDirect(x *exchange) ([]*frontend.Response, error) {
-	answer, err := s.cfg.Client.InferReserved(context.Background(), &x.slab, time.Duration(x.request.Timeout)*time.Microsecond)
-	x.answers = append(x.answers[:0], answer)
-	return x.answers, err
+	return from
 }

@@ -5,15 +5,18 @@
 //	conn --> fasthttp --> route --> body --> oip.Request --> Inferrer --> oip.Reply
 //	         (goroutine a connection)        (views of the body)
 //
+// /metrics with statistics, and admin calls, may have addresses of their own (door.go).
+//
 // # Invariants
 //
 //  1. Every request that can be answered is answered, as {"error": "..."} with
 //     the header X-Symphony-Reason when it has no other answer. A refusal
 //     before the body is read does not reset the connection: the body's rest is
-//     swallowed for a while, so that the answer arrives.
+//     swallowed for a while, so that the answer arrives. A drain answers, too (drain.go).
 //  2. Everything is bounded: connections, requests at a time, one body, all
 //     bodies together, what a body may decompress to, header and time to send
-//     it, items of a batch. Full is 503 (or 429) with Retry-After, at once.
+//     it, the rate of a body, items of a batch. Full is 503 (or 429) with
+//     Retry-After, at once. Memory is charged as a body comes, not as announced.
 //  3. No goroutine is started per request: handlers run on their connection's
 //     and wait there. Items of a batch are asked for asynchronously and joined.
 //  4. A binary tensor of one item goes from the connection into the slab (direct.go);

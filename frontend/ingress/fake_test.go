@@ -56,15 +56,15 @@ func spec(name string, in, out []catalog.TensorSpec) catalog.Entry {
 func newFake() *fake {
 	f := &fake{}
 	for _, t := range []catalog.DataType{catalog.Bool, catalog.Uint8, catalog.Uint16, catalog.Uint32, catalog.Uint64, catalog.Int8,
-		catalog.Int16, catalog.Int32, catalog.Int64, catalog.FP16, catalog.FP32, catalog.FP64, catalog.Bytes} {
+		catalog.Int16, catalog.Int32, catalog.Int64, catalog.FP16, catalog.FP32, catalog.FP64} {
 		f.entries = append(f.entries, spec("echo-"+string(t),
 			[]catalog.TensorSpec{{Name: "x", Type: t, Shape: []int64{2, 3}}}, []catalog.TensorSpec{{Name: "y", Type: t, Shape: []int64{2, 3}}}))
 	}
 	big := []catalog.TensorSpec{{Name: "x", Type: catalog.FP32, Shape: []int64{784}}}
 	f.entries = append(f.entries, spec("digits", big, []catalog.TensorSpec{{Name: "logits", Type: catalog.FP32, Shape: []int64{3}}}),
 		spec("wide", big, []catalog.TensorSpec{{Name: "y", Type: catalog.FP32, Shape: []int64{784}}}))
-	two := spec("two", []catalog.TensorSpec{{Name: "a", Type: catalog.Int32, Shape: []int64{2}}, {Name: "b", Type: catalog.Bytes, Shape: []int64{1}}},
-		[]catalog.TensorSpec{{Name: "p", Type: catalog.Int32, Shape: []int64{2}}, {Name: "q", Type: catalog.Bytes, Shape: []int64{1}}})
+	two := spec("two", []catalog.TensorSpec{{Name: "a", Type: catalog.Int32, Shape: []int64{2}}, {Name: "b", Type: catalog.Uint8, Shape: []int64{1}}},
+		[]catalog.TensorSpec{{Name: "p", Type: catalog.Int32, Shape: []int64{2}}, {Name: "q", Type: catalog.Uint8, Shape: []int64{1}}})
 	flat := spec("flat", []catalog.TensorSpec{{Name: "x", Type: catalog.FP32, Shape: []int64{4}}}, []catalog.TensorSpec{{Name: "y", Type: catalog.FP32, Shape: []int64{4}}})
 	flat.Spec.MaxBatch = 0
 	down := spec("down", big, big)
@@ -100,6 +100,9 @@ func (f *fake) Infer(ctx context.Context, r frontend.Request) (*frontend.Respons
 	f.mu.Unlock()
 	if hold != nil {
 		<-hold
+		f.mu.Lock()
+		fail = f.fail
+		f.mu.Unlock()
 	}
 	if fail != nil {
 		if err := fail(r); err != nil {
@@ -237,6 +240,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	closes bool
 }
 
 func (s *server) do(method, path, body string, headers ...string) answer {
@@ -257,7 +261,7 @@ func (s *server) do(method, path, body string, headers ...string) answer {
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	return answer{resp.StatusCode, resp.Header, b}
+	return answer{resp.StatusCode, resp.Header, b, resp.Close}
 }
 
 // want demands a status and a piece of the body.

@@ -2,8 +2,6 @@ package ingress
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -24,8 +22,7 @@ func limits() Config {
 }
 
 func target() malformed.Target {
-	return malformed.Target{Model: "digits", Input: "x", Output: "logits", Shape: []int64{784}, Batch: true,
-		BytesModel: "echo-BYTES", BytesInput: "x", BytesShape: []int64{2, 3}, BodyMax: smallBody}
+	return malformed.Target{Model: "digits", Input: "x", Output: "logits", Shape: []int64{784}, Batch: true, BodyMax: smallBody}
 }
 
 // TestMalformed fires the table, several at a time, while good traffic runs on
@@ -152,104 +149,6 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: not within 10 s", what)
 		}
-	}
-}
-
-// Drain answers what is open, tells keep-alive connections to go, takes no new
-// ones, and reports not ready meanwhile.
-func TestDrain(t *testing.T) {
-	s := start(t, Config{})
-	hold := make(chan struct{})
-	s.fake.mu.Lock()
-	s.fake.hold = hold
-	s.fake.mu.Unlock()
-	silent, err := net.Dial("tcp", s.address) // must not keep the drain waiting
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	open, err := net.Dial("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer open.Close()
-	ready := []byte("GET /v2/health/ready HTTP/1.1\r\nHost: x\r\n\r\n")
-	if _, err := open.Write(append(target().Good(), ready...)); err != nil { // the second waits behind the first
-		t.Fatal(err)
-	}
-	waitFor(t, "the inference", func() bool { return s.running.Load() == 1 && s.Server.open() == 2 })
-	drained := make(chan error, 1)
-	go func() { drained <- s.Drain(context.Background()) }()
-	waitFor(t, "the drain", s.draining.Load)
-	waitFor(t, "a closed port", func() bool {
-		c, err := net.Dial("tcp", s.address)
-		if err == nil {
-			c.Close()
-		}
-		return err != nil
-	})
-	select {
-	case err := <-drained:
-		t.Fatalf("drained (%v) while a request is open", err)
-	default:
-	}
-	close(hold)
-	open.SetReadDeadline(time.Now().Add(10 * time.Second))
-	b, err := io.ReadAll(open)
-	if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 200")) || !bytes.Contains(b, []byte("Connection: close")) {
-		t.Errorf("open request: %v %s", err, b)
-	}
-	if err := <-drained; err != nil {
-		t.Errorf("drain: %v", err)
-	}
-	if err := s.fake.last.Model; err != "digits" {
-		t.Errorf("asked for %q", err)
-	}
-}
-
-// A drain that may not wait cuts what is left, and says so.
-func TestDrainCutsOff(t *testing.T) {
-	s := start(t, Config{})
-	hold := make(chan struct{})
-	s.fake.mu.Lock()
-	s.fake.hold = hold
-	s.fake.mu.Unlock()
-	open, err := net.Dial("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer open.Close()
-	open.Write(target().Good())
-	waitFor(t, "the inference", func() bool { return s.running.Load() == 1 })
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	if err := s.Drain(ctx); err == nil || !strings.Contains(err.Error(), "1 connections were still busy") {
-		t.Errorf("drain: %v", err)
-	}
-	if b, err := io.ReadAll(open); len(b) > 0 {
-		t.Errorf("got %q, %v from a cut connection", b, err)
-	}
-	close(hold)
-	waitFor(t, "the handler's end", func() bool { return s.Server.open() == 0 })
-}
-
-func TestMetricsPort(t *testing.T) {
-	s := start(t, Config{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.ServeMetrics(l) }()
-	k := &server{t: t, Server: s.Server, address: l.Addr().String()}
-	k.want(k.do("GET", "/metrics", ""), 200, "symphony_http_requests_in_flight 0")
-	k.want(k.do("GET", "/v2", ""), 404, "only /metrics")
-	http.DefaultClient.CloseIdleConnections()
-	if err := s.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("serve: %v", err)
 	}
 }
 

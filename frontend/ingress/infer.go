@@ -3,7 +3,6 @@ package ingress
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"strconv"
 	"sync"
@@ -33,11 +32,11 @@ func (s *Server) infer(x *exchange) error {
 	spec := &entry.Spec
 	var answers []*frontend.Response
 	b := batch{items: 1}
-	direct, err := s.direct(x, &entry)
+	filled, err := s.direct(x, &entry)
 	switch {
 	case err != nil:
 		return err
-	case direct:
+	case filled:
 		b.batched = x.batched
 		answers, err = s.askDirect(x)
 	default:
@@ -111,21 +110,13 @@ func (s *Server) parse(x *exchange, spec *catalog.ModelSpec, body []byte) error 
 	return nil
 }
 
-// raw takes the whole body as the single input of one item. For BYTES it is
-// one element, without its length.
+// raw takes the whole body as the single input of one item.
 func (x *exchange) raw(spec *catalog.ModelSpec, body []byte) error {
 	if len(spec.Inputs) != 1 {
 		return badRequest("Inference-Header-Content-Length: 0 means that the body is the only input; model %s has %d", spec.Name, len(spec.Inputs))
 	}
 	in := &spec.Inputs[0]
-	if in.Type == catalog.Bytes {
-		if in.Elements() != 1 {
-			return badRequest("Inference-Header-Content-Length: 0 means one BYTES element; model %s takes %d", spec.Name, in.Elements())
-		}
-		x.scratch = binary.LittleEndian.AppendUint32(x.scratch[:0], uint32(len(body)))
-		x.scratch = append(x.scratch, body...)
-		body = x.scratch
-	} else if int64(len(body)) != in.ByteSize() {
+	if int64(len(body)) != in.ByteSize() {
 		return badRequest("the body is the input %q: it has %d bytes, %s%v takes %d", in.Name, len(body), in.Type, in.Shape, in.ByteSize())
 	}
 	x.request.Inputs = append(x.request.Inputs[:0], oip.Input{Name: []byte(in.Name), Type: in.Type, Shape: append([]int64{}, in.Shape...), Binary: body})
@@ -134,25 +125,41 @@ func (x *exchange) raw(spec *catalog.ModelSpec, body []byte) error {
 
 // ask runs the items and waits for their answers, in order.
 func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend.Response, error) {
-	if fixed(spec) && b.items == 1 {
+	if b.items == 1 {
 		return s.askOne(x, spec)
 	}
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
 	ctx := context.Background() // fasthttp does not tell of clients that leave; deadlines bound the wait
 	r := frontend.Request{Model: spec.Name, Version: spec.Version, Timeout: timeout}
-	if b.items == 1 {
-		r.Inputs = tensors
-		answer, err := s.cfg.Client.Infer(ctx, r)
-		x.answers = append(x.answers[:0], answer)
-		return x.answers, err
-	}
 	j := &join{left: b.items, done: make(chan error, 1), answers: make([]*frontend.Response, b.items)}
 	for k := range b.items {
 		r.Inputs = tensors[k*len(x.bound) : (k+1)*len(x.bound)]
 		s.cfg.Client.InferAsync(ctx, r, func(answer *frontend.Response, err error) { j.take(k, answer, err) })
 	}
 	return j.answers, <-j.done
+}
+
+// askOne asks for one item of a body that was read as a whole.
+func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Response, error) {
+	if err := s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version); err != nil {
+		return []*frontend.Response{}, err
+	}
+	if len(x.slab.Input) != place(spec, "") { // another catalogue came meanwhile
+		s.cfg.Client.Release(&x.slab)
+		return nil, justChanged()
+	}
+	for i := range x.bound {
+		copy(x.slab.Input[place(spec, x.bound[i].spec.Name):], x.bound[i].data)
+	}
+	return s.askDirect(x)
+}
+
+// askDirect asks for the inference whose input is in the slab.
+func (s *Server) askDirect(x *exchange) ([]*frontend.Response, error) {
+	answer, err := s.cfg.Client.InferReserved(context.Background(), &x.slab, time.Duration(x.request.Timeout)*time.Microsecond)
+	x.answers = append(x.answers[:0], answer)
+	return x.answers, err
 }
 
 // join collects a batch's items. The first failure is the batch's answer, at

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
-	"github.com/valyala/fasthttp"
 
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -106,20 +105,4 @@ func (s *Server) exposition(x *exchange) error {
 		}
 	}
 	return nil
-}
-
-// handleScrape answers on the port of ServeMetrics.
-func (s *Server) handleScrape(ctx *fasthttp.RequestCtx) {
-	x := s.take(ctx)
-	defer s.give(x)
-	err := error(&refusal{status: 404, reason: "not_found", msg: "only /metrics is served on this port"})
-	if string(ctx.Path()) == "/metrics" && (ctx.IsGet() || ctx.IsHead()) {
-		err = s.exposition(x)
-	}
-	if err != nil {
-		s.refusalOf(x, err).write(ctx)
-	}
-	if unread(ctx) {
-		abandon(ctx)
-	}
 }

@@ -28,6 +28,9 @@ func (s *Server) watch(x *exchange) {
 // goOn judges a window that has passed without the whole body, and begins the next. A
 // window that passed while we were busy, and did not wait for the body, is forgiven.
 func (c *conn) goOn() bool {
+	if c.s.givenUp.Load() {
+		return false
+	}
 	window, now := c.s.paceWindow(), time.Now()
 	if c.pace.began.IsZero() {
 		c.pace.began = c.read.want.Add(-window)

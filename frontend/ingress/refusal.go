@@ -125,6 +125,9 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 }
 
 func (s *Server) tooSlow() *refusal {
+	if s.givenUp.Load() {
+		return shuttingDown()
+	}
 	c := &s.cfg
 	return &refusal{status: 408, reason: "slow", close: true, msg: fmt.Sprintf(
 		"the request did not arrive in time: headers must within %v; a body within %v, and at %d bytes/s or more (looked at every %v)",

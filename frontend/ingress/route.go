@@ -15,6 +15,7 @@ type route struct {
 	pattern  string // {model}, {version} and {name} stand for any one segment
 	text     string // for the index
 	serve    func(*Server, *exchange) error
+	door     door // that it may be moved to
 	segments []string
 }
 
@@ -61,6 +62,12 @@ func table() []route {
 	}
 	routes = append(routes, route{name: "index", method: "GET", pattern: "/", text: "this page", serve: (*Server).index})
 	for i := range routes {
+		switch routes[i].name {
+		case "metrics", "stats":
+			routes[i].door = watchDoor
+		case "repository", "settings", "shared_memory":
+			routes[i].door = adminDoor
+		}
 		routes[i].segments = strings.Split(strings.Trim(routes[i].pattern, "/"), "/")
 	}
 	return routes
@@ -79,6 +86,9 @@ func (s *Server) find(x *exchange) (*route, error) {
 		if !ok || len(r.segments) != n || !x.match(r, segments[:n]) {
 			continue
 		}
+		if !s.served(r, x.door) {
+			return nil, &refusal{status: 404, reason: "not_found", msg: x.door.elsewhere()}
+		}
 		method := x.ctx.Method()
 		if string(method) == r.method || r.method == "GET" && string(method) == "HEAD" {
 			return r, x.unescape()
@@ -91,6 +101,9 @@ func (s *Server) find(x *exchange) (*route, error) {
 	if allowed != "" {
 		x.ctx.Response.Header.Set("Allow", allowed)
 		return nil, &refusal{status: 405, reason: "method", msg: string(x.ctx.Method()) + " is not allowed here, only " + allowed}
+	}
+	if x.door != mainDoor {
+		return nil, &refusal{status: 404, reason: "not_found", msg: x.door.elsewhere()}
 	}
 	return nil, &refusal{status: 404, reason: "not_found", msg: "no such path; GET / lists what there is"}
 }

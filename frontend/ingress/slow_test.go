@@ -44,7 +44,7 @@ func readReply(t *testing.T, r *bufio.Reader) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{resp.StatusCode, resp.Header, b}
+	return answer{resp.StatusCode, resp.Header, b, resp.Close}
 }
 
 // Pipelined requests are answered in order, each with its own reply, whatever stands

@@ -31,7 +31,7 @@ type frontends struct {
 }
 
 // JoinFrontend admits a frontend, or refuses it. seen is the host that its link comes
-// from: "" where links have none.
+// from: "" where it shares the scheduler's process.
 func (c *Cluster) JoinFrontend(now mono.Time, conn Conn, info *catalog.FrontendInfo, seen string, out *Effects) {
 	f := &Frontend{Conn: conn, Name: info.Name, Instance: info.Instance}
 	var err error
@@ -124,7 +124,7 @@ func located(address, seen string) (at string, near bool, err error) {
 		return address, false, nil
 	}
 	if seen == "" {
-		return "", false, fmt.Errorf("address %q names no host: set frontend.advertise to one that backends can dial", address)
+		seen = "127.0.0.1" // it shares the scheduler's process
 	}
 	return join(seen, port), loopback(seen), nil
 }

@@ -20,7 +20,7 @@ type Config struct {
 	Procs     int       `yaml:"procs"`      // GOMAXPROCS; 0: the processors it may use (of a container: its quota) plus the threads that must be on time
 	GCPercent int       `yaml:"gc_percent"` // GOGC
 	Drain     mono.Dur  `yaml:"drain"`      // how long Ctrl-C waits for open requests
-	Metrics   string    `yaml:"metrics"`    // host:port of /metrics for processes without HTTP ingress; empty: none
+	Metrics   string    `yaml:"metrics"`    // host:port of /metrics, and of a frontend's statistics; empty: none, or that of HTTP
 	RDMA      RDMA      `yaml:"rdma"`
 	TCP       TCP       `yaml:"tcp"`
 	Scheduler Scheduler `yaml:"scheduler"`
@@ -80,6 +80,7 @@ type Frontend struct {
 	Listen      string   `yaml:"listen"`        // where backends read slabs; 0.0.0.0: on all addresses, and the scheduler tells backends the one that it sees
 	Advertise   string   `yaml:"advertise"`     // that address as backends reach it, behind a proxy or a translated address; empty: as listen says
 	HTTP        string   `yaml:"http"`          // host:port of the ingress; empty: none
+	Admin       string   `yaml:"admin"`         // host:port of repository, settings and shared memory calls; empty: that of http
 	Arena       Size     `yaml:"arena"`         // memory for inputs
 	MaxInFlight int      `yaml:"max_in_flight"` // open requests
 	Preprocess  int      `yaml:"preprocess"`    // images decoded at a time; 0: the processors it may use less one, at least 1

@@ -121,6 +121,9 @@ func (f *Frontend) validate(r *report) {
 	if f.HTTP != "" {
 		r.hostPort("frontend.http", f.HTTP)
 	}
+	if f.Admin != "" {
+		r.hostPort("frontend.admin", f.Admin)
+	}
 	r.between("frontend.arena", int64(f.Arena), 1<<20, 1<<40)
 	r.between("frontend.max_in_flight", int64(f.MaxInFlight), 1, 1<<22)
 	r.between("frontend.preprocess", int64(f.Preprocess), 0, 1024)

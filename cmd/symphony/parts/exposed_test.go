@@ -61,7 +61,7 @@ func TestPartsTellExposedAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	c, err := p.Client(t.Context())
+	c, err := p.Client()
 	if err != nil {
 		t.Fatal(err)
 	}

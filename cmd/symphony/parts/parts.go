@@ -62,11 +62,11 @@ func (p *Process) Scheduler() (*server.Server, error) {
 		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Headroom: headroom, TunerShare: c.Tuner, Watch: p.Watch})
 }
 
-// Client dials the scheduler until it answers or ctx ends.
-func (p *Process) Client(ctx context.Context) (*frontend.Client, error) {
+// Client starts the frontend, which dials the scheduler until that answers.
+func (p *Process) Client() (*frontend.Client, error) {
 	c := p.cfg.Frontend
 	p.warnExposed("frontend.listen", c.Listen)
-	return frontend.Dial(ctx, frontend.Options{Scheduler: c.Scheduler, Listen: c.Listen, Advertise: c.Advertise, Name: c.Name, Token: p.cfg.Token, Network: p.network,
+	return frontend.Open(frontend.Options{Scheduler: c.Scheduler, Listen: c.Listen, Advertise: c.Advertise, Name: c.Name, Token: p.cfg.Token, Network: p.network,
 		ArenaBytes: int64(c.Arena), MaxInFlight: c.MaxInFlight, PreprocessConcurrency: decoders(c, cli.Processors()),
 		ImagePixels: c.ImagePixels, ImageMemory: int64(c.ImageMemory), ReplyMargin: &c.ReplyMargin,
 		Logger: p.Log, Metrics: p.registry})

@@ -20,18 +20,23 @@ type System struct {
 	end func() (context.Context, context.CancelFunc)
 }
 
-// Serve starts the parts in the order in which they need each other.
+// Serve starts the parts. HTTP comes before the models, whose loading and measuring takes
+// time: until they are there, it is live and not ready.
 func (p *Process) Serve(ctx context.Context) (*System, error) {
 	s := &System{end: p.DrainContext}
 	var err error
 	if s.Scheduler, err = p.Scheduler(); err != nil {
 		return nil, cli.InUse(err, "--set scheduler.listen=inproc:scheduler,tcp:127.0.0.1:9001")
 	}
-	if s.Backend, err = p.Backend(ctx); err == nil {
-		s.Client, err = p.Client(ctx)
-		if err = cli.InUse(err, "--set frontend.listen=inproc:frontend"); err == nil {
-			s.Web, err = p.Ingress(s.Client)
-		}
+	s.Client, err = p.Client()
+	if err = cli.InUse(err, "--set frontend.listen=inproc:frontend"); err == nil {
+		s.Web, err = p.Ingress(s.Client)
+	}
+	if err == nil {
+		s.Backend, err = p.Backend(ctx)
+	}
+	if err == nil {
+		err = s.Client.WaitAdmitted(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Drain())
@@ -76,7 +81,10 @@ func (p *Process) ServeLibrary(ctx context.Context) (*System, error) {
 	at := s.Scheduler.Addresses()[0]
 	p.cfg.Backend.Scheduler, p.cfg.Frontend.Scheduler = at, at
 	if s.Backend, err = p.Backend(ctx); err == nil {
-		s.Client, err = p.Client(ctx)
+		s.Client, err = p.Client()
+	}
+	if err == nil {
+		err = s.Client.WaitAdmitted(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Drain())

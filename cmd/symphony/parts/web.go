@@ -17,34 +17,45 @@ import (
 type Web struct {
 	server  *ingress.Server
 	Address string
+	Metrics string // where /metrics is; "": at Address
+	Admin   string // where admin calls are; "": at Address
 	failed  chan error
 }
 
-// Ingress opens the HTTP ingress on frontend.http.
+// Ingress opens the HTTP ingress on frontend.http, and its metrics and admin calls on
+// addresses of their own where these are configured.
 func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	c := p.cfg.Frontend
 	server, err := ingress.New(ingress.Config{Client: client, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
+		GiveUp: func() { _ = client.Close() }, MetricsApart: p.cfg.Metrics != "", AdminApart: c.Admin != "",
 		Connections: c.Connections, FullStatus: c.FullStatus,
 		HeaderTimeout: c.HeaderTime.Std(), BodyTimeout: c.BodyTime.Std(), BodyRate: bodyRate(c)})
 	if err != nil {
 		return nil, err
 	}
-	ln, err := net.Listen("tcp", c.HTTP)
-	if err != nil {
-		return nil, cli.InUse(fmt.Errorf("frontend.http: %w", err), "--http")
+	w := &Web{server: server, failed: make(chan error, 3)}
+	w.Address, err = p.open(w, "frontend.http", "--http", c.HTTP, server.Serve)
+	if err == nil && p.cfg.Metrics != "" {
+		w.Metrics, err = p.open(w, "metrics", "--metrics", p.cfg.Metrics, server.ServeMetrics)
 	}
-	w := &Web{server: server, Address: ln.Addr().String(), failed: make(chan error, 1)}
-	go func() { w.failed <- w.server.Serve(ln) }()
-	p.Log.Info().Str("address", "http://"+w.Address).Msg("HTTP ingress listens")
+	if err == nil && c.Admin != "" {
+		w.Admin, err = p.open(w, "frontend.admin", "--set frontend.admin=HOST:PORT", c.Admin, server.ServeAdmin)
+	}
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
 	return w, nil
 }
 
-// bodyRate is the ingress's, to which 0 means its default.
-func bodyRate(c config.Frontend) int64 {
-	if c.BodyRate == 0 {
-		return -1
+// open serves at one of the ingress's addresses.
+func (p *Process) open(w *Web, key, flag, address string, serve func(net.Listener) error) (string, error) {
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return "", cli.InUse(fmt.Errorf("%s: %w", key, err), flag)
 	}
-	return int64(c.BodyRate)
+	go func() { w.failed <- serve(ln) }()
+	p.Log.Info().Str("address", "http://"+ln.Addr().String()).Str("key", key).Msg("HTTP ingress listens")
+	return ln.Addr().String(), nil
 }
 
 // Wait blocks until ctx ends or the ingress fails.
@@ -55,6 +66,14 @@ func (w *Web) Wait(ctx context.Context) error {
 	case err := <-w.failed:
 		return errors.Join(errors.New("the HTTP ingress ended"), err)
 	}
+}
+
+// bodyRate is the ingress's, to which 0 means its default.
+func bodyRate(c config.Frontend) int64 {
+	if c.BodyRate == 0 {
+		return -1
+	}
+	return int64(c.BodyRate)
 }
 
 // Drain refuses new requests and waits for the open ones.

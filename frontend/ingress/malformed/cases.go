@@ -15,9 +15,6 @@ func Cases(t Target) []Case {
 	out = append(out, t.binary()...)
 	out = append(out, t.transfer()...)
 	out = append(out, t.slow()...)
-	if t.BytesModel != "" {
-		out = append(out, t.bytes()...)
-	}
 	return out
 }
 
@@ -58,6 +55,7 @@ func (t Target) syntax() []Case {
 func (t Target) tensors() []Case {
 	d, n := t.dims(), t.elements()
 	full := list("1", n, ",")
+	text := strings.Replace(t.announced(fmt.Sprint(5*n)), `"FP32"`, `"BYTES"`, 1)
 	one := strings.TrimSuffix(strings.TrimPrefix(t.JSON(d, "FP32", full, ""), `{"inputs":[`), `]}`)
 	return []Case{
 		t.body("unknown input", t.renamed(t.JSON(d, "FP32", full, ""), "nobody"), `inputs[0].name: "nobody" is no input`),
@@ -72,6 +70,9 @@ func (t Target) tensors() []Case {
 		t.body("empty batch", t.JSON("0,"+dims(t.Shape), "FP32", "", ""), "inputs[0].shape: "),
 		t.body("huge batch", t.JSON("1000000,"+dims(t.Shape), "FP32", "", ""), "inputs[0].shape: "),
 		t.body("wrong type", t.JSON(d, "INT32", full, ""), "inputs[0].datatype: INT32"),
+		t.body("text", t.JSON(d, "BYTES", list(`"a"`, n, ","), ""), "inputs[0].datatype: BYTES (text) is not served"),
+		{Name: "text as bytes", Status: 400, Text: "inputs[0].datatype: BYTES (text) is not served",
+			Write: raw(t.post(header(len(text)), text+strings.Repeat("\x01\x00\x00\x00a", n)))},
 		t.body("unknown type", t.JSON(d, "FP8", full, ""), `inputs[0].datatype: "FP8" is no type`),
 		t.body("too few elements", t.JSON(d, "FP32", list("1", n-1, ","), ""), "inputs[0].data: "),
 		t.body("too many elements", t.JSON(d, "FP32", list("1", n+1, ","), ""), "inputs[0].data: more than"),
@@ -191,23 +192,5 @@ func (t Target) slow() []Case {
 		{Name: "slow large body", Slow: true, Status: 408, Text: "did not arrive in time", Write: drip(start+"Content-Length: 100000\r\n\r\n"+strings.Repeat(" ", 10000), " ")},
 		{Name: "slow chunks", Slow: true, Status: 408, Text: "did not arrive in time", Write: drip(start+"Transfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n")},
 		{Name: "silence in the body", Slow: true, Status: 408, Text: "did not arrive in time", Write: raw([]byte(start + "Content-Length: 10\r\n\r\n"))},
-	}
-}
-
-// bytes are lies about the lengths of BYTES elements.
-func (t Target) bytes() []Case {
-	element := "\x01\x00\x00\x00a"
-	n := count(t.BytesShape)
-	lie := func(name, tensor, text string) Case {
-		j := fmt.Sprintf(`{"inputs":[{"name":%q,"shape":[1,%s],"datatype":"BYTES","parameters":{"binary_data_size":%d}}]}`, t.BytesInput, dims(t.BytesShape), len(tensor))
-		return Case{Name: "BYTES: " + name, Status: 400, Text: text, Write: raw(request("POST", "/v2/models/"+t.BytesModel+"/infer", header(len(j)), j+tensor))}
-	}
-	some := strings.Repeat(element, n-1)
-	return []Case{
-		lie("element longer than the tensor", some+"\xff\xff\xff\x7fa", "inputs[0].data: BYTES element"),
-		lie("element of 4 GiB", some+"\xff\xff\xff\xffa", "inputs[0].data: BYTES element"),
-		lie("length cut", some+"\x01\x00", "inputs[0].data: BYTES element"),
-		lie("too few", some, "BYTES elements"),
-		lie("too many", some+element+element, "more than"),
 	}
 }

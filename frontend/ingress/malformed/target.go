@@ -10,17 +10,12 @@ import (
 
 // Target is the model that the table is made for: one FP32 input.
 type Target struct {
-	Model  string
-	Input  string
-	Output string
-	Shape  []int64 // of one item, without the batch dimension
-	Batch  bool    // the model takes a batch dimension
-	// BytesModel is a model with one BYTES input named BytesInput that has
-	// BytesElements elements an item and takes a batch dimension; "" leaves
-	// those cases out.
-	BytesModel, BytesInput string
-	BytesShape             []int64
-	BodyMax                int64 // the server's limit of a body
+	Model   string
+	Input   string
+	Output  string
+	Shape   []int64 // of one item, without the batch dimension
+	Batch   bool    // the model takes a batch dimension
+	BodyMax int64   // the server's limit of a body
 }
 
 // Good is a request that must be answered with 200, for the traffic beside.

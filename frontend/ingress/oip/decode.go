@@ -16,7 +16,7 @@ func (t *Input) Decode(dst []byte, index int) ([]byte, error) {
 	switch t.Type {
 	case catalog.FP16:
 		return dst, d.fail("FP16 has no JSON form: send it as binary data (binary_data_size)")
-	case catalog.Bytes, catalog.Bool, catalog.FP32, catalog.FP64:
+	case catalog.Bool, catalog.FP32, catalog.FP64:
 	case catalog.Uint8, catalog.Uint16, catalog.Uint32, catalog.Uint64:
 		d.bits = uint(8 * t.Type.Size())
 	default:
@@ -111,8 +111,6 @@ func (d *decoder) element(dst []byte) ([]byte, error) {
 	case d.t.Type == catalog.FP64:
 		v, err := d.float(64)
 		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v)), err
-	case d.t.Type == catalog.Bytes:
-		return d.bytes(dst)
 	case d.t.Type == catalog.Bool:
 		return d.bool(dst)
 	}
@@ -132,16 +130,6 @@ func (d *decoder) element(dst []byte) ([]byte, error) {
 func (d *decoder) wrong(format string, args ...any) error {
 	d.at.element = int(d.count)
 	return d.fail(format, args...)
-}
-
-func (d *decoder) bytes(dst []byte) ([]byte, error) {
-	from := len(dst)
-	if d.peek() != '"' {
-		return dst, d.wrong("a string expected, for BYTES")
-	}
-	dst, err := d.appendText(append(dst, 0, 0, 0, 0))
-	binary.LittleEndian.PutUint32(dst[from:], uint32(len(dst)-from-4))
-	return dst, err
 }
 
 func (d *decoder) bool(dst []byte) ([]byte, error) {

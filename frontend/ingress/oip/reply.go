@@ -150,6 +150,16 @@ func appendData(dst []byte, t catalog.DataType, b []byte, field string) ([]byte,
 	return dst, nil
 }
 
+// elementLength is the bytes of b's first BYTES element: a uint32 of its length, and it.
+func elementLength(b []byte) (int, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	n := int64(binary.LittleEndian.Uint32(b)) + 4
+	return int(n), n <= int64(len(b))
+}
+
+// appendTexts writes BYTES, which only the classification extension makes.
 func appendTexts(dst, b []byte, field string) ([]byte, error) {
 	for len(b) > 0 {
 		n, ok := elementLength(b)

@@ -234,6 +234,9 @@ func (t *Input) datatype(s *scanner) error {
 	}
 	var ok bool
 	if t.Type, ok = typeOf(name); !ok {
+		if string(name) == string(catalog.Bytes) {
+			return s.fail("BYTES (text) is not served: models here take numbers, so turn text into them before it is sent")
+		}
 		return s.fail("%q is no type served here", name)
 	}
 	return nil
@@ -241,7 +244,7 @@ func (t *Input) datatype(s *scanner) error {
 
 // typeOf allocates nothing: the result is one of the catalogue's constants.
 func typeOf(name []byte) (catalog.DataType, bool) {
-	for _, t := range [...]catalog.DataType{catalog.FP32, catalog.Uint8, catalog.Bytes, catalog.FP16, catalog.FP64, catalog.Int64,
+	for _, t := range [...]catalog.DataType{catalog.FP32, catalog.Uint8, catalog.FP16, catalog.FP64, catalog.Int64,
 		catalog.Int32, catalog.Bool, catalog.Int8, catalog.Int16, catalog.Uint16, catalog.Uint32, catalog.Uint64} {
 		if string(name) == string(t) {
 			return t, true
