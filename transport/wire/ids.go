@@ -9,8 +9,6 @@ type (
 	GPUID uint32
 	// FrontendID names one connected frontend.
 	FrontendID uint32
-	// BackendID names one connected backend.
-	BackendID uint32
 	// RequestID is unique in its frontend's lifetime; it starts at a random
 	// value, so that a restarted frontend does not repeat its forerunner's.
 	RequestID uint64
