@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -97,6 +98,10 @@ func (l *link) Stats() transport.LinkStats {
 
 // Close parts from the peer after flushing. See transport.Link.
 func (l *link) Close(cause error) {
+	if errors.Is(cause, transport.ErrProtocol) {
+		l.fail(cause)
+		return
+	}
 	if cause == nil {
 		cause = transport.ErrClosed
 	}
