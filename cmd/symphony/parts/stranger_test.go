@@ -208,3 +208,11 @@ func connections(t *testing.T, port string) string {
 	}
 	return ""
 }
+
+// introductions that are refused, one after the other.
+func introductions(t *testing.T, port string) (told string) {
+	for range 100 {
+		told = stranger{wire.RoleBackend, secret}.sends(document(wire.DocBackend, join(`{}`)))(t, port)
+	}
+	return told
+}

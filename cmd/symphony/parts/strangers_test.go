@@ -78,6 +78,7 @@ func hostile() []attack {
 		{"a hello byte by byte", false, slowly, ""},
 		{"half-open connections", false, halfOpen, ""},
 		{"half-open connections to a frontend", true, halfOpen, ""},
+		{"introductions without end", false, introductions, "a backend needs a name"},
 		{"links that say nothing", false, silentLinks, ""},
 		{"connections without end", false, connections, ""},
 		{"connections to a frontend without end", true, connections, ""},
