@@ -23,6 +23,7 @@ type Options struct {
 	Heartbeat  mono.Dur   // between pings (default 100 ms)
 	Silence    mono.Dur   // without any byte from the peer: ErrSilent (default 1 s)
 	Handshake  mono.Dur   // limit of the exchange of hellos (default 2 s)
+	Opening    mono.Dur   // on sockets: limit of the peer's first frame after the hellos; who only shakes hands holds its place no longer (default: none)
 	PayloadMax int        // largest payload accepted (default wire.PayloadMax)
 	LinksMax   int        // links that a listener holds; more are rejected (default 4096)
 

@@ -12,68 +12,59 @@ import (
 // mover takes everything there is at once, so that many frames share a system
 // call and a wake-up.
 //
+//	senders                                         mover, one goroutine
+//	Send, SendPayload, Reply, ... --put--> pending --TryTake--> its Batch --> socket
+//	                                         |                                  |
+//	   link at rest: the sender itself       +--> own --near--> socket       Moved
+//	                                                              |             |
+//	   queued: bytes from put until they left ---------- less ----+-------------+
+//
+// Who may move has the turn. It is free while idle is set; whoever clears that has it,
+// for the mover by a token on wake, until there is nothing pending (outbox_direct.go).
+//
+// What is sent lies in a Batch, counts against the limit, and lets its payload go so:
+//
+//	frame                    Bytes               counts
+//	small payload (<= copy)  Bytes, behind it    counts                     released by put
+//	larger payload           Parts               counts                     released once moved
+//	READ's reply, small      Bytes, behind it    replies, up to ReadsLimit  unpinned by put
+//	READ's reply, larger     Parts               no                         unpinned once moved
+//
+// A reply's payload does not count: it costs no memory here while it is pinned, the peer
+// can only ask for ReadsLimit, and a side that serves many must still be able to send. One
+// that was copied gives its slab back at once, so who serves READs no longer knows how many
+// lie here: replies does.
+//
 // Invariants:
 //  1. Frames leave in the order in which they came in.
-//  2. A payload's release runs exactly once: when its batch was moved, or when
+//  2. A payload's release runs exactly once: when its bytes were copied or have left, when
 //     it was refused, or when the link died.
-//  3. queued counts every byte from entry until Moved, so a slow peer fills
-//     the box and not the memory. The pinned payloads of replies to READs are
-//     not counted: they cost no memory here, their number is bounded by
-//     ReadsLimit, and a side that serves many must still be able to send. Those
-//     that are copied give their slab back at once, so who serves READs no longer
-//     knows how many lie here: replies counts them, up to ReadsLimit.
-//
-// Where copying small payloads is cheaper than keeping them apart (CopyMax), they
-// lie behind their frames in Bytes, and are released before Send returns.
+//  3. queued never passes the limit but by a payload that found the box empty, and by the
+//     link's own frames, which the protocol bounds.
 //
 // Rejected: a ring of frames (a lock-free one cannot hold the all-or-nothing
 // promise of Send for several frames and payloads by reference), a channel of
 // byte slices (an allocation a frame, and one wake-up each).
 type Outbox struct {
-	limit int                // Immutable.
-	copy  int                // Immutable: payloads up to this are copied.
-	wake  chan struct{}      // Capacity 1; a token only after idle was set.
-	near  func(b []byte) int // Immutable once the mover runs; see Direct.
+	// Immutable once the mover runs.
+	limit int                // of queued
+	copy  int                // payloads up to this are copied
+	near  func(b []byte) int // nil: senders leave everything to the mover; see Direct
+
+	wake chan struct{} // capacity 1; a token only after idle was cleared
 
 	mu      sync.Mutex // Guards what follows.
 	pending Batch
-	queued  int
-	replies int   // copied replies to READs that were not moved yet
-	idle    bool  // The mover sleeps.
-	pace    pace  // Says whether senders move what they sent themselves.
-	own     Batch // Whose turn it is to move by itself; see flushLocked.
-	closed  error // Why no more is taken.
-	full    uint64
+	own     Batch // what the sender moves that has the turn
+	idle    bool  // the turn is free, and the mover sleeps
+	pace    pace  // says whether senders move what they sent themselves
+	closed  error // why no more is taken
+
+	queued  int // counted bytes in pending, in own, and with the mover
+	replies int // copied replies to READs there
 	frames  uint64
+	full    uint64
 }
-
-// Batch is what the mover takes: frames, some with a payload behind them.
-type Batch struct {
-	Bytes []byte // frames, headers and bodies
-	Parts []Part // payloads, in order
-
-	free    int // bytes of Bytes that do not count
-	replies int // copied replies to READs
-	small   int // fills in a row that used little of Bytes
-}
-
-// Part is a payload that follows the frame that ends at Bytes[End].
-type Part struct {
-	End     int
-	Payload []byte
-
-	release func()
-	slabs   SlabSource // Unpinned instead of release, when not nil: saves a closure a READ.
-	pinned  wire.SlabRef
-}
-
-// A buffer beyond batchKeep is let go after batchSmall fills in a row that used
-// less than an eighth of it. (At once would be wrong: under load large and
-// small batches alternate, and growing anew each time was most of the cost.)
-const (
-	batchKeep  = 256 << 10
-	batchSmall = 1000
-)
 
 // NewOutbox bounds the queued bytes by limit.
 func NewOutbox(limit int) *Outbox {
@@ -145,43 +136,26 @@ func (o *Outbox) Ping(frame []byte) error { return o.put(frame, 1, 2*o.limit, ni
 
 const unbounded = 1 << 62
 
-// put appends frames and at most one payload. A payload that alone is beyond
-// the limit is taken when the box is empty, or it could never be sent.
+// put appends frames and at most one payload, all or nothing.
 func (o *Outbox) put(frames []byte, count, limit int, p *Part, flush bool) error {
-	size := len(frames)
-	if p != nil {
-		size += p.Counted()
-	}
-	o.mu.Lock()
-	if o.closed != nil {
-		o.mu.Unlock()
-		return o.closed
-	}
-	if o.queued+size > limit && (p == nil || o.queued > 0) {
-		o.full++
-		o.mu.Unlock()
-		return ErrFull
-	}
 	copied := p != nil && len(p.Payload) <= o.copy
-	if copied && p.slabs != nil {
-		if o.replies >= ReadsLimit {
-			o.full++
-			o.mu.Unlock()
-			return ErrFull
-		}
-		o.replies++
-		o.pending.replies++
+	o.mu.Lock()
+	if err := o.refuseLocked(frames, limit, p, copied); err != nil {
+		o.mu.Unlock()
+		return err
 	}
-	o.queued += size
 	o.frames += uint64(count)
-	o.pending.Bytes = append(o.pending.Bytes, frames...)
-	switch {
-	case copied:
-		o.pending.Bytes = append(o.pending.Bytes, p.Payload...)
-		o.pending.free += len(p.Payload) - p.Counted()
-	case p != nil:
-		p.End = len(o.pending.Bytes)
-		o.pending.Parts = append(o.pending.Parts, *p)
+	o.queued += len(frames)
+	b := &o.pending
+	b.Bytes = append(b.Bytes, frames...)
+	if p != nil {
+		o.queued += p.Counted()
+		if copied {
+			b.copyIn(p)
+		} else {
+			p.End = len(b.Bytes)
+			b.Parts = append(b.Parts, *p)
+		}
 	}
 	if flush {
 		o.flushLocked()
@@ -189,6 +163,30 @@ func (o *Outbox) put(frames []byte, count, limit int, p *Part, flush bool) error
 	o.mu.Unlock()
 	if copied {
 		p.Release()
+	}
+	return nil
+}
+
+// refuseLocked says why an entry is not taken, or takes a copied reply's place. A payload
+// that alone is beyond the limit is taken when the box is empty, or it could never be sent.
+func (o *Outbox) refuseLocked(frames []byte, limit int, p *Part, copied bool) error {
+	if o.closed != nil {
+		return o.closed
+	}
+	size := len(frames)
+	if p != nil {
+		size += p.Counted()
+	}
+	if o.queued+size > limit && (p == nil || o.queued > 0) {
+		o.full++
+		return ErrFull
+	}
+	if copied && p.slabs != nil {
+		if o.replies >= ReadsLimit {
+			o.full++
+			return ErrFull
+		}
+		o.replies++
 	}
 	return nil
 }
@@ -258,62 +256,4 @@ func (o *Outbox) Counts() (frames, full uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.frames, o.full
-}
-
-// Counted is how many bytes of the payload count against the box's limit.
-func (p *Part) Counted() int {
-	if p.slabs != nil {
-		return 0
-	}
-	return len(p.Payload)
-}
-
-// Counted is how many bytes of b count against the box's limit.
-func (b *Batch) Counted() int {
-	n := len(b.Bytes) - b.free
-	for i := range b.Parts {
-		n += b.Parts[i].Counted()
-	}
-	return n
-}
-
-// Settle says how many of the next n bytes of Bytes count against the box's limit,
-// for movers that tell it piece by piece.
-func (b *Batch) Settle(n int) int {
-	free := min(n, b.free)
-	b.free -= free
-	return n - free
-}
-
-// Release lets all payloads go that were not yet. For a batch that will not be
-// moved any more.
-func (b *Batch) Release() {
-	for i := range b.Parts {
-		b.Parts[i].Release()
-	}
-}
-
-// reset empties b for the next fill and lets go of references.
-func (b *Batch) reset() {
-	clear(b.Parts)
-	if len(b.Bytes) >= cap(b.Bytes)/8 {
-		b.small = 0
-	} else if b.small++; b.small > batchSmall && cap(b.Bytes) > batchKeep {
-		b.Bytes, b.small = nil, 0
-	}
-	b.Bytes, b.Parts, b.free = b.Bytes[:0], b.Parts[:0], 0
-	b.replies = 0
-}
-
-// Release tells the payload's owner that its bytes are not needed any more;
-// further calls do nothing.
-func (p *Part) Release() {
-	release, slabs := p.release, p.slabs
-	p.release, p.slabs = nil, nil
-	if release != nil {
-		release()
-	}
-	if slabs != nil {
-		slabs.Unpin(p.pinned)
-	}
 }

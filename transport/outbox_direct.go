@@ -46,12 +46,10 @@ func (o *Outbox) Flush() (calm bool) {
 	return o.flushLocked() && o.pace.calm
 }
 
-// flushLocked moves what is pending, and says whether all of it has left, or wakes the mover, unless somebody
-// moves just now: who does looks again before the turn is given back.
-//
-// The turn to move is held by clearing idle: the mover has it from its token until
-// TryTake finds nothing, a sender for the length of one write. The lock is not held
-// meanwhile.
+// flushLocked lets what is pending leave, and says whether all of it has: a sender on a
+// link at rest takes the turn and moves it, else the mover is given the turn. Where
+// somebody has the turn already there is nothing to do: whoever has it looks again
+// before it is given back.
 func (o *Outbox) flushLocked() (moved bool) {
 	if len(o.pending.Bytes) == 0 {
 		return false
@@ -65,24 +63,30 @@ func (o *Outbox) flushLocked() (moved bool) {
 		o.rouse()
 		return false
 	}
+	all := o.moveLocked()
+	if len(o.pending.Bytes) > 0 || o.closed != nil { // came meanwhile, or could not leave: the turn is the mover's
+		o.rouse()
+		return all && o.closed == nil
+	}
+	o.idle = true
+	return all
+}
+
+// moveLocked moves what is pending from the sender's goroutine, without the lock while it
+// writes. What could not leave is pending again.
+func (o *Outbox) moveLocked() (all bool) {
 	o.own.reset()
 	o.own, o.pending = o.pending, o.own
 	o.mu.Unlock()
 	n := o.near(o.own.Bytes)
 	o.mu.Lock()
-	all := n == len(o.own.Bytes)
 	o.queued -= o.own.Settle(n)
-	if !all {
-		o.restLocked(n)
-	} else {
+	if all = n == len(o.own.Bytes); all {
 		o.replies -= o.own.replies
+	} else {
+		o.restLocked(n)
 	}
 	o.own.replies = 0
-	if len(o.pending.Bytes) > 0 || o.closed != nil {
-		o.rouse()
-		return all && o.closed == nil
-	}
-	o.idle = true
 	return all
 }
 

@@ -104,7 +104,8 @@ type Link interface {
 	// Stats is what the heartbeats measured.
 	Stats() LinkStats
 	// Close flushes what was queued (within a second) and closes; Handler.Closed
-	// then gets cause, or ErrClosed when cause is nil. It returns at once, so
+	// then gets cause, or ErrClosed when cause is nil. A peer that broke the protocol
+	// (ErrProtocol) is told how, where the transport can. It returns at once, so
 	// that a Handler may call it: Closed tells the end. What the peer sends from
 	// then on is discarded. Idempotent.
 	Close(cause error)

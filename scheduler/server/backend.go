@@ -43,7 +43,7 @@ func (b *backend) Receive(l transport.Link, m transport.Frame) {
 		b.onDone(l, m.Body)
 	case wire.KindDoc:
 		if err := b.onDoc(l, m); err != nil {
-			b.server.log.Warn().Str("backend", b.name).Err(err).Msg("backend refused")
+			b.server.refusals.Refused("backend "+b.name, err)
 			refuse(l, err)
 		}
 	case wire.KindLeave:

@@ -139,9 +139,9 @@ func (s *Server) forget(conn members.Conn) {
 // refuse tells a newcomer why it is not admitted, and closes its link.
 func (s *Server) refuse(conn members.Conn, err error) {
 	if b := s.backends[conn]; b != nil {
-		s.log.Warn().Str("backend", b.name).Err(err).Msg("backend refused")
+		s.refusals.Refused("backend "+b.name, err)
 	} else if f := s.frontends[conn]; f != nil {
-		s.log.Warn().Str("frontend", f.name).Err(err).Msg("frontend refused")
+		s.refusals.Refused("frontend "+f.name, err)
 	}
 	if l := s.link(conn); l != nil {
 		refuse(l, err)

@@ -41,6 +41,7 @@ func (f *frontend) Receive(l transport.Link, m transport.Frame) {
 		f.onSubmit(l, m.Body)
 	case wire.KindDoc:
 		if err := f.onDoc(l, m); err != nil {
+			f.server.refusals.Refused("frontend "+f.name, err)
 			refuse(l, err)
 		}
 	case wire.KindLeave: // it finishes what is open and closes the link itself

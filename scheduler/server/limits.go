@@ -2,8 +2,12 @@ package server
 
 import (
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
+
+// introductionMax is how long a peer may take to say who it is.
+const introductionMax = 10 * mono.Second
 
 // PayloadMax implements transport.Limiter: a frontend says who it is, in few words.
 func (f *frontend) PayloadMax(_ transport.Link, kind wire.Kind) int {

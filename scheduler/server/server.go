@@ -76,6 +76,7 @@ func New(cfg Config) (*Server, error) {
 		l, err := cfg.Network.Listen(address, transport.Options{
 			Hello:   wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(cfg.Token), Name: cfg.Name},
 			Refused: s.refusals.Refused,
+			Opening: introductionMax,
 		}, s.accept)
 		if err != nil {
 			s.Close()

@@ -1,6 +1,7 @@
 package rdmalink
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -170,6 +171,10 @@ func (l *link) Close(cause error) {
 		return
 	}
 	l.closeOnce.Do(func() {
+		if errors.Is(cause, transport.ErrProtocol) {
+			l.fail(cause)
+			return
+		}
 		if cause == nil {
 			cause = transport.ErrClosed
 		}

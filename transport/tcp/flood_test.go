@@ -1,6 +1,7 @@
 package tcp_test
 
 import (
+	"errors"
 	"net"
 	"runtime"
 	"strings"
@@ -71,4 +72,31 @@ func TestConnectionFlood(t *testing.T) {
 		l.Close(nil)
 		mine.AwaitClosed(t)
 	}
+}
+
+// Who shakes hands and says nothing gives its place back; who has spoken keeps it.
+func TestSilentLinksEnd(t *testing.T) {
+	s, rec := served(t, transport.Options{Heartbeat: 20 * mono.Millisecond, Opening: 300 * mono.Millisecond})
+	o := transport.Options{Hello: wire.Hello{Role: wire.RoleBackend}}
+	good, silent := transporttest.NewRecorder(), transporttest.NewRecorder()
+	l, err := tcp.New().Dial(t.Context(), s.Address(), o, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Send((&wire.Answer{Request: 1}).Append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	transporttest.Until(t, "the first frame", func() bool { return rec.Count() == 1 })
+	if _, err := tcp.New().Dial(t.Context(), s.Address(), o, silent); err != nil {
+		t.Fatal(err)
+	}
+	if err := silent.AwaitClosed(t); !errors.Is(err, transport.ErrRejected) || !strings.Contains(err.Error(), "nothing for") {
+		t.Errorf("the silent one was told %v", err)
+	}
+	if err := l.Send((&wire.Answer{Request: 2}).Append(nil)); err != nil {
+		t.Errorf("the good one: %v", err)
+	}
+	transporttest.Until(t, "the second frame", func() bool { return rec.Count() == 2 })
+	l.Close(nil)
+	good.AwaitClosed(t)
 }

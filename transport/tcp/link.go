@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -26,6 +27,7 @@ type link struct {
 	out     *transport.Outbox
 	ended   func(*link) // tells the listener; may be nil
 	probe   probe
+	born    mono.Time
 
 	// Owned by the receiving goroutine (but in's counters are shared).
 	in      *inbound
@@ -33,6 +35,7 @@ type link struct {
 	reply   []byte // a frame of the link's own
 
 	reads    reads         // Guards itself.
+	spoke    atomic.Bool   // the peer has sent more than its hello; by the receiving goroutine
 	serving  atomic.Int64  // READs of the peer whose reply has neither left nor been copied
 	framesIn atomic.Uint64 // by the receiving goroutine
 	bytesOut atomic.Uint64 // by who moves what was sent
@@ -53,6 +56,7 @@ const (
 
 // start makes the link live; the handshake is over.
 func (l *link) start() {
+	l.born = mono.Now()
 	l.mu.Lock()
 	l.beat = time.AfterFunc(l.o.Heartbeat.Std(), l.pulse)
 	l.mu.Unlock()
@@ -97,6 +101,10 @@ func (l *link) Stats() transport.LinkStats {
 
 // Close parts from the peer after flushing. See transport.Link.
 func (l *link) Close(cause error) {
+	if errors.Is(cause, transport.ErrProtocol) {
+		l.fail(cause)
+		return
+	}
 	if cause == nil {
 		cause = transport.ErrClosed
 	}
@@ -154,6 +162,10 @@ func (l *link) pulse() {
 	if l.heart.Silent() {
 		l.conn.SetLinger(0)
 		l.end(fmt.Errorf("%w: nothing for %v; it or the network between is down or overloaded", transport.ErrSilent, l.o.Silence), stateBroken)
+		return
+	}
+	if l.o.Opening > 0 && !l.spoke.Load() && mono.Now().Sub(l.born) > l.o.Opening {
+		l.fail(fmt.Errorf("%w: nothing for %v after its hello", transport.ErrProtocol, l.o.Opening))
 		return
 	}
 	var space [64]byte

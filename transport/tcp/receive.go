@@ -97,6 +97,9 @@ func (l *link) frame(h wire.Header, body []byte) error {
 	case wire.KindHello, wire.KindWelcome:
 		return fmt.Errorf("%w: a second hello", transport.ErrProtocol)
 	}
+	if !l.spoke.Load() {
+		l.spoke.Store(true)
+	}
 	f := transport.Frame{Kind: h.Kind, Body: body}
 	if h.Payload > 0 {
 		err := transport.CheckPayload(l, l.handler, h.Kind, h.Payload)
