@@ -16,9 +16,9 @@
 //     lost scheduler is ErrUnavailable, both at once. The client reconnects by
 //     itself.
 //  3. What is given in a Request may be reused as soon as Infer or InferAsync
-//     has returned. Data in a Response belongs to the caller, until it releases
-//     the Response (which it need not); Shape is shared with the catalogue: read
-//     only.
+//     has returned, but for an image that was given away (Request.ImageGiven).
+//     Data in a Response belongs to the caller, until it releases the Response
+//     (which it need not); Shape is shared with the catalogue: read only.
 //  4. Steady traffic makes no garbage: see InferAsync and Response.Release.
 //
 // # Deadlines

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -60,7 +61,11 @@ func (m *imageMemory) take(n int64, until mono.Time, stop <-chan struct{}) bool 
 		m.collecting = m.collecting || collect
 		m.mu.Unlock()
 		if collect {
-			runtime.GC()
+			if n <= imageSmall {
+				runtime.GC()
+			} else { // which would else lie idle, too small for the next
+				debug.FreeOSMemory()
+			}
 			m.mu.Lock()
 			m.collecting = false
 			m.mu.Unlock()

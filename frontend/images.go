@@ -137,6 +137,10 @@ func (c *Client) preprocess(j *imageJob) {
 	if !open {
 		return
 	}
+	if j.deadline <= mono.Now() { // while it waited
+		c.fail(j.id, wire.ReasonExpired)
+		return
+	}
 	needs := j.model.plan.Bytes(j.header)
 	err := c.inTime(j.model, &j.header, j.deadline)
 	if err == nil && !c.memory.take(needs, j.deadline.Add(-c.times.of(&j.header)), c.stop) {

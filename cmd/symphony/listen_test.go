@@ -25,6 +25,9 @@ func TestPortInUseHints(t *testing.T) {
 			parsed[serveCmd](t, append(quiet, "--set=scheduler.listen=inproc:scheduler,tcp:"+at)...).Run},
 		{"scheduler", "--listen sets another address", parsed[schedulerCmd](t, append(quiet, "--listen=tcp:"+at)...).Run},
 		{"scheduler's metrics", "--metrics sets another address", parsed[schedulerCmd](t, append(quiet, "--listen=tcp:127.0.0.1:0", "--metrics="+at)...).Run},
+		{"frontend's metrics", "--metrics sets another address", parsed[frontendCmd](t, append(quiet, "--listen=tcp:127.0.0.1:0", "--http=127.0.0.1:0", "--metrics="+at)...).Run},
+		{"frontend's admin calls", "--set frontend.admin=HOST:PORT sets another address",
+			parsed[frontendCmd](t, append(quiet, "--listen=tcp:127.0.0.1:0", "--http=127.0.0.1:0", "--set=frontend.admin="+at)...).Run},
 		{"frontend", "--listen sets another address", parsed[frontendCmd](t, append(quiet, "--listen=tcp:"+at)...).Run},
 	} {
 		want := "address already in use; is another server running there? " + c.want

@@ -36,8 +36,10 @@ func (s *Server) tooLarge() *refusal {
 
 const (
 	// bodyFirst is what a body is charged before any of it has come. After that it is
-	// charged at most twice what has, whatever was announced: memory is for those who send.
-	bodyFirst = 32 << 10
+	// charged at most bodyGrowth times what has, whatever was announced: memory is for those
+	// who send.
+	bodyFirst  = 16 << 10
+	bodyGrowth = 4
 	// bodySmall is the largest body, with what it decodes to, that may use the reserve.
 	bodySmall = 1 << 20
 )
@@ -95,7 +97,7 @@ func (s *Server) body(x *exchange) ([]byte, error) {
 
 // readFixed reads a body of n bytes, of which direct may have read, and hold, the first.
 func (s *Server) readFixed(x *exchange, stream io.Reader, n int) ([]byte, error) {
-	for got, room := x.ahead, max(bodyFirst, x.ahead); ; room *= 2 {
+	for got, room := x.ahead, max(bodyFirst, x.ahead); ; room *= bodyGrowth {
 		room = min(room, n)
 		if err := s.hold(x, int64(room)-x.held); err != nil {
 			return nil, err
