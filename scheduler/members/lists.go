@@ -64,6 +64,13 @@ func CheckModel(m *catalog.ModelSpec) error {
 	if m.SLO <= 0 || m.SLO > sloMax {
 		return fmt.Errorf("model %s: SLO %v, must be above 0 and at most an hour", m.Key(), m.SLO)
 	}
+	for _, side := range [][]catalog.TensorSpec{m.Inputs, m.Outputs} {
+		for i := range side {
+			if side[i].ByteSize() < 0 {
+				return fmt.Errorf("model %s: tensor %q is of type %s: the elements of every tensor must have a fixed size", m.Key(), side[i].Name, side[i].Type)
+			}
+		}
+	}
 	if _, err := profile.FromDoc(m.Profile, m.MaxBatch); err != nil {
 		return fmt.Errorf("model %s: %w", m.Key(), err)
 	}

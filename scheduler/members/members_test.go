@@ -247,6 +247,10 @@ func TestABadListIsRefused(t *testing.T) {
 	w := newWorld(t, limits())
 	bad := w.join(w.info("bad", 1, 1, on("gpu", 1, spec("m", slo(0)))))
 	w.mustNot(bad, "SLO")
+	text := w.join(w.info("text", 5, 1, on("gpu", 1, spec("m", func(m *catalog.ModelSpec) {
+		m.Outputs = []catalog.TensorSpec{{Name: "words", Type: catalog.Bytes, Shape: []int64{1}}}
+	}))))
+	w.mustNot(text, "words", "BYTES")
 	twice := w.join(w.info("twice", 2, 1, on("gpu", 1, spec("m"), spec("m"))))
 	w.mustNot(twice, "twice")
 	var out Effects

@@ -96,9 +96,8 @@ type Profile struct {
 // ModelSpec is all that anybody needs to know of a model.
 //
 // Slab and output layout: the inputs (outputs) of one item one after the
-// other in spec order, each ByteSize long. Where a tensor is BYTES, each
-// tensor of that side is preceded by its length as a uint32, and a BYTES
-// tensor's elements are uint32 length + bytes, as in the protocol.
+// other in spec order, each ByteSize long. Text (BYTES) is not served: its
+// elements have no size.
 type ModelSpec struct {
 	Name     string       `json:"name"`
 	Version  string       `json:"version"`
