@@ -62,6 +62,12 @@ func (l *fakeLink) asked() int {
 	return len(l.wants)
 }
 
+func (l *fakeLink) want(i int) catalog.Digest {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wants[i]
+}
+
 // cause is why the client closed the link; nil: it has not.
 func (l *fakeLink) cause() error {
 	l.mu.Lock()
