@@ -141,10 +141,14 @@ func TestLinksOutliveTheScheduler(t *testing.T) {
 	}
 	c.admit(200, wire.Member{Frontend: 2, Instance: 71, Address: "inproc:stays"})
 	c.wait("the new ids", func() bool { return b.members.Link(2) == link && b.members.Link(1) == nil })
-	select {
-	case <-gone.Done():
-	case <-t.Context().Done():
-	}
+	c.wait("the end of the link of a frontend that is not named", func() bool {
+		select {
+		case <-gone.Done():
+			return true
+		default:
+			return false
+		}
+	})
 	c.orderFor(200, 1, 2)
 	c.wait("an output", func() bool { return len(c.outputs) == 1 })
 	if n := stays.dials(); n != 1 {
