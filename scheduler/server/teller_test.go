@@ -14,7 +14,7 @@ import (
 // largeModels are models whose description takes some KB each.
 func largeModels(n int) []catalog.ModelSpec {
 	var inputs []catalog.TensorSpec
-	for i := range 16 {
+	for i := range 32 {
 		inputs = append(inputs, catalog.TensorSpec{Name: strings.Repeat("x", 60) + fmt.Sprint(i), Type: catalog.FP32, Shape: []int64{4}})
 	}
 	all := make([]catalog.ModelSpec, n)
@@ -28,7 +28,7 @@ func largeModels(n int) []catalog.ModelSpec {
 // A catalogue that is larger than a link's buffer does not cut the link of a frontend that
 // reads slowly: it gets what fits, and the rest later. Others do not wait for it.
 func TestSlowFrontendGetsTheRestLater(t *testing.T) {
-	const models = 8 * tellModels
+	const models = 4 * tellModels
 	s, n := newServer(t, nil)
 	b := dial(t, n, wire.RoleBackend, "b")
 	b.introduce(catalog.BackendInfo{Name: "b", Instance: 1, Configured: 1}, "emulated", 1, largeModels(models))
