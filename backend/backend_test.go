@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
@@ -28,8 +29,15 @@ type cluster struct {
 	info    catalog.BackendInfo
 	dones   []wire.Done
 	outputs []wire.Output
+	docs    []document // but for BackendInfo
 	left    bool
 	closers []transport.Listener
+}
+
+// document is one that the scheduler got.
+type document struct {
+	kind    wire.DocType
+	payload []byte
 }
 
 type scheduler cluster
@@ -47,6 +55,14 @@ func (s *scheduler) Receive(l transport.Link, f transport.Frame) {
 	defer s.mu.Unlock()
 	switch f.Kind {
 	case wire.KindDoc:
+		var d wire.Doc
+		if err := d.Decode(f.Body); err != nil {
+			s.t.Error(err)
+		}
+		if d.Type != wire.DocBackend {
+			s.docs = append(s.docs, document{d.Type, bytes.Clone(f.Payload)})
+			return
+		}
 		if err := json.Unmarshal(f.Payload, &s.info); err != nil {
 			s.t.Error(err)
 		}
@@ -101,10 +117,14 @@ func (c *cluster) close() {
 	}
 }
 
-func (c *cluster) backend() *Backend {
+func (c *cluster) backend(change ...func(*Config)) *Backend {
 	c.t.Helper()
-	b, err := New(context.Background(), Config{Name: "b", Scheduler: "inproc:s", Network: c.network, Pools: []PoolConfig{{DeviceType: "e", Kind: KindEmulated, Devices: 2,
-		Zoo: []repository.Zoo{{CSV: "../examples/zoo/zoo_a100.csv", Models: []string{"MobileNet", "VGG16"}, MaxBatch: 4}}}}})
+	cfg := Config{Name: "b", Scheduler: "inproc:s", Network: c.network, Pools: []PoolConfig{{DeviceType: "e", Kind: KindEmulated, Devices: 2,
+		Zoo: []repository.Zoo{{CSV: "../examples/zoo/zoo_a100.csv", Models: []string{"MobileNet", "VGG16"}, MaxBatch: 4}}}}}
+	for _, f := range change {
+		f(&cfg)
+	}
+	b, err := New(context.Background(), cfg)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -125,14 +145,31 @@ func (c *cluster) wait(what string, ok func() bool) {
 	c.t.Fatalf("%s: not within 20 s", what)
 }
 
-// admit tells the backend an epoch, the frontend, and its models' ids.
-func (c *cluster) admit(epoch wire.Epoch) {
+// admit tells the backend an epoch, the frontends (without any: the one that listens on
+// inproc:f), and its models' ids.
+func (c *cluster) admit(epoch wire.Epoch, frontends ...wire.Member) {
+	if len(frontends) == 0 {
+		frontends = []wire.Member{{Frontend: 3, Instance: 3, Address: "inproc:f"}}
+	}
+	c.tell(wire.DocAdmitted, catalog.Admitted{Epoch: epoch})
+	for _, f := range frontends {
+		c.member(epoch, f.Frontend, f.Instance, f.Address)
+	}
+	c.tell(wire.DocBound, catalog.Bound{IDs: []wire.ModelID{10, 9}}) // unlike the backend's own order
+}
+
+// member tells the backend of a frontend; without an address, of its end.
+func (c *cluster) member(epoch wire.Epoch, id wire.FrontendID, instance uint64, address string) {
+	_ = c.control().Send((&wire.Member{Epoch: epoch, Frontend: id, Up: address != "", Instance: instance, Address: address}).Append(nil))
+}
+
+func (c *cluster) tell(kind wire.DocType, doc any) { transport.SendDoc(c.control(), kind, doc) }
+
+// control is the backend's link at the scheduler.
+func (c *cluster) control() transport.Link {
 	c.mu.Lock()
-	l := c.link
-	c.mu.Unlock()
-	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: epoch})
-	_ = l.Send((&wire.Member{Epoch: epoch, Frontend: 3, Up: true, Instance: 3, Address: "inproc:f"}).Append(nil))
-	transport.SendDoc(l, wire.DocBound, catalog.Bound{IDs: []wire.ModelID{10, 9}}) // unlike the backend's own order
+	defer c.mu.Unlock()
+	return c.link
 }
 
 func (c *cluster) order(epoch wire.Epoch, id wire.BatchID, model wire.ModelID) {

@@ -40,9 +40,10 @@ func reshaper(batch byte) string {
 	return integer(1, 8) + field(7, nodes, field(2, "g"), shape, field(11, value("x")), field(12, value("y"))) + field(8, integer(2, 13))
 }
 
-// A model that loads but does not run for every batch size is left out; its
-// neighbours are served.
-func TestModelThatDoesNotRun(t *testing.T) {
+// needONNX loads ONNX Runtime and returns the library's path; the test skips where it is
+// not there.
+func needONNX(t *testing.T) string {
+	t.Helper()
 	library := os.Getenv("SYMPHONY_ONNXRUNTIME")
 	if library == "" {
 		library = "../build/onnxruntime/libonnxruntime.so"
@@ -53,8 +54,14 @@ func TestModelThatDoesNotRun(t *testing.T) {
 		}
 		t.Skip(err)
 	}
+	return library
+}
+
+// loadReshapers makes a repository of reshapers by name.
+func loadReshapers(t *testing.T, batches map[string]byte) []repository.Model {
+	t.Helper()
 	dir := t.TempDir()
-	for name, batch := range map[string]byte{"good": 0, "bad": 1} {
+	for name, batch := range batches {
 		config := "platform: onnxruntime\nslo: 50ms\nmax_batch: 2\n" +
 			"inputs: [{name: x, type: FP32, shape: [4]}]\noutputs: [{name: y, type: FP32, shape: [4]}]\n"
 		for file, text := range map[string]string{"config.yaml": config, "1/model.onnx": reshaper(batch)} {
@@ -68,9 +75,17 @@ func TestModelThatDoesNotRun(t *testing.T) {
 		}
 	}
 	models, failed, err := repository.Load(dir)
-	if err != nil || len(models) != 2 {
+	if err != nil || len(models) != len(batches) {
 		t.Fatal(models, failed, err)
 	}
+	return models
+}
+
+// A model that loads but does not run for every batch size is left out; its
+// neighbours are served.
+func TestModelThatDoesNotRun(t *testing.T) {
+	library := needONNX(t)
+	models := loadReshapers(t, map[string]byte{"good": 0, "bad": 1})
 	b := &Backend{cfg: Config{ONNXRuntime: library}, log: zerolog.Nop()}
 	p, err := b.buildPool(t.Context(), PoolConfig{DeviceType: "cpu", Kind: KindCPU, Devices: 2}, models)
 	if err != nil {

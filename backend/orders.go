@@ -143,6 +143,9 @@ func (b *Backend) bind(bound catalog.Bound) error {
 		for int(id) >= len(table) {
 			table = append(table, modelRef{pool: -1})
 		}
+		if table[id].pool == bound.Pool {
+			return fmt.Errorf("model id %d is given twice", id)
+		}
 		table[id] = modelRef{bound.Pool, i}
 	}
 	b.table.Store(&table)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -176,14 +177,15 @@ func openAll(m repository.Model, cfg PoolConfig) ([]*onnx.Session, error) {
 // profileOf reads the model's profile, or measures it on a device of its own.
 func (b *Backend) profileOf(ctx context.Context, s *onnx.Session, m *repository.Model, cfg PoolConfig) (catalog.Profile, error) {
 	key := ProfileKey(m, cfg, b.cfg.ProfileDir)
-	if doc, ok := profiler.Read(key); ok {
+	doc, err := profiler.Read(key)
+	if err == nil {
 		return doc, nil
 	}
+	b.logNoProfile(m.Spec.Key(), cfg.DeviceType, err)
 	o := b.cfg.Profiling
 	if o.Budget == 0 {
 		o.Budget = 1500 * mono.Millisecond // at start, briefly; `symphony profile` takes its time
 	}
-	b.log.Info().Str("model", m.Spec.Key()).Str("device_type", cfg.DeviceType).Msg("no profile yet: measuring briefly")
 	d := onnx.NewDevice([]*onnx.Session{s})
 	defer d.Stop()
 	r, err := profiler.Measure(ctx, d, 0, &m.Spec, o)
@@ -193,6 +195,22 @@ func (b *Backend) profileOf(ctx context.Context, s *onnx.Session, m *repository.
 	path, err := profiler.Write(key, r)
 	b.logProfile(m.Spec.Key(), r, path, err)
 	return r.Profile.Doc(), nil
+}
+
+// logNoProfile says why a model is measured.
+func (b *Backend) logNoProfile(model, deviceType string, err error) {
+	event := b.log.Info().Str("model", model).Str("device_type", deviceType)
+	var m *profiler.Mismatch
+	switch {
+	case errors.As(err, &m) && m.Stored == "":
+		event.Str("field", m.Field).Str("here", m.Here).Msg("the stored profile does not say what it was measured on: measuring anew, briefly")
+	case errors.As(err, &m):
+		event.Str("field", m.Field).Str("stored", m.Stored).Str("here", m.Here).Msg("the stored profile was measured on something else: measuring anew, briefly")
+	case errors.Is(err, os.ErrNotExist):
+		event.Msg("no profile yet: measuring briefly")
+	default:
+		event.Err(err).Msg("the stored profile cannot be read: measuring anew, briefly")
+	}
 }
 
 func (b *Backend) logProfile(model string, r *profiler.Result, path string, err error) {
@@ -211,7 +229,7 @@ func ProfileKey(m *repository.Model, cfg PoolConfig, dir string) profiler.Key {
 		dir = filepath.Join(dir, m.Spec.Name)
 	}
 	return profiler.Key{ModelPath: m.Path, Dir: dir, Version: m.Spec.Version, Runtime: "onnxruntime " + onnx.Version(),
-		Device: cfg.DeviceType, Threads: max(1, cfg.Threads), MaxBatch: m.Spec.MaxBatch}
+		Device: cfg.DeviceType, Threads: max(1, cfg.Threads), MaxBatch: m.Spec.MaxBatch, Host: profiler.ThisHost()}
 }
 
 // loadRepository reads the models and says which were left out.

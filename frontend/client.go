@@ -59,8 +59,7 @@ type Client struct {
 	served   *served // Owned by the goroutine that receives from the scheduler.
 	hidden   bool    // Likewise: it was said that others cannot reach this address
 
-	labelsMu sync.Mutex // Guards labels.
-	labels   map[catalog.Digest][]string
+	labels labels
 
 	mu      sync.Mutex // Guards what follows.
 	table   *inflight.Table
@@ -135,7 +134,7 @@ func newClient(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, log: o.Logger, refusals: sampled.NewRefusals(o.Logger), margin: *o.ReplyMargin, arena: a,
 		images: make(chan imageJob, imagesMax), photos: make(chan imageJob, imagesMax), memory: newImageMemory(o.ImageMemory),
-		instance: randomStart(), labels: map[catalog.Digest][]string{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
+		instance: randomStart(), labels: newLabels(), wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
 	signal := make(chan struct{})
 	c.changed.Store(&signal)

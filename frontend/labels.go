@@ -2,11 +2,14 @@ package frontend
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -16,6 +19,23 @@ const (
 	// labelsKept is how many models' labels are kept.
 	labelsKept = 4096
 )
+
+// labels are those that were asked for.
+type labels struct {
+	mu    sync.Mutex // Guards what follows.
+	known map[catalog.Digest][]string
+	asked map[catalog.Digest]question
+}
+
+// question is labels on their way.
+type question struct {
+	link transport.Link // an answer comes over the same one
+	at   mono.Time
+}
+
+func newLabels() labels {
+	return labels{known: map[catalog.Digest][]string{}, asked: map[catalog.Digest]question{}}
+}
 
 // Labels are the labels of the last dimension of a model's first output, one for each
 // element; none where the model has none. Version "" is the highest. The first call for a
@@ -28,14 +48,14 @@ func (c *Client) Labels(ctx context.Context, name, version string) ([]string, er
 	}
 	id := e.Spec.LabelsID
 	for {
-		if l, ok := c.knownLabels(id); ok {
+		if l, ok := c.labels.find(id); ok {
 			return l, nil
 		}
 		if a := c.admitted.Load(); a != nil {
-			transport.SendDoc(a.link, wire.DocWant, catalog.Want{Labels: id})
+			c.labels.ask(a.link, id)
 		}
 		again, cancel := context.WithTimeout(ctx, labelsAgain)
-		err := c.wait(again, func() bool { _, ok := c.knownLabels(id); return ok })
+		err := c.wait(again, func() bool { _, ok := c.labels.find(id); return ok })
 		cancel()
 		if errors.Is(err, transport.ErrClosed) || ctx.Err() != nil {
 			return nil, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: name, Msg: "its labels did not come: no backend that has them answers"}
@@ -43,24 +63,48 @@ func (c *Client) Labels(ctx context.Context, name, version string) ([]string, er
 	}
 }
 
-func (c *Client) knownLabels(id catalog.Digest) ([]string, bool) {
-	c.labelsMu.Lock()
-	defer c.labelsMu.Unlock()
-	l, ok := c.labels[id]
+func (s *labels) find(id catalog.Digest) ([]string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.known[id]
 	return l, ok
 }
 
-// gotLabels takes labels that were asked for.
-func (c *Client) gotLabels(payload []byte) error {
+// ask asks over the link, unless somebody has a moment ago: all wait for one answer. A link
+// that is full takes no question now, and is not cut for it.
+func (s *labels) ask(l transport.Link, id catalog.Digest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := mono.Now()
+	if q, ok := s.asked[id]; ok && q.link == l && now.Sub(q.at).Std() < labelsAgain {
+		return
+	}
+	payload, err := json.Marshal(catalog.Want{Labels: id})
+	if err != nil || l.SendPayload((&wire.Doc{Type: wire.DocWant}).Append(nil, len(payload)), payload, nil) != nil {
+		return
+	}
+	if len(s.asked) >= labelsKept {
+		clear(s.asked)
+	}
+	s.asked[id] = question{l, now}
+}
+
+// got takes labels that were asked for; others are of no use to anybody.
+func (s *labels) got(payload []byte) error {
 	l, err := catalog.DecodeLabels(payload)
 	if err != nil {
 		return err
 	}
-	c.labelsMu.Lock()
-	defer c.labelsMu.Unlock()
-	if len(c.labels) >= labelsKept {
-		clear(c.labels)
+	id := catalog.DigestOf(payload)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.asked[id]; !ok {
+		return nil
 	}
-	c.labels[catalog.DigestOf(payload)] = l
+	delete(s.asked, id)
+	if len(s.known) >= labelsKept {
+		clear(s.known)
+	}
+	s.known[id] = l
 	return nil
 }

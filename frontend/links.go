@@ -78,7 +78,7 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 		}
 		c.models.Store(c.served.snapshot(c.models.Load(), c.before.Load()))
 	case wire.DocLabels:
-		if err := c.gotLabels(f.Payload); err != nil {
+		if err := c.labels.got(f.Payload); err != nil {
 			return err
 		}
 	}

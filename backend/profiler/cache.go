@@ -7,17 +7,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
 // stored is a profile on disk, with what it is valid for.
 type stored struct {
-	Model   string          `json:"model"` // SHA-256 of the model's file
-	Runtime string          `json:"runtime"`
-	Device  string          `json:"device_type"`
-	Threads int             `json:"threads"`
-	Batch   int             `json:"max_batch"`
+	Model   string `json:"model"` // SHA-256 of the model's file
+	Runtime string `json:"runtime"`
+	Device  string `json:"device_type"`
+	Threads int    `json:"threads"`
+	Batch   int    `json:"max_batch"`
+	Host
 	Profile catalog.Profile `json:"profile"`
 	Points  []Point         `json:"measured,omitempty"`
 }
@@ -31,6 +33,19 @@ type Key struct {
 	Device    string
 	Threads   int
 	MaxBatch  int
+	Host      Host
+}
+
+// Mismatch is why a stored profile is not that of a key.
+type Mismatch struct {
+	Field  string // in which it differs first
+	Stored string // "" where the file does not tell: it was written before profiles had the field
+	Here   string
+}
+
+// Error implements error.
+func (m *Mismatch) Error() string {
+	return fmt.Sprintf("the stored profile's %s is %q, here it is %q", m.Field, m.Stored, m.Here)
 }
 
 func (k Key) path() string {
@@ -46,29 +61,66 @@ func (k Key) hash() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Read finds the profile that was stored for the key; false when there is none,
-// or one of another file, library, or setting.
-func Read(k Key) (catalog.Profile, bool) {
+// Read finds the profile that was stored for the key. The error is os.ErrNotExist where
+// there is none, and a *Mismatch where there is one of another file, library, setting or
+// host: how long a batch takes there says nothing about here.
+func Read(k Key) (catalog.Profile, error) {
 	text, err := os.ReadFile(k.path())
 	if err != nil {
-		return catalog.Profile{}, false
+		return catalog.Profile{}, err
 	}
 	var s stored
-	hash, err := k.hash()
-	if err != nil || json.Unmarshal(text, &s) != nil {
-		return catalog.Profile{}, false
+	if err := json.Unmarshal(text, &s); err != nil {
+		return catalog.Profile{}, fmt.Errorf("%s: %w", k.path(), err)
 	}
-	same := s.Model == hash && s.Runtime == k.Runtime && s.Device == k.Device && s.Threads == k.Threads && s.Batch == k.MaxBatch
-	return s.Profile, same
+	here, err := k.stored()
+	if err != nil {
+		return catalog.Profile{}, err
+	}
+	if m := s.differs(&here); m != nil {
+		return catalog.Profile{}, m
+	}
+	return s.Profile, nil
+}
+
+// stored is what a file of the key says beside the profile.
+func (k Key) stored() (stored, error) {
+	hash, err := k.hash()
+	return stored{Model: hash, Runtime: k.Runtime, Device: k.Device, Threads: k.Threads, Batch: k.MaxBatch, Host: k.Host}, err
+}
+
+// differs is the first field in which s is of something else than here; nil: none.
+func (s *stored) differs(here *stored) *Mismatch {
+	count := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	for _, f := range []Mismatch{
+		{"model file", s.Model, here.Model},
+		{"runtime", s.Runtime, here.Runtime},
+		{"device type", s.Device, here.Device},
+		{"threads", count(s.Threads), count(here.Threads)},
+		{"max_batch", count(s.Batch), count(here.Batch)},
+		{"CPU", s.CPU, here.CPU},
+		{"number of processors", count(s.Processors), count(here.Processors)},
+	} {
+		if f.Stored != f.Here {
+			return &f
+		}
+	}
+	return nil
 }
 
 // Write stores a measured profile and returns where.
 func Write(k Key, r *Result) (string, error) {
-	hash, err := k.hash()
+	doc, err := k.stored()
 	if err != nil {
 		return "", err
 	}
-	text, err := json.MarshalIndent(stored{hash, k.Runtime, k.Device, k.Threads, k.MaxBatch, r.Profile.Doc(), r.Points}, "", "  ")
+	doc.Profile, doc.Points = r.Profile.Doc(), r.Points
+	text, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
 		return "", err
 	}

@@ -3,8 +3,6 @@ package profiler
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -85,41 +83,5 @@ func TestMeasureFails(t *testing.T) {
 	cancel()
 	if _, err := Measure(ctx, failing{}, 0, spec(2), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
-	}
-}
-
-// A stored profile is found again for the same file, library and setting only.
-func TestCache(t *testing.T) {
-	dir := t.TempDir()
-	model := filepath.Join(dir, "model.onnx")
-	if err := os.WriteFile(model, []byte("weights"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	p, _ := profile.Table([]mono.Dur{1, 2, 3})
-	key := Key{ModelPath: model, Dir: dir, Version: "1", Runtime: "r", Device: "cpu", Threads: 1, MaxBatch: 3}
-	if _, ok := Read(key); ok {
-		t.Error("found before it was written")
-	}
-	if _, err := Write(key, &Result{Profile: p}); err != nil {
-		t.Fatal(err)
-	}
-	if doc, ok := Read(key); !ok || !slices.Equal(doc.Table, []mono.Dur{1, 2, 3}) {
-		t.Errorf("%v, %v", doc, ok)
-	}
-	for name, change := range map[string]func(*Key){
-		"library": func(k *Key) { k.Runtime = "other" }, "threads": func(k *Key) { k.Threads = 2 },
-		"batch": func(k *Key) { k.MaxBatch = 4 }, "device": func(k *Key) { k.Device = "gpu" },
-	} {
-		k := key
-		change(&k)
-		if _, ok := Read(k); ok {
-			t.Errorf("another %s: found", name)
-		}
-	}
-	if err := os.WriteFile(model, []byte("other weights"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := Read(key); ok {
-		t.Error("another file: found")
 	}
 }

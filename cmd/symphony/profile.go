@@ -73,7 +73,7 @@ func (c profileCmd) Run() error {
 	key := backend.ProfileKey(m, backend.PoolConfig{DeviceType: c.DeviceType, Threads: c.Threads}, "")
 	path, err := profiler.Write(key, r)
 	if err == nil {
-		fmt.Println("written to", path)
+		fmt.Printf("written to %s, for %d processors %s\n", path, key.Host.Processors, key.Host.CPU)
 	}
 	return err
 }

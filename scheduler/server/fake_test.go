@@ -47,7 +47,11 @@ type peer struct {
 	answers  map[wire.RequestID][]wire.Reason // backends "serve" with ReasonNone
 	batches  []wire.Batch
 	closed   error
-	mute     bool // a backend that takes orders and does nothing
+	mute     bool             // a backend that takes orders and does nothing
+	silent   bool             // a backend that does not tell its labels
+	wants    []catalog.Digest // labels that it was asked for
+	parts    int              // of the catalogue
+	gate     chan struct{}    // what comes waits for its end; nil: does not
 }
 
 func (p *peer) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
@@ -59,6 +63,9 @@ func (p *peer) Closed(_ transport.Link, err error) {
 }
 
 func (p *peer) Receive(l transport.Link, f transport.Frame) {
+	if p.gate != nil {
+		<-p.gate
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch f.Kind {
@@ -73,6 +80,7 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 			var ch catalog.Changes
 			err = json.Unmarshal(f.Payload, &ch)
 			p.change(&ch)
+			p.parts++
 		case wire.DocBound:
 			var b catalog.Bound
 			err = json.Unmarshal(f.Payload, &b)
@@ -84,7 +92,8 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 			err = json.Unmarshal(f.Payload, &w)
 			if b, t := p.lists[w.Models], wire.DocModels; w.Models != "" {
 				_ = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(b)), b, nil)
-			} else if b = p.lists[w.Labels]; b != nil {
+			} else if p.wants = append(p.wants, w.Labels); !p.silent && p.lists[w.Labels] != nil {
+				b = p.lists[w.Labels]
 				_ = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil)
 			}
 		case wire.DocLabels:
@@ -134,14 +143,23 @@ func (p *peer) run(l transport.Link, m wire.Batch) {
 
 func dial(t *testing.T, n *loopback.Network, role wire.Role, name string) *peer {
 	t.Helper()
-	p := &peer{t: t, answers: map[wire.RequestID][]wire.Reason{}, pools: map[string]int{}, bound: map[wire.ModelID]bool{}, lists: map[catalog.Digest][]byte{}}
+	p := newPeer(t)
+	p.dial(n, role, name)
+	return p
+}
+
+func newPeer(t *testing.T) *peer {
+	return &peer{t: t, answers: map[wire.RequestID][]wire.Reason{}, pools: map[string]int{}, bound: map[wire.ModelID]bool{}, lists: map[catalog.Digest][]byte{}}
+}
+
+func (p *peer) dial(n *loopback.Network, role wire.Role, name string) {
+	p.t.Helper()
 	l, err := n.Dial(context.Background(), "inproc:scheduler", transport.Options{Hello: wire.Hello{Role: role, Name: name}}, p)
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	p.link = l
-	t.Cleanup(func() { l.Close(nil) })
-	return p
+	p.t.Cleanup(func() { l.Close(nil) })
 }
 
 func frontendPeer(t *testing.T, n *loopback.Network) *peer {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
@@ -45,7 +46,7 @@ func (s *Server) wantLabels(f *frontend, d catalog.Digest) {
 		q.of = of
 		transport.SendDoc(s.backends[of].link, wire.DocWant, catalog.Want{Labels: d})
 	}
-	if len(q.waiting) < s.cfg.FrontendsMax {
+	if len(q.waiting) < s.cfg.FrontendsMax && !slices.Contains(q.waiting, f.conn) { // who asks again gets it once
 		q.waiting = append(q.waiting, f.conn)
 	}
 	s.labels.asked[d] = q

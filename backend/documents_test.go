@@ -1,0 +1,84 @@
+package backend
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+const labelledModel = `platform: emulated
+device_type: e
+slo: 100ms
+max_batch: 4
+inputs: [{name: x, type: FP32, shape: [4]}]
+outputs: [{name: y, type: FP32, shape: [2]}]
+labels: [cat, dog]
+profile: {alpha_ms: 1, beta_ms: 2}
+`
+
+// The scheduler gets the model list and the labels by the digests that it was told, and
+// what this backend does not have it does not get; the link stays.
+func TestDocumentsByDigest(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "m")
+	if err := os.MkdirAll(filepath.Join(dir, "1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(labelledModel), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t)
+	defer c.close()
+	b := c.backend(func(cfg *Config) {
+		cfg.Repository = filepath.Dir(dir)
+		cfg.Pools[0].Zoo = nil
+	})
+	defer b.Close()
+	first := c.control()
+	for _, unknown := range []catalog.Want{{}, {Models: catalog.DigestOf(nil)}, {Labels: catalog.DigestOf(nil)}, {Models: "no digest"}} {
+		c.tell(wire.DocWant, unknown)
+	}
+	list := c.info.Pools[0].Models
+	c.tell(wire.DocWant, catalog.Want{Models: list})
+	c.wait("the model list", func() bool { return len(c.docs) > 0 })
+	if d := c.docs[0]; len(c.docs) != 1 || d.kind != wire.DocModels || catalog.DigestOf(d.payload) != list {
+		t.Fatalf("%d documents, the first is %d: %s", len(c.docs), d.kind, d.payload)
+	}
+	var models catalog.ModelList
+	if err := json.Unmarshal(c.docs[0].payload, &models); err != nil || len(models.Models) != 1 || !models.Models[0].LabelsID.Valid() {
+		t.Fatalf("%+v, %v", models, err)
+	}
+	c.tell(wire.DocWant, catalog.Want{Labels: models.Models[0].LabelsID})
+	c.wait("the labels", func() bool { return len(c.docs) == 2 })
+	var labels []string
+	d := c.docs[1]
+	if err := json.Unmarshal(d.payload, &labels); err != nil || d.kind != wire.DocLabels || !slices.Equal(labels, []string{"cat", "dog"}) ||
+		catalog.DigestOf(d.payload) != models.Models[0].LabelsID {
+		t.Errorf("%d: %s, %v", d.kind, d.payload, err)
+	}
+	if c.control() != first {
+		t.Error("a question for what is not there ended the link")
+	}
+}
+
+// More models than the scheduler takes at once are refused at the start, with what to do.
+func TestModelListTooLarge(t *testing.T) {
+	specs := make([]catalog.ModelSpec, 2)
+	for i := range specs {
+		specs[i] = catalog.ModelSpec{Name: fmt.Sprint("m", i), Version: strings.Repeat("v", transport.BackendDocMax/2), SLO: mono.Second}
+	}
+	if _, _, err := newDocuments(specs); err == nil || !strings.Contains(err.Error(), "2 models take") || !strings.Contains(err.Error(), "spread them over several pools") {
+		t.Errorf("%v", err)
+	}
+	if _, d, err := newDocuments(specs[:1]); err != nil || !d.Valid() {
+		t.Errorf("half of them: %v", err)
+	}
+}

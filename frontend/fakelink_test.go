@@ -1,0 +1,104 @@
+package frontend
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/loopback"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// fakeLink is a client's link to a scheduler that the test is: what the client sends is
+// kept, what it is told goes by tell.
+type fakeLink struct {
+	local, remote string // hosts
+
+	mu     sync.Mutex
+	wants  []catalog.Digest
+	full   bool // sends are refused
+	closed error
+}
+
+func (*fakeLink) Peer() wire.Hello                { return wire.Hello{} }
+func (*fakeLink) Send([]byte) error               { return nil }
+func (*fakeLink) Read([]transport.ReadOp) error   { return transport.ErrClosed }
+func (*fakeLink) Shift() mono.Dur                 { return 0 }
+func (*fakeLink) Stats() transport.LinkStats      { return transport.LinkStats{} }
+func (l *fakeLink) Hosts() (local, remote string) { return l.local, l.remote }
+
+func (l *fakeLink) SendPayload(_, payload []byte, release func()) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if release != nil {
+		release()
+	}
+	if l.full {
+		return transport.ErrFull
+	}
+	var w catalog.Want
+	if json.Unmarshal(payload, &w) == nil && w.Labels != "" {
+		l.wants = append(l.wants, w.Labels)
+	}
+	return nil
+}
+
+func (l *fakeLink) Close(cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed == nil {
+		l.closed = errors.Join(transport.ErrClosed, cause)
+	}
+}
+
+// asked counts the client's questions for labels.
+func (l *fakeLink) asked() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.wants)
+}
+
+func (l *fakeLink) want(i int) catalog.Digest {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wants[i]
+}
+
+// cause is why the client closed the link; nil: it has not.
+func (l *fakeLink) cause() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// alone is a client without a scheduler: tests tell it what one would.
+func alone(t testing.TB, change func(*Options)) *Client {
+	t.Helper()
+	o := Options{Scheduler: "inproc:nobody", Listen: "inproc:", Network: loopback.New(), ArenaBytes: 1 << 20, MaxInFlight: 16, PreprocessConcurrency: 1}
+	if change != nil {
+		change(&o)
+	}
+	c, err := newClient(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// tell is a document that comes over the link.
+func (c *Client) tell(l *fakeLink, kind wire.DocType, doc any) {
+	payload, err := json.Marshal(doc)
+	if err != nil {
+		panic(err)
+	}
+	frame := (&wire.Doc{Type: kind}).Append(nil, len(payload))
+	(*schedulerHandler)(c).Receive(l, transport.Frame{Kind: wire.KindDoc, Body: frame[wire.HeaderSize:], Payload: payload})
+}
+
+// lose ends the link, as its Keeper would hear of it.
+func (c *Client) lose(l *fakeLink) { (*schedulerHandler)(c).Closed(l, l.cause()) }
