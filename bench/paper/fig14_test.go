@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"slices"
 	"testing"
 )
@@ -19,6 +20,9 @@ func TestFig14EndsWhereNothingFits(t *testing.T) {
 // The simulator agrees on where nothing fits: just before, a slow stream of
 // single requests is in time; just behind, none is.
 func TestFig14LimitIsTheSimulators(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("long, and nothing in it runs side by side: without the race detector")
+	}
 	for us, want := range map[float64]bool{4600: true, 4650: false} {
 		w := delayed(20, us)
 		k := search{GoodputJob{System: Symphony, Workload: w, Seconds: 5, Warmup: 0.5, Tolerance: 0.05, Grouped: true, Guess: 10}, 1, nil}

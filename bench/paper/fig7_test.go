@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"math"
 	"slices"
 	"strings"
@@ -73,6 +74,9 @@ func TestFig7RefusesByName(t *testing.T) {
 
 // What the early end of a timeout leaves out must not be the best.
 func TestFig7EarlyEndKeepsTheBest(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("long, and nothing in it runs side by side: without the race detector")
+	}
 	for _, p := range []point7{{"InceptionV3", 8, 2, 40, 1}, {"BERT", 8, 1, 40, 0.3}} {
 		m, err := settings7{8000, 0.5, 1, 0.01}.plan(p, versions7(), []uint64{3, 4}, 1)
 		if err != nil {

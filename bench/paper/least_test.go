@@ -1,6 +1,10 @@
 package paper
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/symphony-serving/symphony/scheduler/invariants"
+)
 
 // From any start the bracket closes around the edge, downwards and upwards.
 func TestBracketGoesBothWays(t *testing.T) {
@@ -27,6 +31,9 @@ func TestBracketGoesBothWays(t *testing.T) {
 // The fluid bound of 100 r/s of 100 ms each, with 10 ms to gather, is six GPUs.
 // When fifty requests come together five do, and the search finds them.
 func TestLeastBelowTheStart(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("long, and nothing in it runs side by side: without the race detector")
+	}
 	k := leastSearch{LeastJob{System: Symphony, Rate: 100, Seconds: 300, Warmup: 1,
 		Workload: Workload{Models: []Model{{Name: "flat", Alpha: 0.001, Beta: 100, SLO: 110}}, Arrivals: "gamma", Shape: 0.02}}, 1}
 	bound, err := k.Workload.least(k.Rate)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -18,6 +19,9 @@ var pictures = flag.String("pictures", "", "folder to draw the samples into, to 
 
 // Every sample appears as two files, the same on each run, with its texts.
 func TestSamples(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("long, and nothing in it runs side by side: without the race detector")
+	}
 	dir := *pictures
 	if dir == "" {
 		dir = t.TempDir()

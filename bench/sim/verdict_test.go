@@ -6,6 +6,7 @@ import (
 	"github.com/symphony-serving/symphony/bench/policy/shepherd"
 	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -90,6 +91,9 @@ func (c *verdictCase) config(t *testing.T, rate float64, seed uint64) *Config {
 // TestWithin: a run that is given up would have failed, at any rate, and one
 // that passes has the result of the whole run.
 func TestWithin(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("long, and nothing in it runs side by side: without the race detector")
+	}
 	for _, c := range verdictCases() {
 		t.Run(c.name, func(t *testing.T) {
 			seen := verdicts{}
