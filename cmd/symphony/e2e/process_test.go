@@ -99,11 +99,17 @@ func (p *process) kill() {
 // stop is Ctrl-C; it returns the exit status.
 func (p *process) stop() int {
 	p.t.Helper()
-	p.cmd.Process.Signal(os.Interrupt)
+	return p.end(os.Interrupt)
+}
+
+// end sends a signal that asks the process to end; it returns the exit status.
+func (p *process) end(signal os.Signal) int {
+	p.t.Helper()
+	p.cmd.Process.Signal(signal)
 	select {
 	case <-p.done:
 	case <-time.After(15 * time.Second):
-		p.t.Errorf("%s did not end within 15 s of Ctrl-C", p.name)
+		p.t.Errorf("%s did not end within 15 s of the signal %v", p.name, signal)
 		p.kill()
 	}
 	return p.cmd.ProcessState.ExitCode()
