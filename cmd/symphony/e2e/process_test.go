@@ -71,8 +71,13 @@ func (l *lockedBuffer) String() string {
 // start runs `symphony args...` from the tree's root until the test ends.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, name: name, log: &lockedBuffer{}, done: make(chan struct{})}
-	p.cmd = exec.Command(symphony, append(args, logFormat(args)...)...)
+	return launch(t, name, exec.Command(symphony, append(args, logFormat(args)...)...))
+}
+
+// launch is start for any command.
+func launch(t *testing.T, name string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, name: name, cmd: cmd, log: &lockedBuffer{}, done: make(chan struct{})}
 	p.cmd.Dir = root
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	// A test that dies must not leave processes behind.
@@ -211,7 +216,12 @@ func readMetric(http, name string, want ...string) (float64, error) {
 	if err != nil || code != 200 {
 		return 0, errors.Join(err, fmt.Errorf("/metrics: status %d", code))
 	}
-	sum := 0.0
+	return sum(body, name, want...)
+}
+
+// sum adds up the samples of a metric in a scrape.
+func sum(body, name string, want ...string) (float64, error) {
+	total := 0.0
 next:
 	for _, m := range sample.FindAllStringSubmatch(body, -1) {
 		if m[1] != name {
@@ -226,9 +236,9 @@ next:
 		if err != nil {
 			return 0, err
 		}
-		sum += v
+		total += v
 	}
-	return sum, nil
+	return total, nil
 }
 
 // full asks for the spans and bounds that the project claims.
