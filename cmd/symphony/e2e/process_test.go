@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -137,16 +138,25 @@ func run(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// freePort is a port that was free a moment ago.
+// freePort is a port that was free a moment ago, below those that the kernel gives to
+// connections: one of those may be taken before its process listens.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 12000 + rand.IntN(20000)
+		if _, given := freePorts.LoadOrStore(port, true); given {
+			continue
+		}
+		if l, err := net.Listen("tcp", hostPort(port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
+
+var freePorts sync.Map // that were given
 
 func hostPort(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
