@@ -7,7 +7,6 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
-	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -140,26 +139,14 @@ func (s *Server) forget(conn members.Conn) {
 // refuse tells a newcomer why it is not admitted, and closes its link.
 func (s *Server) refuse(conn members.Conn, err error) {
 	if b := s.backends[conn]; b != nil {
-		s.sayRefused("backend", b.name, err)
+		s.log.Warn().Str("backend", b.name).Err(err).Msg("backend refused")
 	} else if f := s.frontends[conn]; f != nil {
-		s.sayRefused("frontend", f.name, err)
+		s.log.Warn().Str("frontend", f.name).Err(err).Msg("frontend refused")
 	}
 	if l := s.link(conn); l != nil {
 		refuse(l, err)
 	}
 	s.forget(conn)
-}
-
-func (s *Server) sayRefused(role, name string, err error) {
-	left, worth := s.turnedAway.worth(mono.Now(), role+" "+name, err.Error())
-	if !worth {
-		return
-	}
-	e := s.log.Warn().Str(role, name).Err(err)
-	if left > 0 {
-		e = e.Int("before", left)
-	}
-	e.Msg(role + " refused")
 }
 
 // refuse tells the peer why it is not admitted, and closes.

@@ -45,8 +45,6 @@ type Server struct {
 	backends  map[members.Conn]*backend
 	labels    labels
 	teller    *teller
-
-	turnedAway turnedAway
 }
 
 // route says where a model's requests go.
