@@ -37,6 +37,9 @@ func TestRollingChange(t *testing.T) {
 		r.slo = s.slo
 	}
 	load.stop(t)
+	for i := range r.backends {
+		r.refusedNothing(t, i)
+	}
 	reasons := load.between(time.Time{}, time.Now())
 	bad, all := badOf(reasons), badOf(reasons)+reasons[""]
 	t.Logf("of %d requests %d are bad: %v", all, bad, reasons)
@@ -86,10 +89,7 @@ func (r *rolling) roll(t *testing.T, s setting) {
 	t.Helper()
 	r.repo = repositoryFor(t, s)
 	for i, old := range r.backends {
-		refused := metric(t, r.metrics[i], "symphony_backend_failed_total") + metric(t, r.metrics[i], "symphony_backend_unreached_total")
-		if refused != 0 {
-			t.Errorf("%s refused %g requests", old.name, refused)
-		}
+		r.refusedNothing(t, i)
 		if code := old.end(syscall.SIGTERM); code != 0 {
 			t.Errorf("%s ended with status %d", old.name, code)
 		}
@@ -98,6 +98,14 @@ func (r *rolling) roll(t *testing.T, s setting) {
 		time.Sleep(300 * time.Millisecond) // of old and new beside each other
 	}
 	r.inForce(t, s)
+}
+
+// refusedNothing fails the test if a backend refused an order, or had no link for an answer.
+func (r *rolling) refusedNothing(t *testing.T, i int) {
+	t.Helper()
+	if n := metric(t, r.metrics[i], "symphony_backend_failed_total") + metric(t, r.metrics[i], "symphony_backend_unreached_total"); n != 0 {
+		t.Errorf("%s failed %g requests", r.backends[i].name, n)
+	}
 }
 
 // inForce waits until clients, in Go and over HTTP, see the setting.
