@@ -9,7 +9,8 @@
 //
 // # Rules
 //
-//  1. Each order gets exactly one Done; each of its items at most one Output.
+//  1. Each order gets exactly one Done; each of its items at most one Output. But for
+//     orders that wait at Close: the scheduler, whose link has ended, queues them again.
 //  2. An input that cannot be read (stale slab, frontend gone) fails its item
 //     alone; the others run. A frontend's first data link is awaited for a
 //     moment, as far as the batch has time.

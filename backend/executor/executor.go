@@ -77,18 +77,16 @@ func (e *Executor) warm() {
 	}
 }
 
-// Close ends the device. Orders that wait are reported as not run.
+// Close ends the device, once the scheduler's link has ended. What runs is finished.
+// Orders that wait are forgotten without a word: with the link's end the scheduler
+// queues them again, and an answer would take that from their requests.
 func (e *Executor) Close() {
 	e.mu.Lock()
 	e.closed = true
-	waiting := e.orders
 	e.orders = nil
 	spare := e.spare
 	e.spare = nil
 	e.mu.Unlock()
-	for _, o := range waiting {
-		e.refuse(&o.Order, wire.ReasonDraining)
-	}
 	for _, o := range spare {
 		o.free()
 	}
@@ -131,13 +129,12 @@ func (e *Executor) Submit(in *Order) {
 		return
 	}
 	e.mu.Lock()
-	if waiting := len(e.orders); e.closed || waiting >= ordersMax {
-		closed := e.closed
+	if e.closed {
 		e.mu.Unlock()
-		if closed {
-			e.refuse(in, wire.ReasonDraining)
-			return
-		}
+		return
+	}
+	if waiting := len(e.orders); waiting >= ordersMax {
+		e.mu.Unlock()
 		e.failed(&Failure{Cause: CauseFull, Order: in, Requests: n, Got: waiting + 1, Want: ordersMax})
 		e.refuse(in, wire.ReasonFull)
 		return

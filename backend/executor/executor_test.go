@@ -371,6 +371,34 @@ func TestOrdersBeyondTheLimitAreRefused(t *testing.T) {
 	}
 }
 
+// Orders that a backend cannot run any more, because it ends, are the scheduler's to queue
+// again: an answer would take that from their requests.
+func TestCloseAnswersOnlyWhatRan(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	w := newWorld(t, 1, &copier{t: t, pause: func() time.Duration { return 50 * time.Millisecond }})
+	for id := range 3 {
+		w.exec.Submit(newOrder(wire.BatchID(id+1), item(wire.RequestID(id+1), 0, 10*mono.Second)))
+		time.Sleep(5 * time.Millisecond) // the first runs before the others are there
+	}
+	w.exec.Close()
+	w.exec.Submit(newOrder(4, item(4, 0, 10*mono.Second)))
+	f := w.frontends[0]
+	for end := time.Now().Add(10 * time.Second); len(f.got(1)) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	w.close()
+	if got := f.got(1); len(got) != 1 || got[0] != wire.ReasonNone {
+		t.Errorf("the running batch was answered with %v", got)
+	}
+	for id := wire.RequestID(2); id <= 4; id++ {
+		if got := f.got(id); len(got) != 0 {
+			t.Errorf("request %d was answered with %v, and the scheduler will queue it again", id, got)
+		}
+	}
+	if len(w.reports) != 1 {
+		t.Errorf("%d batches were reported, one ran", len(w.reports))
+	}
+}
+
 // Chaos from a seed: stale slabs, unknown frontends, frontends that vanish,
 // late items, bursts of orders. Each order has one report, each item at most
 // one output, of its own input.

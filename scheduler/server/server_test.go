@@ -134,6 +134,19 @@ func (p *peer) registerSpec(change func(*catalog.ModelSpec)) {
 
 // The requests of a lost backend run on the other one.
 func TestLostBackendIsReplaced(t *testing.T) {
+	replaceBackend(t, func(doomed *peer) { doomed.link.Close(nil) })
+}
+
+// So do those that reach a backend that drains too late: it ends without a word of them.
+func TestDrainedBackendIsReplaced(t *testing.T) {
+	replaceBackend(t, func(doomed *peer) {
+		_ = doomed.link.Send((&wire.Leave{}).Append(nil))
+		doomed.link.Close(nil)
+	})
+}
+
+func replaceBackend(t *testing.T, end func(*peer)) {
+	t.Helper()
 	defer goleak.VerifyNone(t)
 	s, n := newServer(t, nil)
 	doomed := backendPeer(t, n, "doomed", 1, "m")
@@ -151,7 +164,7 @@ func TestLostBackendIsReplaced(t *testing.T) {
 		f.submit(wire.RequestID(i+101), 0, mono.Second)
 	}
 	doomed.wait("it has a batch", func() bool { return len(doomed.batches) > 0 })
-	doomed.link.Close(nil)
+	end(doomed)
 	b.wait("all run on the other", func() bool { return len(b.answers) == 26 })
 	for _, p := range []*peer{b, f} {
 		p.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -71,8 +72,13 @@ func (l *lockedBuffer) String() string {
 // start runs `symphony args...` from the tree's root until the test ends.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, name: name, log: &lockedBuffer{}, done: make(chan struct{})}
-	p.cmd = exec.Command(symphony, append(args, logFormat(args)...)...)
+	return launch(t, name, exec.Command(symphony, append(args, logFormat(args)...)...))
+}
+
+// launch is start for any command.
+func launch(t *testing.T, name string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, name: name, cmd: cmd, log: &lockedBuffer{}, done: make(chan struct{})}
 	p.cmd.Dir = root
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	// A test that dies must not leave processes behind.
@@ -99,11 +105,17 @@ func (p *process) kill() {
 // stop is Ctrl-C; it returns the exit status.
 func (p *process) stop() int {
 	p.t.Helper()
-	p.cmd.Process.Signal(os.Interrupt)
+	return p.end(os.Interrupt)
+}
+
+// end sends a signal that asks the process to end; it returns the exit status.
+func (p *process) end(signal os.Signal) int {
+	p.t.Helper()
+	p.cmd.Process.Signal(signal)
 	select {
 	case <-p.done:
 	case <-time.After(15 * time.Second):
-		p.t.Errorf("%s did not end within 15 s of Ctrl-C", p.name)
+		p.t.Errorf("%s did not end within 15 s of the signal %v", p.name, signal)
 		p.kill()
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -126,16 +138,25 @@ func run(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// freePort is a port that was free a moment ago.
+// freePort is a port that was free a moment ago, below those that the kernel gives to
+// connections: one of those may be taken before its process listens.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 12000 + rand.IntN(20000)
+		if _, given := freePorts.LoadOrStore(port, true); given {
+			continue
+		}
+		if l, err := net.Listen("tcp", hostPort(port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
+
+var freePorts sync.Map // that were given
 
 func hostPort(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
@@ -205,7 +226,12 @@ func readMetric(http, name string, want ...string) (float64, error) {
 	if err != nil || code != 200 {
 		return 0, errors.Join(err, fmt.Errorf("/metrics: status %d", code))
 	}
-	sum := 0.0
+	return sum(body, name, want...)
+}
+
+// sum adds up the samples of a metric in a scrape.
+func sum(body, name string, want ...string) (float64, error) {
+	total := 0.0
 next:
 	for _, m := range sample.FindAllStringSubmatch(body, -1) {
 		if m[1] != name {
@@ -220,9 +246,9 @@ next:
 		if err != nil {
 			return 0, err
 		}
-		sum += v
+		total += v
 	}
-	return sum, nil
+	return total, nil
 }
 
 // full asks for the spans and bounds that the project claims.

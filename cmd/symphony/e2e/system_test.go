@@ -73,10 +73,16 @@ type emulated struct {
 // emulatedRepository writes a model repository of emulated models.
 func emulatedRepository(t *testing.T, models ...emulated) string {
 	t.Helper()
+	return repositoryOf(t, 64, models...)
+}
+
+// repositoryOf is emulatedRepository with another max_batch.
+func repositoryOf(t *testing.T, maxBatch int, models ...emulated) string {
+	t.Helper()
 	dir := t.TempDir()
 	for _, m := range models {
-		text := fmt.Sprintf("platform: emulated\ndevice_type: emulated\nslo: %s\nmax_batch: 64\nprofile: {alpha_ms: %g, beta_ms: %g}\n"+
-			"inputs: [{name: input, type: FP32, shape: [8]}]\noutputs: [{name: output, type: FP32, shape: [8]}]\n", m.slo, m.alpha, m.beta)
+		text := fmt.Sprintf("platform: emulated\ndevice_type: emulated\nslo: %s\nmax_batch: %d\nprofile: {alpha_ms: %g, beta_ms: %g}\n"+
+			"inputs: [{name: input, type: FP32, shape: [8]}]\noutputs: [{name: output, type: FP32, shape: [8]}]\n", m.slo, maxBatch, m.alpha, m.beta)
 		if err := os.MkdirAll(filepath.Join(dir, m.name), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -58,10 +59,17 @@ func (w *witness) pardon(t *testing.T, latency time.Duration) float64 {
 // and those that wait, for latency at most, when it begins.
 func (w *witness) lost(t *testing.T, latency time.Duration) float64 {
 	t.Helper()
+	return w.lostBeyond(t, 0, latency)
+}
+
+// lostBeyond is lost where requests have slack: shorter pauses take none.
+func (w *witness) lostBeyond(t *testing.T, slack, latency time.Duration) float64 {
+	t.Helper()
 	if full() {
 		return 0
 	}
 	lost, seen := time.Duration(0), <-w.pauses
+	seen = slices.DeleteFunc(slices.Clone(seen), func(pause time.Duration) bool { return pause < slack })
 	for _, pause := range seen {
 		lost += pause + latency
 	}
