@@ -19,6 +19,11 @@ type backend struct {
 	gpus     []*gpu // when admitted
 }
 
+// brings tells whether it has devices of the type.
+func (b *backend) brings(deviceType string) bool {
+	return slices.ContainsFunc(b.info.Pools, func(p catalog.Pool) bool { return p.DeviceType == deviceType })
+}
+
 func (c *Cluster) backend(conn Conn) *backend { return c.byConn[conn] }
 
 // JoinBackend takes a backend's introduction: it is admitted or refused as soon as its
@@ -28,7 +33,9 @@ func (c *Cluster) JoinBackend(now mono.Time, conn Conn, info *catalog.BackendInf
 		out.refuse(conn, err)
 		return
 	}
-	if old := c.byName[info.Name]; old != nil && old.info.Instance == info.Instance {
+	same := func(b *backend) bool { return b.info.Name == info.Name && b.info.Instance == info.Instance }
+	if i := slices.IndexFunc(c.backends, same); i >= 0 { // admitted or not
+		old := c.backends[i]
 		out.add(Effect{Kind: Replace, Conn: old.conn})
 		c.removeBackend(now, old, out)
 	}
@@ -40,7 +47,7 @@ func (c *Cluster) JoinBackend(now mono.Time, conn Conn, info *catalog.BackendInf
 	c.backends = append(c.backends, b)
 	c.byConn[conn] = b
 	for i := range info.Pools {
-		b.lists = append(b.lists, c.listOf(conn, info.Pools[i].Models, out))
+		b.lists = append(b.lists, c.listOf(now, conn, info.Pools[i].Models, out))
 	}
 	c.judge(now, out)
 }
@@ -85,7 +92,7 @@ func (c *Cluster) admit(now mono.Time, b *backend, out *Effects) {
 	c.byName[b.info.Name] = b
 	joined := make([]*pool, len(b.lists))
 	for i, l := range b.lists {
-		joined[i] = c.poolFor(now, b.info.Pools[i].DeviceType, out)
+		joined[i] = c.poolFor(now, b.info.Pools[i].DeviceType, b, out)
 		c.joinPool(now, joined[i], b, l, out)
 	}
 	out.add(Effect{Kind: AdmitBackend, Conn: b.conn})
@@ -120,6 +127,6 @@ func (c *Cluster) removeBackend(now mono.Time, b *backend, out *Effects) {
 		if b.admitted {
 			c.leavePool(now, c.poolOf(b.info.Pools[i].DeviceType), b, l, out)
 		}
-		c.release(b, l, out)
+		c.release(now, b, l, out)
 	}
 }

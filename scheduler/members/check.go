@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ func (c *Cluster) check(now mono.Time, b *backend, out *Effects) error {
 	}
 	empty, begun := 0, 0
 	for _, p := range c.pools {
-		if len(p.backends) == 0 && !slices.ContainsFunc(b.info.Pools, func(d catalog.Pool) bool { return d.DeviceType == p.deviceType }) {
+		if len(p.backends) == 0 && !b.brings(p.deviceType) {
 			empty++
 		}
 	}
@@ -49,7 +50,7 @@ func (c *Cluster) check(now mono.Time, b *backend, out *Effects) error {
 	if len(c.pools)+begun > c.limits.Pools+empty {
 		return fmt.Errorf("more than %d device types", c.limits.Pools)
 	}
-	return c.checkIDs(now, ids, out)
+	return c.checkIDs(now, ids, b, out)
 }
 
 // checkPool says why l's models cannot be served by pool p, nil where it is not there yet.
@@ -82,7 +83,7 @@ func (c *Cluster) idsFor(p *pool, l *list) int {
 	n := 0
 	for i := range l.specs {
 		m := c.models.byKey[l.specs[i].Key()]
-		if m == nil || m.pool != p || c.another(m, &l.specs[i]) {
+		if m == nil || m.pool != p || another(m, &l.specs[i]) {
 			n++
 		}
 	}
@@ -90,30 +91,38 @@ func (c *Cluster) idsFor(p *pool, l *list) int {
 }
 
 // another tells whether spec is another model under m's key: only a pool without backends takes it.
-func (c *Cluster) another(m *model, spec *catalog.ModelSpec) bool {
+func another(m *model, spec *catalog.ModelSpec) bool {
 	field, _, _ := differs(spec, m.spec)
 	return field != ""
 }
 
-// checkIDs says whether there are n ids for models. Where they are short, what no backend
-// has brought for a while gives its own up.
-func (c *Cluster) checkIDs(now mono.Time, n int, out *Effects) error {
-	if n <= c.models.free(now, c.limits.Models) {
+// checkIDs says whether there are n ids for models. Where they are short, models that no
+// backend has brought for longest give theirs up, for the next attempt.
+func (c *Cluster) checkIDs(now mono.Time, n int, b *backend, out *Effects) error {
+	short := n - c.models.free(now, c.limits.Models)
+	if short <= 0 {
 		return nil
 	}
-	served := 0
+	served, away := 0, []*pool(nil)
 	for _, p := range c.pools {
-		if len(p.backends) > 0 {
+		switch {
+		case len(p.backends) > 0:
 			served += len(p.models)
+		case !b.brings(p.deviceType):
+			away = append(away, p)
 		}
 	}
 	if served+n > c.limits.Models {
 		return fmt.Errorf("more than %d models", c.limits.Models)
 	}
-	for _, p := range c.pools {
-		if len(p.backends) == 0 {
-			c.clearPool(now, p, out)
+	slices.SortFunc(away, func(a, b *pool) int { return cmp.Compare(a.emptied, b.emptied) })
+	short -= c.models.resting(now)
+	for _, p := range away {
+		if short <= 0 {
+			break
 		}
+		short -= len(p.models)
+		c.clearPool(now, p, out)
 	}
 	return fmt.Errorf("all %d ids of models are in use or rest for %v after their models have left: try again", c.limits.Models, rest)
 }

@@ -101,10 +101,8 @@ func (c *Cluster) Holder(labels catalog.Digest) (Conn, bool) {
 			continue
 		}
 		for _, l := range b.lists {
-			for i := range l.specs {
-				if l.specs[i].LabelsID == labels {
-					return b.conn, true
-				}
+			if l.labels[labels] {
+				return b.conn, true
 			}
 		}
 	}

@@ -18,6 +18,8 @@
 //	  AddGPU     last: a batch may go there as soon as it is added
 //
 // A backend is judged whole before anything changes: one that is refused leaves no trace.
+// (One that finds too few ids of models makes others that are away give theirs up, and is
+// asked to come again.)
 //
 // # Rules
 //
@@ -31,7 +33,8 @@
 //  4. What may change (SLO, drop policy, labels) is what the newest configuration says:
 //     that of the backend that read it last, here or not, whatever the order in which
 //     they joined. So a rolling change is in force from its first backend on, and an old
-//     backend that dials again does not take it back.
+//     backend that dials again does not take it back, as long as the models stay the same
+//     and this scheduler lives. Labels are of the newest that is there.
 //  5. A model belongs to one pool. It may move when no backend of its pool is left.
 //  6. A name belongs to one living process. Another process that takes it is refused
 //     until the first has left; the same process on another link replaces the link.

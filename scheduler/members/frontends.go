@@ -55,20 +55,25 @@ func (c *Cluster) JoinFrontend(now mono.Time, conn Conn, info *catalog.FrontendI
 		out.refuse(conn, fmt.Errorf("%d frontends are connected already", c.limits.Frontends))
 		return
 	}
-	c.frontends.add(now, f)
+	c.frontends.add(now, f, c.limits.Frontends)
 	out.add(Effect{Kind: AdmitFrontend, Conn: conn, Frontend: f.ID})
 }
 
-func (s *frontends) add(now mono.Time, f *Frontend) {
+// add gives it the id of one that left long ago; where many come and go, that of the one
+// that left first, so that ids stay below twice the limit.
+func (s *frontends) add(now mono.Time, f *Frontend, limit int) {
 	s.live++
+	at := -1
 	for i := range s.byID {
-		if s.byID[i] == nil && now.Sub(s.left[i]) > reserved {
-			f.ID, s.byID[i] = wire.FrontendID(i), f
-			return
+		if s.byID[i] == nil && (at < 0 || s.left[i] < s.left[at]) {
+			at = i
 		}
 	}
-	f.ID = wire.FrontendID(len(s.byID))
-	s.byID, s.left = append(s.byID, f), append(s.left, now)
+	if at < 0 || now.Sub(s.left[at]) <= reserved && len(s.byID) < 2*limit {
+		at = len(s.byID)
+		s.byID, s.left = append(s.byID, nil), append(s.left, now)
+	}
+	f.ID, s.byID[at] = wire.FrontendID(at), f
 }
 
 func (s *frontends) leave(now mono.Time, conn Conn, out *Effects) bool {

@@ -3,6 +3,7 @@ package members
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/profile"
@@ -16,8 +17,11 @@ type list struct {
 	digest catalog.Digest
 	specs  []catalog.ModelSpec // in the sender's order; nil: not here yet
 	order  []int               // into specs, by key
-	asked  Conn                // who shall send it; 0: it is here
-	users  int                 // backends that have it, those that are not admitted yet, too
+	speeds []*profile.Profile  // by key
+	labels map[catalog.Digest]bool
+	since  mono.Time // of the question
+	asked  Conn      // who shall send it; 0: it is here
+	users  int       // backends that have it, those that are not admitted yet, too
 }
 
 func (l *list) known() bool { return l.asked == 0 }
@@ -25,9 +29,12 @@ func (l *list) known() bool { return l.asked == 0 }
 // at is the i-th model by key.
 func (l *list) at(i int) *catalog.ModelSpec { return &l.specs[l.order[i]] }
 
+// speed is the i-th model's latencies by key.
+func (l *list) speed(i int) *profile.Profile { return l.speeds[i] }
+
 // find finds a model by its key.
 func (l *list) find(key string) *catalog.ModelSpec {
-	i, ok := slices.BinarySearchFunc(l.order, key, func(i int, key string) int { return compare(l.specs[i].Key(), key) })
+	i, ok := slices.BinarySearchFunc(l.order, key, func(i int, key string) int { return strings.Compare(l.specs[i].Key(), key) })
 	if !ok {
 		return nil
 	}
@@ -37,29 +44,47 @@ func (l *list) find(key string) *catalog.ModelSpec {
 // fill gives the list its models, or says what is wrong with them.
 func (l *list) fill(models []catalog.ModelSpec) error {
 	order := make([]int, len(models))
+	speeds := make([]*profile.Profile, len(models))
+	labels := map[catalog.Digest]bool{}
 	for i := range models {
-		order[i] = i
-		if err := CheckModel(&models[i]); err != nil {
+		m := &models[i]
+		if err := CheckModel(m); err != nil {
 			return err
 		}
+		speed, err := profile.FromDoc(m.Profile, m.MaxBatch)
+		if err != nil {
+			return fmt.Errorf("model %s: %w", m.Key(), err)
+		}
+		m.MaxBatch = speed.MaxBatch() // no larger than what was measured
+		order[i], speeds[i] = i, speed
+		if m.LabelsID != "" {
+			labels[m.LabelsID] = true
+		}
 	}
-	slices.SortFunc(order, func(a, b int) int { return compare(models[a].Key(), models[b].Key()) })
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(models[a].Key(), models[b].Key()) })
 	for i := 1; i < len(order); i++ {
 		if key := models[order[i]].Key(); key == models[order[i-1]].Key() {
 			return fmt.Errorf("model %s is there twice", key)
 		}
 	}
-	l.specs, l.order, l.asked = models, order, 0
+	l.specs, l.order, l.labels, l.asked = models, order, labels, 0
+	l.speeds = make([]*profile.Profile, len(models))
+	for i, at := range order {
+		l.speeds[i] = speeds[at]
+	}
 	return nil
 }
 
 // sloMax is the longest SLO.
 const sloMax = 3600 * mono.Second
 
-// CheckModel says what is wrong with a model by itself.
+// CheckModel says what is wrong with a model by itself, but for its profile.
 func CheckModel(m *catalog.ModelSpec) error {
 	if m.Name == "" || m.Version == "" {
 		return fmt.Errorf("model %q version %q: both must be given", m.Name, m.Version)
+	}
+	if strings.Contains(m.Version, "/") {
+		return fmt.Errorf("model %s version %q: a version has no /", m.Name, m.Version)
 	}
 	if m.SLO <= 0 || m.SLO > sloMax {
 		return fmt.Errorf("model %s: SLO %v, must be above 0 and at most an hour", m.Key(), m.SLO)
@@ -71,8 +96,8 @@ func CheckModel(m *catalog.ModelSpec) error {
 			}
 		}
 	}
-	if _, err := profile.FromDoc(m.Profile, m.MaxBatch); err != nil {
-		return fmt.Errorf("model %s: %w", m.Key(), err)
+	if m.MaxBatch < 1 || m.MaxBatch > profile.BatchMax {
+		return fmt.Errorf("model %s: max_batch %d, must be 1 to %d", m.Key(), m.MaxBatch, profile.BatchMax)
 	}
 	if _, err := batching.ParsePolicy(m.DropPolicy); err != nil {
 		return fmt.Errorf("model %s: %w", m.Key(), err)
@@ -81,10 +106,10 @@ func CheckModel(m *catalog.ModelSpec) error {
 }
 
 // listOf finds a list, or begins one that conn is asked for.
-func (c *Cluster) listOf(conn Conn, d catalog.Digest, out *Effects) *list {
+func (c *Cluster) listOf(now mono.Time, conn Conn, d catalog.Digest, out *Effects) *list {
 	l := c.known[d]
 	if l == nil {
-		l = &list{digest: d, asked: conn}
+		l = &list{digest: d, asked: conn, since: now}
 		c.known[d] = l
 		out.add(Effect{Kind: Want, Conn: conn, Digest: d})
 	}
@@ -94,25 +119,25 @@ func (c *Cluster) listOf(conn Conn, d catalog.Digest, out *Effects) *list {
 
 // release gives a list up that a backend has no more. One that nobody has sent yet is
 // asked of the next that waits for it.
-func (c *Cluster) release(b *backend, l *list, out *Effects) {
+func (c *Cluster) release(now mono.Time, b *backend, l *list, out *Effects) {
 	if l.users--; l.users > 0 {
 		if l.asked == b.conn {
-			c.askNext(l, b, out)
+			c.askNext(now, l, b, out)
 		}
 		return
 	}
 	for _, p := range c.pools {
 		if p.newest == l {
-			return // an empty pool's
+			return // whoever had it has left, and its settings hold on
 		}
 	}
 	delete(c.known, l.digest)
 }
 
-func (c *Cluster) askNext(l *list, but *backend, out *Effects) {
+func (c *Cluster) askNext(now mono.Time, l *list, but *backend, out *Effects) {
 	for _, b := range c.backends {
 		if b != but && slices.Contains(b.lists, l) {
-			l.asked = b.conn
+			l.asked, l.since = b.conn, now
 			out.add(Effect{Kind: Want, Conn: b.conn, Digest: l.digest})
 			return
 		}
@@ -138,4 +163,22 @@ func (c *Cluster) Models(now mono.Time, conn Conn, d catalog.Digest, models []ca
 		c.removeBackend(now, b, out)
 	}
 	c.judge(now, out)
+}
+
+// answerTime is how long a backend may take to send a list.
+const answerTime = 5 * mono.Second
+
+// Tick lets go of those who do not send the list that they were asked for: others that have
+// it wait for it.
+func (c *Cluster) Tick(now mono.Time, out *Effects) {
+	for i := 0; i < len(c.backends); i++ {
+		b := c.backends[i]
+		late := slices.ContainsFunc(b.lists, func(l *list) bool { return l.asked == b.conn && now.Sub(l.since) > answerTime })
+		if b.admitted || !late {
+			continue
+		}
+		out.refuse(b.conn, fmt.Errorf("the model list that it was asked for did not come within %v", answerTime))
+		c.removeBackend(now, b, out)
+		i = -1
+	}
 }

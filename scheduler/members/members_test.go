@@ -2,8 +2,10 @@ package members
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -213,6 +215,10 @@ func shape(n int64) func(*catalog.ModelSpec) {
 	}
 }
 
+func measured(table []mono.Dur) func(*catalog.ModelSpec) {
+	return func(m *catalog.ModelSpec) { m.Profile.Table = table }
+}
+
 func profiled(alpha, beta mono.Dur) func(*catalog.ModelSpec) {
 	return func(m *catalog.ModelSpec) { m.Profile = catalog.Profile{Alpha: alpha, Beta: beta} }
 }
@@ -280,18 +286,181 @@ func TestSpecifications(t *testing.T) {
 	if want := []mono.Dur{5 * mono.Millisecond, 6 * mono.Millisecond, 7 * mono.Millisecond, 9 * mono.Millisecond}; fmt.Sprint(m.Profile.Table) != fmt.Sprint(want) {
 		t.Errorf("latencies %v, want the slowest of each size %v", m.Profile.Table, want)
 	}
-	if text := strings.Join(w.notes, "\n"); !strings.Contains(text, "m/1 has SLO 80ms (was 50ms)") || !strings.Contains(text, "the slowest count") {
+	if text := strings.Join(w.notes, "\n"); !strings.Contains(text, "m/1 has SLO 80ms (was 50ms), max_batch 4 (was 16)") || !strings.Contains(text, "m/1 1.67; the slowest count") {
 		t.Errorf("the log says %q", text)
 	}
 	// One with the old configuration that dials again does not take it back.
 	w.leave(a)
+	w.notes = nil
 	if w.must(w.join(w.info("a", 1, 1, on("gpu", 2, spec("m"))))); w.model("m/1").SLO != 80*mono.Millisecond {
 		t.Error("an old configuration holds again")
+	}
+	if text := strings.Join(w.notes, "\n"); !strings.Contains(text, "the configuration of a is older than that of b, which holds: m/1 has SLO 80ms (was 50ms)") {
+		t.Errorf("the log says %q of an old configuration", text)
 	}
 	// And what only b could not do is done again when it has left.
 	w.leave(b)
 	if m := w.model("m/1"); m.MaxBatch != 16 || m.Profile.Beta != 4*mono.Millisecond || m.SLO != 80*mono.Millisecond {
 		t.Errorf("after b: max_batch %d, profile %+v, SLO %v", m.MaxBatch, m.Profile, m.SLO)
+	}
+}
+
+// Tables may be shorter than max_batch, and of any lengths: what is measured counts.
+func TestTables(t *testing.T) {
+	table := func(of ...mono.Dur) func(*catalog.ModelSpec) {
+		return func(m *catalog.ModelSpec) { m.MaxBatch, m.Profile = 8, catalog.Profile{Table: of} }
+	}
+	w := newWorld(t, limits())
+	w.must(w.join(w.info("a", 1, 1, on("gpu", 1, spec("m", table(5, 6, 7, 8))))))
+	if m := w.model("m/1"); m.MaxBatch != 4 {
+		t.Errorf("max_batch %d of a table of 4", m.MaxBatch)
+	}
+	b := w.must(w.join(w.info("b", 2, 2, on("gpu", 1, spec("m", table(4, 7, 7, 9, 9, 9, 9, 9))))))
+	if m := w.model("m/1"); m.MaxBatch != 4 || fmt.Sprint(m.Profile.Table) != fmt.Sprint([]mono.Dur{5, 7, 7, 9}) {
+		t.Errorf("max_batch %d, latencies %v", m.MaxBatch, m.Profile.Table)
+	}
+	c := w.must(w.join(w.info("c", 3, 3, on("gpu", 1, spec("m", table(9, 9))))))
+	if m := w.model("m/1"); m.MaxBatch != 2 || fmt.Sprint(m.Profile.Table) != fmt.Sprint([]mono.Dur{9, 9}) {
+		t.Errorf("max_batch %d, latencies %v", m.MaxBatch, m.Profile.Table)
+	}
+	w.leave(b)
+	w.leave(c)
+	if m := w.model("m/1"); m.MaxBatch != 4 || fmt.Sprint(m.Profile.Table) != fmt.Sprint([]mono.Dur{5, 6, 7, 8}) {
+		t.Errorf("max_batch %d, latencies %v", m.MaxBatch, m.Profile.Table)
+	}
+	w.mustNot(w.join(w.info("d", 4, 4, on("gpu", 1, spec("m", most(1<<60))))), "max_batch")
+}
+
+// Who is asked for a list and does not send it holds nobody else up for ever.
+func TestWhoDoesNotAnswer(t *testing.T) {
+	w := newWorld(t, limits())
+	w.silent = true
+	mute := w.join(w.info("mute", 1, 1, on("gpu", 1, spec("m"))))
+	good := w.join(w.info("good", 2, 1, on("gpu", 1, spec("m"))))
+	w.wanted, w.silent = nil, false
+	var out Effects
+	w.c.Tick(w.now.Add(answerTime), &out)
+	if w.carryOut(out); w.refused[mute] != nil {
+		t.Error("refused before its time")
+	}
+	out = nil
+	w.now = w.now.Add(answerTime + 1)
+	w.c.Tick(w.now, &out)
+	w.carryOut(out)
+	w.mustNot(mute, "did not come")
+	w.must(good)
+}
+
+// A process that dials again while its old link still waits is let in on the new one.
+func TestDialAnewWhileWaiting(t *testing.T) {
+	w := newWorld(t, limits())
+	w.silent = true
+	info := w.info("b", 1, 1, on("gpu", 1, spec("m")))
+	w.join(info)
+	again := w.join(info)
+	if n := len(w.wanted); n != 2 || w.wanted[1].Conn != again {
+		t.Fatalf("questions %+v", w.wanted)
+	}
+	w.wanted, w.silent = w.wanted[1:], false
+	w.carryOut(nil)
+	w.must(again)
+}
+
+// What a backend brings is not taken for another type that it brings, too.
+func TestPoolsOfOneBackend(t *testing.T) {
+	l := limits()
+	l.Pools, l.Models = 2, 4
+	w := newWorld(t, l)
+	for i, p := range []poolOf{on("y", 1, spec("y1"), spec("y2")), on("z", 1, spec("z1"))} {
+		w.leave(w.must(w.join(w.info("b", uint64(i+1), 1, p))))
+		w.now = w.now.Add(mono.Second)
+	}
+	w.must(w.join(w.info("b", 9, 2, on("x", 1, spec("x1")), on("y", 1, spec("y1"), spec("y2")))))
+	if w.types[0] != "y" || w.types[1] != "x" || len(w.c.models.byID) > l.Models {
+		t.Errorf("types %v, %d ids", w.types, len(w.c.models.byID))
+	}
+}
+
+// Labels are of a backend that is there, for others ask it.
+func TestLabelsAreOfWhoIsThere(t *testing.T) {
+	w := newWorld(t, limits())
+	labelled := func(of ...string) func(*catalog.ModelSpec) { return func(m *catalog.ModelSpec) { m.Labels = of } }
+	old := spec("m", labelled("cat"))
+	_, oldID, _ := catalog.EncodeLabels(old.Labels)
+	fresh := spec("m", labelled("dog"))
+	_, freshID, _ := catalog.EncodeLabels(fresh.Labels)
+	old.LabelsID, fresh.LabelsID = oldID, freshID
+	a := w.must(w.join(w.info("a", 1, 1, on("gpu", 1, old))))
+	b := w.must(w.join(w.info("b", 2, 2, on("gpu", 1, fresh))))
+	if got, ok := w.c.Holder(w.model("m/1").LabelsID); w.model("m/1").LabelsID != freshID || !ok || got != b {
+		t.Errorf("labels %s of %d", w.model("m/1").LabelsID, got)
+	}
+	w.leave(b)
+	if got, ok := w.c.Holder(w.model("m/1").LabelsID); w.model("m/1").LabelsID != oldID || !ok || got != a {
+		t.Errorf("labels %s of %d, %v", w.model("m/1").LabelsID, got, ok)
+	}
+}
+
+// Backends that have measured their own latencies have a list each. (What joining and
+// leaving takes is logged: go test -run TestListsOfTheirOwn -v.)
+func TestListsOfTheirOwn(t *testing.T) {
+	const backends, models, sizes = 128, 200, 32
+	w := newWorld(t, Limits{Frontends: 4, Backends: backends, Pools: 3, Models: models, GPUs: backends})
+	r := rand.New(rand.NewPCG(1, 2))
+	var infos []*catalog.BackendInfo
+	for b := range backends {
+		var specs []catalog.ModelSpec
+		for m := range models {
+			table := make([]mono.Dur, sizes)
+			for i := range table {
+				table[i] = mono.Dur(i+4)*mono.Millisecond + mono.Dur(r.IntN(int(mono.Millisecond)))
+			}
+			specs = append(specs, spec(fmt.Sprint("m", m), most(sizes), measured(table)))
+		}
+		infos = append(infos, w.info(fmt.Sprint("b", b), uint64(b+1), 1, on("cpu", 1, specs...)))
+	}
+	begin := time.Now()
+	for _, info := range infos {
+		w.must(w.join(info))
+	}
+	joined := time.Now()
+	for conn := range Conn(backends) {
+		w.leave(conn + 1)
+	}
+	t.Logf("%d backends of %d models with latencies of their own: joined in %v, left in %v", backends, models, joined.Sub(begin), time.Since(joined))
+	if len(w.c.known) > 1 {
+		t.Errorf("%d lists are kept", len(w.c.known))
+	}
+}
+
+// A refusal for want of ids takes no more from models that are away than it must.
+func TestModelsThatAreAwayStay(t *testing.T) {
+	l := limits()
+	l.Models, l.Pools = 6, 4
+	w := newWorld(t, l)
+	w.leave(w.must(w.join(w.info("a", 1, 1, on("x", 1, spec("x1"), spec("x2"))))))
+	w.now = w.now.Add(mono.Second)
+	w.leave(w.must(w.join(w.info("b", 2, 1, on("y", 1, spec("y1"), spec("y2"), spec("y3"))))))
+	w.mustNot(w.join(w.info("c", 3, 1, on("z", 1, spec("z1"), spec("z2")))), "try again")
+	if w.model("x1/1") != nil || w.model("y1/1") == nil {
+		t.Error("of two pools that are away the one that has been for longest gives its ids up, and no other")
+	}
+	w.now = w.now.Add(rest + 1)
+	w.must(w.join(w.info("c", 3, 1, on("z", 1, spec("z1"), spec("z2")))))
+}
+
+// Ids of frontends stay below twice the limit, however many come and go.
+func TestFrontendIDsAreBounded(t *testing.T) {
+	w := newWorld(t, limits())
+	for i := range 1000 {
+		conn, err := w.frontend(catalog.FrontendInfo{Name: "f", Instance: uint64(i + 1), Address: fmt.Sprint("inproc:", i)}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.leave(conn)
+	}
+	if n := len(w.c.frontends.byID); n > 2*limits().Frontends {
+		t.Errorf("%d ids", n)
 	}
 }
 

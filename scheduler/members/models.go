@@ -2,7 +2,6 @@ package members
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -16,6 +15,7 @@ type model struct {
 	key     string
 	pool    *pool
 	spec    *catalog.ModelSpec // as it is served; immutable
+	speed   *profile.Profile   // the slowest of the pool's backends'
 	changed uint64             // serial
 }
 
@@ -37,6 +37,17 @@ func (s *models) free(now mono.Time, limit int) int {
 	n := limit - len(s.byID)
 	for i, m := range s.byID {
 		if m == nil && now.Sub(s.left[i].at) > rest {
+			n++
+		}
+	}
+	return n
+}
+
+// resting counts those that are free and must rest.
+func (s *models) resting(now mono.Time) int {
+	n := 0
+	for i, m := range s.byID {
+		if m == nil && now.Sub(s.left[i].at) <= rest {
 			n++
 		}
 	}
@@ -65,72 +76,82 @@ func (s *models) remove(now mono.Time, m *model, serial uint64) {
 
 // effective is the i-th model as all backends of the pool can run it: rules 3 and 4.
 func (p *pool) effective(i int) *catalog.ModelSpec {
+	m := p.models[i]
 	spec := *p.newest.at(i)
-	spec.MaxBatch = p.uses[0].list.at(i).MaxBatch // the newest may have left
-	for _, u := range p.uses {
-		spec.MaxBatch = min(spec.MaxBatch, u.list.at(i).MaxBatch)
+	spec.MaxBatch = m.speed.MaxBatch()
+	spec.LabelsID = p.latest().at(i).LabelsID // of one who is there: others ask for them
+	if len(p.uses) == 1 {
+		spec.Profile = p.uses[0].list.at(i).Profile
+	} else {
+		spec.Profile = m.speed.Doc()
 	}
-	spec.Profile = p.slowest(i, spec.MaxBatch)
 	return &spec
 }
 
-// slowest is the profile that is no faster than any backend's, for no batch size.
-func (p *pool) slowest(i, most int) catalog.Profile {
-	first := p.uses[0].list.at(i).Profile
-	same, line := true, first
-	for _, u := range p.uses[1:] {
-		o := u.list.at(i).Profile
-		same = same && sameProfile(first, o)
-		line.Alpha, line.Beta = max(line.Alpha, o.Alpha), max(line.Beta, o.Beta)
-	}
-	if same {
-		return first
-	}
-	for _, u := range p.uses { // one that is slowest throughout stays a line
-		if o := u.list.at(i).Profile; len(o.Table) == 0 && o.Alpha == line.Alpha && o.Beta == line.Beta && p.noTables(i) {
-			return o
+// latest is the list of the newest configuration that is there.
+func (p *pool) latest() *list {
+	best := &p.uses[0]
+	for i := range p.uses {
+		if u := &p.uses[i]; newer(u.configured, u.list, best.configured, best.list) {
+			best = u
 		}
 	}
-	table := make([]mono.Dur, most)
-	for _, u := range p.uses {
-		l, err := profile.FromDoc(u.list.at(i).Profile, u.list.at(i).MaxBatch)
-		if err != nil {
-			continue // CheckModel has seen it
-		}
-		for b := range table {
-			table[b] = max(table[b], l.Latency(b+1))
-		}
-	}
-	return catalog.Profile{Alpha: line.Alpha, Beta: line.Beta, Table: table}
+	return best.list
 }
 
-func (p *pool) noTables(i int) bool {
-	return !slices.ContainsFunc(p.uses, func(u use) bool { return len(u.list.at(i).Profile.Table) > 0 })
+// newer orders configurations; those of one instant by their digests, so that the order in
+// which backends join does not matter.
+func newer(at int64, l *list, than int64, other *list) bool {
+	return at > than || at == than && l.digest > other.digest
+}
+
+// slower reckons a list in that has come.
+func (p *pool) slower(l *list) {
+	for i, m := range p.models {
+		if m.speed == nil || len(p.uses) == 1 {
+			m.speed = l.speed(i)
+		} else {
+			m.speed = profile.Slowest(m.speed, l.speed(i))
+		}
+	}
+}
+
+// faster reckons a list out that has left: models that it held back are reckoned anew.
+func (p *pool) faster(l *list) {
+	for i, m := range p.models {
+		if !p.heldBack(i, l.speed(i)) {
+			continue
+		}
+		m.speed = p.uses[0].list.speed(i)
+		for _, u := range p.uses[1:] {
+			m.speed = profile.Slowest(m.speed, u.list.speed(i))
+		}
+	}
+}
+
+// heldBack tells whether the i-th model was as slow as speed somewhere, or as small.
+func (p *pool) heldBack(i int, speed *profile.Profile) bool {
+	m := p.models[i].speed
+	if speed.MaxBatch() == m.MaxBatch() && !slices.ContainsFunc(p.uses, func(u use) bool { return u.list.speed(i).MaxBatch() == m.MaxBatch() }) {
+		return true
+	}
+	for b := 1; b <= m.MaxBatch(); b++ {
+		if speed.Latency(b) == m.Latency(b) {
+			return true
+		}
+	}
+	return false
 }
 
 // worthSaying is how far latencies may differ without a word.
 const worthSaying = 1.1
 
-// spread is by what factor the backends' latencies differ, at worst.
-func (p *pool) spread(i int) float64 {
-	most := p.models[i].spec.MaxBatch
+// apart is by what factor two profiles differ, at the ends of what both allow.
+func apart(a, b *profile.Profile) float64 {
 	worst := 1.0
-	for _, b := range [...]int{1, most} {
-		low, high := mono.Dur(0), mono.Dur(0)
-		for _, u := range p.uses {
-			l, err := profile.FromDoc(u.list.at(i).Profile, u.list.at(i).MaxBatch)
-			if err != nil {
-				continue
-			}
-			d := l.Latency(b)
-			if low == 0 || d < low {
-				low = d
-			}
-			high = max(high, d)
-		}
-		if low > 0 {
-			worst = max(worst, float64(high)/float64(low))
-		}
+	for _, n := range [...]int{1, min(a.MaxBatch(), b.MaxBatch())} {
+		x, y := float64(a.Latency(n)), float64(b.Latency(n))
+		worst = max(worst, x/y, y/x)
 	}
 	return worst
 }
@@ -138,5 +159,3 @@ func (p *pool) spread(i int) float64 {
 func sameProfile(a, b catalog.Profile) bool {
 	return a.Alpha == b.Alpha && a.Beta == b.Beta && slices.Equal(a.Table, b.Table)
 }
-
-func compare(a, b string) int { return strings.Compare(a, b) }

@@ -3,6 +3,7 @@ package members
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -15,8 +16,9 @@ type pool struct {
 	deviceType string
 	backends   []*backend // admitted
 	uses       uses       // of the lists that they have
-	newest     *list      // whose SLOs, drop policies and labels hold
+	newest     *list      // whose SLOs and drop policies hold; nil: nobody's yet
 	configured int64      // when it was read
+	author     string     // the backend that brought it
 	emptied    mono.Time  // when its last backend left
 	models     []*model   // by key: what every list here has
 	gpus       []*gpu     // by id
@@ -28,9 +30,10 @@ type pool struct {
 
 // use counts the backends that have a list.
 type use struct {
-	list *list
-	n    int
-	ids  []wire.ModelID // of the list's models, in its order: they hold while anybody uses it here
+	list       *list
+	n          int
+	configured int64          // the newest of theirs
+	ids        []wire.ModelID // of the list's models, in its order: they hold while anybody uses it here
 }
 
 type uses []use
@@ -59,8 +62,8 @@ func (c *Cluster) poolOf(deviceType string) *pool {
 }
 
 // poolFor finds or begins the pool of a type. Where there are as many as may be, the one
-// that has been without backends for longest goes over to the type.
-func (c *Cluster) poolFor(now mono.Time, deviceType string, out *Effects) *pool {
+// that has been without backends for longest goes over to the type, but for those that b brings.
+func (c *Cluster) poolFor(now mono.Time, deviceType string, b *backend, out *Effects) *pool {
 	if p := c.poolOf(deviceType); p != nil {
 		return p
 	}
@@ -70,7 +73,7 @@ func (c *Cluster) poolFor(now mono.Time, deviceType string, out *Effects) *pool 
 		c.pools = append(c.pools, p)
 	} else {
 		for _, q := range c.pools {
-			if len(q.backends) == 0 && (p == nil || q.emptied < p.emptied) {
+			if len(q.backends) == 0 && !b.brings(q.deviceType) && (p == nil || q.emptied < p.emptied) {
 				p = q
 			}
 		}
@@ -83,27 +86,32 @@ func (c *Cluster) poolFor(now mono.Time, deviceType string, out *Effects) *pool 
 
 // joinPool gives the pool another backend, which was checked.
 func (c *Cluster) joinPool(now mono.Time, p *pool, b *backend, l *list, out *Effects) {
-	at := b.info.Configured
-	newer := len(p.backends) == 0 || at > p.configured || at == p.configured && l.digest > p.newest.digest
-	if len(p.backends) == 0 {
-		c.setModels(now, p, l, out)
+	if len(p.backends) == 0 && !c.setModels(now, p, l, out) {
+		c.setNewest(p, nil) // it is other models' now
 	}
+	at := b.info.Configured
 	p.backends = append(p.backends, b)
 	changed := false
 	if i := p.uses.of(l); i >= 0 {
 		p.uses[i].n++
+		p.uses[i].configured = max(p.uses[i].configured, at)
 	} else {
 		ids := make([]wire.ModelID, len(l.specs))
 		for i := range l.order {
 			ids[l.order[i]] = p.models[i].id
 		}
-		p.uses = append(p.uses, use{l, 1, ids})
+		p.sayApart(b, l, out)
+		p.uses = append(p.uses, use{l, 1, at, ids})
+		p.slower(l)
 		changed = true
 	}
-	if newer {
-		p.configured = at
+	switch {
+	case p.newest == nil || newer(at, l, p.configured, p.newest):
 		changed = changed || p.newest != l
+		p.configured, p.author = at, b.info.Name
 		c.setNewest(p, l)
+	case p.newest != l:
+		p.sayOlder(b, l, out)
 	}
 	if changed {
 		c.refresh(p, b.info.Name, out)
@@ -118,11 +126,43 @@ func (c *Cluster) leavePool(now mono.Time, p *pool, b *backend, l *list, out *Ef
 	if p.uses[i].n--; p.uses[i].n == 0 {
 		p.uses = slices.Delete(p.uses, i, i+1)
 		if len(p.backends) > 0 {
-			c.refresh(p, b.info.Name, out)
+			p.faster(l)
+			c.refresh(p, b.info.Name+" gone", out)
 		}
 	}
 	if len(p.backends) == 0 {
 		p.emptied = now
+	}
+}
+
+// sayApart tells of latencies that differ from those of the backends that are there.
+func (p *pool) sayApart(b *backend, l *list, out *Effects) {
+	if len(p.uses) == 0 {
+		return
+	}
+	var far changes
+	for i, m := range p.models {
+		if by := apart(m.speed, l.speed(i)); by > worthSaying {
+			far.add(m.key, fmt.Sprintf("%.2f", by))
+		}
+	}
+	if far.n > 0 {
+		out.add(Effect{Kind: Note, Text: fmt.Sprintf("pool %s: latencies on %s differ from those on the others, by a factor of: %s; the slowest count", p.deviceType, b.info.Name, far.text())})
+	}
+}
+
+// sayOlder tells of settings that do not hold, because another backend's are newer.
+func (p *pool) sayOlder(b *backend, l *list, out *Effects) {
+	var lost changes
+	for i, m := range p.models {
+		have, now := *l.at(i), *p.newest.at(i)
+		have.MaxBatch, have.Profile = now.MaxBatch, now.Profile // of these the least counts, and not the newest
+		if what := news(&have, &now); what != "" {
+			lost.add(m.key, what)
+		}
+	}
+	if lost.n > 0 {
+		out.add(Effect{Kind: Note, Text: fmt.Sprintf("pool %s: the configuration of %s is older than that of %s, which holds: %s", p.deviceType, b.info.Name, p.author, lost.text())})
 	}
 }
 
@@ -141,11 +181,15 @@ func (c *Cluster) setNewest(p *pool, l *list) {
 	delete(c.known, old.digest)
 }
 
-// setModels makes a pool without backends serve exactly l's models.
-func (c *Cluster) setModels(now mono.Time, p *pool, l *list, out *Effects) {
+// setModels makes a pool without backends serve exactly l's models; true where they are
+// the same as before.
+func (c *Cluster) setModels(now mono.Time, p *pool, l *list, out *Effects) (same bool) {
+	same = len(p.models) == len(l.order)
 	for _, m := range slices.Clone(p.models) {
-		if spec := l.find(m.key); spec == nil || c.another(m, spec) {
+		m.speed = nil
+		if spec := l.find(m.key); spec == nil || another(m, spec) {
 			c.removeModel(now, m, out)
+			same = false
 		}
 	}
 	kept := p.models
@@ -153,7 +197,7 @@ func (c *Cluster) setModels(now mono.Time, p *pool, l *list, out *Effects) {
 	for i := range l.order {
 		spec := l.at(i)
 		key := spec.Key()
-		if k, ok := slices.BinarySearchFunc(kept, key, func(m *model, key string) int { return compare(m.key, key) }); ok {
+		if k, ok := slices.BinarySearchFunc(kept, key, func(m *model, key string) int { return strings.Compare(m.key, key) }); ok {
 			p.models = append(p.models, kept[k])
 			continue
 		}
@@ -165,6 +209,7 @@ func (c *Cluster) setModels(now mono.Time, p *pool, l *list, out *Effects) {
 		p.models = append(p.models, m)
 		out.add(Effect{Kind: AddModel, Pool: p.index, Model: m.id, Spec: spec})
 	}
+	return same
 }
 
 // clearPool forgets the models of a pool without backends.
@@ -175,38 +220,33 @@ func (c *Cluster) clearPool(now mono.Time, p *pool, out *Effects) {
 	c.setNewest(p, nil)
 }
 
+// removeModel takes a model from a pool without backends, whose newest list is then of
+// other models.
 func (c *Cluster) removeModel(now mono.Time, m *model, out *Effects) {
+	c.setNewest(m.pool, nil)
 	m.pool.models = slices.DeleteFunc(m.pool.models, func(x *model) bool { return x == m })
 	c.models.remove(now, m, c.next())
 	out.add(Effect{Kind: RemoveModel, Pool: m.pool.index, Model: m.id})
 }
 
-// refresh reckons anew what the pool's models are, after its lists have changed because
-// of a backend, and says what is different.
+// refresh lets what the pool's models are now come into force, after its lists have changed
+// because of a backend, and says what is different.
 func (c *Cluster) refresh(p *pool, because string, out *Effects) {
-	var settings, latencies changes
+	var all changes
 	for i, m := range p.models {
 		spec := p.effective(i)
 		what := news(m.spec, spec)
-		if what == "" {
+		if what == "" && sameProfile(m.spec.Profile, spec.Profile) {
 			continue
 		}
 		m.spec, m.changed = spec, c.next()
-		settings.add(m.key, what)
+		if what != "" {
+			all.add(m.key, what)
+		}
 		out.add(Effect{Kind: SetModel, Pool: p.index, Model: m.id, Spec: spec})
 	}
-	for i, m := range p.models {
-		if len(p.uses) > 1 {
-			if by := p.spread(i); by > worthSaying {
-				latencies.add(m.key, fmt.Sprintf("%.2f", by))
-			}
-		}
-	}
-	if settings.n > 0 {
-		out.add(Effect{Kind: Note, Text: fmt.Sprintf("pool %s: with %s, %s", p.deviceType, because, settings.text())})
-	}
-	if latencies.n > 0 {
-		out.add(Effect{Kind: Note, Text: fmt.Sprintf("pool %s: its backends' latencies differ, and the slowest count: by a factor of %s", p.deviceType, latencies.text())})
+	if all.n > 0 {
+		out.add(Effect{Kind: Note, Text: fmt.Sprintf("pool %s: with %s, %s", p.deviceType, because, all.text())})
 	}
 }
 
@@ -236,22 +276,25 @@ func (c *changes) text() string {
 	return text
 }
 
-// news says what of a model is different now, for people; "": nothing, or nothing that
-// anybody configured.
+// news says what of a model's settings is different now, for people; "": nothing.
 func news(before, after *catalog.ModelSpec) string {
-	switch {
-	case before.SLO != after.SLO:
-		return fmt.Sprintf("has SLO %v (was %v)", after.SLO, before.SLO)
-	case before.MaxBatch != after.MaxBatch:
-		return fmt.Sprintf("has max_batch %d (was %d)", after.MaxBatch, before.MaxBatch)
-	case before.DropPolicy != after.DropPolicy:
-		return fmt.Sprintf("has drop policy %q (was %q)", after.DropPolicy, before.DropPolicy)
-	case before.LabelsID != after.LabelsID:
-		return "has other labels"
-	case !sameProfile(before.Profile, after.Profile):
-		return "has another profile"
+	var all []string
+	if before.SLO != after.SLO {
+		all = append(all, fmt.Sprintf("SLO %v (was %v)", after.SLO, before.SLO))
 	}
-	return ""
+	if before.MaxBatch != after.MaxBatch {
+		all = append(all, fmt.Sprintf("max_batch %d (was %d)", after.MaxBatch, before.MaxBatch))
+	}
+	if before.DropPolicy != after.DropPolicy {
+		all = append(all, fmt.Sprintf("drop policy %q (was %q)", after.DropPolicy, before.DropPolicy))
+	}
+	if before.LabelsID != after.LabelsID {
+		all = append(all, "other labels")
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "has " + strings.Join(all, ", ")
 }
 
 // seat gives a backend's device the GPU id that it had before, else the smallest that

@@ -106,7 +106,8 @@ func (h *history) start() {
 				slo(rapid.SampledFrom([]mono.Dur{50 * mono.Millisecond, 50 * mono.Millisecond, 70 * mono.Millisecond}).Draw(h.r, "slo")),
 				most(rapid.SampledFrom([]int{16, 16, 8}).Draw(h.r, "max_batch")),
 				profiled(rapid.SampledFrom([]mono.Dur{mono.Millisecond, 2 * mono.Millisecond}).Draw(h.r, "alpha"), rapid.SampledFrom([]mono.Dur{4 * mono.Millisecond, mono.Millisecond}).Draw(h.r, "beta")),
-				shape(rapid.SampledFrom([]int64{4, 4, 4, 4, 5}).Draw(h.r, "shape"))))
+				shape(rapid.SampledFrom([]int64{4, 4, 4, 4, 5}).Draw(h.r, "shape")),
+				measured(rapid.SampledFrom([][]mono.Dur{nil, nil, {5e6, 5e6, 5e6, 9e6, 9e6, 9e6, 9e6, 11e6}, {6e6, 7e6, 7e6}}).Draw(h.r, "table"))))
 		}
 		pools = append(pools, on(deviceType, rapid.IntRange(1, 3).Draw(h.r, "devices"), models...))
 	}
@@ -127,6 +128,10 @@ func (h *history) joins(info *catalog.BackendInfo) {
 		m.lists = append(m.lists, h.docs[p.Models])
 	}
 	why := h.reason(m)
+	anew := make([]bool, len(info.Pools)) // the models are others than the pool had
+	for i, p := range info.Pools {
+		anew[i] = h.others(p.DeviceType, m.lists[i])
+	}
 	m.conn = h.join(info)
 	if err := h.refused[m.conn]; (err == nil) != (why == "") {
 		h.r.Fatalf("backend %+v is refused with %v; the reference says %q", info, err, why)
@@ -136,10 +141,27 @@ func (h *history) joins(info *catalog.BackendInfo) {
 	h.backends = append(h.backends, m)
 	for i, p := range info.Pools {
 		n, ok := h.settings[p.DeviceType]
-		if alone := len(h.on(p.DeviceType)) == 1; !ok || alone || info.Configured > n.at || info.Configured == n.at && p.Models > n.digest {
+		if !ok || anew[i] || info.Configured > n.at || info.Configured == n.at && p.Models > n.digest {
 			h.settings[p.DeviceType] = newest{info.Configured, info.Pools[i].Models}
 		}
 	}
+}
+
+// others tells whether a pool's models are not those of a list, by keys and shapes.
+func (h *history) others(deviceType string, list []catalog.ModelSpec) bool {
+	n := 0
+	for _, m := range h.models {
+		if h.types[m.pool] != deviceType {
+			continue
+		}
+		n++
+		if !slices.ContainsFunc(list, func(s catalog.ModelSpec) bool {
+			return s.Key() == m.spec.Key() && s.Inputs[0].Shape[0] == m.spec.Inputs[0].Shape[0]
+		}) {
+			return true
+		}
+	}
+	return n != len(list)
 }
 
 // on are the members with a pool of a type, and its models there.
@@ -290,6 +312,11 @@ func (h *history) check() {
 	if models != len(h.models) || models != len(h.c.models.byKey) {
 		h.r.Fatalf("%d models in the pools, %d in the engines, %d by key", models, len(h.models), len(h.c.models.byKey))
 	}
+	for deviceType, n := range h.settings { // a model that moved away took the pool's settings with it
+		if h.others(deviceType, h.docs[n.digest]) {
+			delete(h.settings, deviceType)
+		}
+	}
 	h.checkLists()
 	h.follows(h.follow[0])
 	h.checkFollower(h.follow[0], gpus)
@@ -325,6 +352,9 @@ func (h *history) checkModel(deviceType string, id wire.ModelID, key string) {
 	}
 	for _, l := range lists {
 		batch = min(batch, at(l).MaxBatch)
+		if n := len(at(l).Profile.Table); n > 0 {
+			batch = min(batch, n)
+		}
 	}
 	if m.spec.MaxBatch != batch {
 		h.r.Fatalf("%s on %s: max_batch %d, the smallest is %d", key, deviceType, m.spec.MaxBatch, batch)
@@ -339,7 +369,11 @@ func (h *history) checkModel(deviceType string, id wire.ModelID, key string) {
 	for b := 1; b <= batch; b++ {
 		slowest := mono.Dur(0)
 		for _, l := range lists {
-			slowest = max(slowest, at(l).Profile.Beta+mono.Dur(b)*at(l).Profile.Alpha)
+			p, err := profile.FromDoc(at(l).Profile, at(l).MaxBatch)
+			if err != nil {
+				h.r.Fatal(err)
+			}
+			slowest = max(slowest, p.Latency(b))
 		}
 		if got := have.Latency(b); got != slowest {
 			h.r.Fatalf("%s on %s: %v for %d, the slowest takes %v", key, deviceType, got, b, slowest)

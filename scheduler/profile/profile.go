@@ -111,6 +111,40 @@ func (p *Profile) Doc() catalog.Profile {
 	return catalog.Profile{Alpha: p.alpha, Beta: p.beta, Table: slices.Clone(p.table)}
 }
 
+// Slowest is the profile that is no faster than either, for each batch that both allow.
+func Slowest(a, b *Profile) *Profile {
+	n := min(a.maxBatch, b.maxBatch)
+	first, second := true, true // is it a throughout? is it b?
+	for i := 1; i <= n; i++ {
+		x, y := a.Latency(i), b.Latency(i)
+		first, second = first && x >= y, second && y >= x
+	}
+	switch {
+	case first:
+		return a.upTo(n)
+	case second:
+		return b.upTo(n)
+	}
+	table := make([]mono.Dur, n)
+	for i := range table {
+		table[i] = max(a.Latency(i+1), b.Latency(i+1))
+	}
+	return &Profile{table: table, maxBatch: n}
+}
+
+// upTo is the profile of batches up to n.
+func (p *Profile) upTo(n int) *Profile {
+	if n == p.maxBatch {
+		return p
+	}
+	cut := *p
+	cut.maxBatch = n
+	if p.table != nil {
+		cut.table = p.table[:n]
+	}
+	return &cut
+}
+
 // MaxBatch is the largest batch.
 func (p *Profile) MaxBatch() int { return p.maxBatch }
 

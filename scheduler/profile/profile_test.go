@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -137,4 +139,36 @@ func TestDocRoundTrip(t *testing.T) {
 			t.Errorf("%+v became %+v, %v", p, q, err)
 		}
 	}
+}
+
+// TestSlowest: no faster than either, for each batch that both allow; and one that is slower
+// throughout stays what it is.
+func TestSlowest(t *testing.T) {
+	must := func(p *Profile, err error) *Profile {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	line, steep := must(Linear(1, 4, 8)), must(Linear(2, 2, 16))
+	table := must(Table([]mono.Dur{9, 9, 9}))
+	if p := Slowest(line, must(Linear(1, 3, 8))); p != line {
+		t.Errorf("%v, want the line itself", p.Doc())
+	}
+	if p := Slowest(table, line); p.MaxBatch() != 3 || p.Latency(3) != 9 {
+		t.Errorf("%v", p.Doc())
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		all := []*Profile{line, steep, table, must(Table([]mono.Dur{3, 6, 7, 30, 31}))}
+		a, b := rapid.SampledFrom(all).Draw(r, "a"), rapid.SampledFrom(all).Draw(r, "b")
+		p := Slowest(a, b)
+		if p.MaxBatch() != min(a.MaxBatch(), b.MaxBatch()) {
+			r.Fatalf("max batch %d", p.MaxBatch())
+		}
+		for n := 1; n <= p.MaxBatch(); n++ {
+			if p.Latency(n) != max(a.Latency(n), b.Latency(n)) {
+				r.Fatalf("l(%d) = %v", n, p.Latency(n))
+			}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/members"
@@ -102,6 +103,7 @@ func (b *backend) join(l transport.Link, info *catalog.BackendInfo) {
 	s.conns++
 	b.conn, b.link, b.name = s.conns, l, info.Name
 	s.backends[b.conn] = b
+	info.Configured = min(info.Configured, time.Now().UnixNano()) // a clock that is ahead must not hold for ever
 	s.cluster.JoinBackend(mono.Now(), b.conn, info, &s.effects)
 	s.carryOut(&s.effects)
 }

@@ -26,6 +26,12 @@ func (s *Server) tick() {
 			s.tellTuning(p)
 		}
 		s.closeOverdue()
+		if !s.closed {
+			s.cluster.Tick(mono.Now(), &s.effects)
+			if len(s.effects) > 0 {
+				s.carryOut(&s.effects)
+			}
+		}
 		s.mu.Unlock()
 	}
 }
