@@ -59,6 +59,9 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 			now := mono.Now()
 			c.before.Store(&earlier{s.names(now), now})
 		}
+		if c.served != nil {
+			c.served.endAll()
+		}
 		c.served = newServed(a.Epoch)
 		c.models.Store(nil) // another epoch has other ids: wait for its catalogue
 		c.trouble.Store(nil)
