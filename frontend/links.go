@@ -81,8 +81,9 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 		}
 		c.models.Store(c.served.snapshot(c.models.Load(), c.before.Load()))
 	case wire.DocLabels:
-		if err := c.labels.got(f.Payload); err != nil {
-			return err
+		if err := c.labels.got(f.Payload); err != nil { // a backend's fault, for which no request is to fail
+			c.labels.bad.Add(err)
+			return nil
 		}
 	}
 	c.signal()
