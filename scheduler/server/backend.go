@@ -22,7 +22,8 @@ type backend struct {
 	link     transport.Link // Guarded by Server.mu until admitted, then immutable.
 	admitted atomic.Bool
 
-	seats []seated // Guarded by Server.mu.
+	seats []seated               // Guarded by Server.mu.
+	asked map[catalog.Digest]int // likewise: labels that it owes
 
 	done wire.Done // Owned by the receiving goroutine: scratch.
 }
@@ -88,9 +89,7 @@ func (b *backend) onDoc(l transport.Link, m transport.Frame) error {
 		b.onModels(m.Payload)
 		return nil
 	case d.Type == wire.DocLabels && b.admitted.Load():
-		b.server.mu.Lock()
-		defer b.server.mu.Unlock()
-		return b.server.gotLabels(b, m.Payload)
+		return b.onLabels(m.Payload)
 	}
 	return unexpected(d.Type, "backend")
 }
@@ -106,14 +105,28 @@ func (b *backend) join(l transport.Link, info *catalog.BackendInfo) {
 	s.carryOut(&s.effects)
 }
 
-// onModels takes the list that the backend was asked for. It is decoded before the lock.
+// onModels takes the list that the backend was asked for. What takes time for a large one
+// comes before the lock.
 func (b *backend) onModels(payload []byte) {
 	list, err := catalog.DecodeModels(payload)
+	digest := catalog.DigestOf(payload)
 	s := b.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cluster.Models(mono.Now(), b.conn, catalog.DigestOf(payload), list.Models, err, &s.effects)
+	s.cluster.Models(mono.Now(), b.conn, digest, list.Models, err, &s.effects)
 	s.carryOut(&s.effects)
+}
+
+// onLabels takes labels, likewise: frontends get none that they cannot read.
+func (b *backend) onLabels(payload []byte) error {
+	if _, err := catalog.DecodeLabels(payload); err != nil {
+		return err
+	}
+	digest := catalog.DigestOf(payload)
+	s := b.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gotLabels(b, digest, payload)
 }
 
 // admitBackend tells it that it is admitted, of the frontends, and its models' ids: an

@@ -28,7 +28,9 @@ func (s *Server) carryOut(effects *members.Effects) {
 			}
 			s.forget(e.Conn)
 		case members.Want:
-			transport.SendDoc(s.link(e.Conn), wire.DocWant, catalog.Want{Models: e.Digest})
+			if l := s.link(e.Conn); l != nil {
+				transport.SendDoc(l, wire.DocWant, catalog.Want{Models: e.Digest})
+			}
 		case members.AddPool:
 			s.addPool(e)
 		case members.AddModel, members.SetModel, members.RemoveModel:
@@ -134,6 +136,7 @@ func (s *Server) forget(conn members.Conn) {
 	}
 	delete(s.backends, conn)
 	delete(s.frontends, conn)
+	s.labels.forget(conn)
 }
 
 // refuse tells a newcomer why it is not admitted, and closes its link.

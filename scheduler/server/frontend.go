@@ -106,7 +106,7 @@ func (f *frontend) onDoc(l transport.Link, m transport.Frame) error {
 		}
 		f.server.mu.Lock()
 		defer f.server.mu.Unlock()
-		f.server.wantLabels(f, w.Labels)
+		f.server.wantLabels(mono.Now(), f, w.Labels)
 		return nil
 	}
 	return unexpected(d.Type, "frontend")
