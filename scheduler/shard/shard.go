@@ -314,6 +314,9 @@ func (s *Shard) SetProfile(now mono.Time, id wire.ModelID, p *profile.Profile, o
 func (s *Shard) SetModel(now mono.Time, id wire.ModelID, cfg batching.Config, out *Out) {
 	if m := s.model(id); m != nil {
 		cfg.Share, cfg.Delay = s.share, s.delay
+		if s.hastens {
+			cfg.Window = batching.WindowEager
+		}
 		m.SetConfig(cfg)
 		s.update(now, id, out)
 	}
