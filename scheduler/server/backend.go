@@ -98,6 +98,10 @@ func (b *backend) join(l transport.Link, info *catalog.BackendInfo) {
 	s := b.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		refuse(l, errClosing)
+		return
+	}
 	s.conns++
 	b.conn, b.link, b.name = s.conns, l, info.Name
 	s.backends[b.conn] = b
@@ -113,6 +117,9 @@ func (b *backend) onModels(payload []byte) {
 	s := b.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
 	s.cluster.Models(mono.Now(), b.conn, digest, list.Models, err, &s.effects)
 	s.carryOut(&s.effects)
 }
@@ -149,9 +156,14 @@ func (b *backend) retire() {
 	s := b.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed || s.cluster.Retired(b.conn) {
+		return
+	}
 	s.cluster.Retire(b.conn, &s.effects)
 	s.carryOut(&s.effects)
-	s.log.Info().Str("backend", b.name).Msg("backend drains")
+	if s.cluster.Retired(b.conn) {
+		s.log.Info().Str("backend", b.name).Msg("backend drains")
+	}
 }
 
 // Closed implements transport.Handler.

@@ -96,6 +96,9 @@ func (s *Server) newPool() (*pool, error) {
 	p.engine.Start()
 	p.delay = batching.Delay{Ctrl: s.cfg.DelayMin, Lead: s.cfg.Lead, LeadShare: leadShare}
 	p.engine.SetDelay(p.delay)
+	if s.hastened {
+		p.engine.Hasten()
+	}
 	s.pools = append(s.pools, p)
 	s.byLoop.Store(appendPool(s.byLoop.Load(), p, s.cfg.ModelLoops))
 	return p, nil
