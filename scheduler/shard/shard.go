@@ -5,7 +5,6 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/pq"
-	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -298,14 +297,6 @@ func (s *Shard) SetGPUs(now mono.Time, n int, share batching.Share, out *Out) {
 			s.dropAll(m, wire.ReasonUnavailable, out)
 		}
 		s.update(now, wire.ModelID(i), out)
-	}
-}
-
-// SetProfile replaces a model's latency profile.
-func (s *Shard) SetProfile(now mono.Time, id wire.ModelID, p *profile.Profile, out *Out) {
-	if m := s.model(id); m != nil {
-		m.SetProfile(p)
-		s.update(now, id, out)
 	}
 }
 
