@@ -109,7 +109,9 @@ func TestLabelsHolderLeaves(t *testing.T) {
 func TestLabelsOfNobody(t *testing.T) {
 	s, n := newServer(t, nil)
 	b, id := labelledBackend(t, n, "b")
-	backendPeer(t, n, "plain", 1, "plain") // a model without labels has none of the digest ""
+	plain := dial(t, n, wire.RoleBackend, "plain") // a model without labels has none of the digest ""
+	plain.introduce(catalog.BackendInfo{Name: "plain", Instance: 9, Configured: 1}, "other", 1, []catalog.ModelSpec{spec("plain")})
+	plain.wait("admission", func() bool { return plain.admitted != nil && plain.admitted.Error == "" })
 	f := frontendPeer(t, n)
 	for _, unknown := range []catalog.Digest{"", "no digest", catalog.DigestOf(nil)} {
 		f.ask(unknown)
