@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/symphony-serving/symphony/transport"
@@ -36,6 +37,22 @@ func newDocuments(specs []catalog.ModelSpec) (documents, catalog.Digest, error) 
 	return docs, d, nil
 }
 
+// checkLabels says why others would not take a model's labels.
+func checkLabels(m *catalog.ModelSpec) error {
+	doc, _, err := catalog.EncodeLabels(m.Labels)
+	switch {
+	case err != nil:
+		return err
+	case len(doc) > transport.BackendDocMax:
+		return fmt.Errorf("its %d labels take %d bytes to tell, at most %d are taken: shorten them", len(m.Labels), len(doc), transport.BackendDocMax)
+	case len(m.Labels) > 0:
+		if _, err := catalog.DecodeLabels(doc); err != nil {
+			return fmt.Errorf("%w: shorten them, or leave some out", err)
+		}
+	}
+	return nil
+}
+
 // onWant sends a document that the scheduler asks for.
 func (b *Backend) onWant(l transport.Link, payload []byte) error {
 	w, err := catalog.DecodeWant(payload)
@@ -47,9 +64,21 @@ func (b *Backend) onWant(l transport.Link, payload []byte) error {
 			return l.SendPayload((&wire.Doc{Type: wire.DocModels}).Append(nil, len(doc)), doc, nil)
 		}
 		if labels, ok := p.documents.labels[w.Labels]; ok {
-			transport.SendDoc(l, wire.DocLabels, labels)
-			return nil
+			return sendLabels(l, labels)
 		}
 	}
 	return nil // it asks for what another life of this backend had
+}
+
+// sendLabels sends them if the link takes them now: the scheduler asks again, and reports
+// must not end for want of room.
+func sendLabels(l transport.Link, labels []string) error {
+	doc, _, err := catalog.EncodeLabels(labels)
+	if err == nil {
+		err = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(doc)), doc, nil)
+	}
+	if errors.Is(err, transport.ErrFull) {
+		return nil
+	}
+	return err
 }

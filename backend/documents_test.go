@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -80,5 +82,75 @@ func TestModelListTooLarge(t *testing.T) {
 	}
 	if _, d, err := newDocuments(specs[:1]); err != nil || !d.Valid() {
 		t.Errorf("half of them: %v", err)
+	}
+}
+
+// fullLink takes nothing.
+type fullLink struct {
+	transport.Link
+	cut error
+}
+
+func (l *fullLink) SendPayload([]byte, []byte, func()) error { return transport.ErrFull }
+func (l *fullLink) Close(cause error)                        { l.cut = cause }
+
+// Labels never cut a full link: its reports must not end for them.
+func TestLabelsOverAFullLink(t *testing.T) {
+	docs, _, err := newDocuments([]catalog.ModelSpec{{Name: "m", Version: "1", Labels: []string{"cat"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, id, _ := catalog.EncodeLabels([]string{"cat"})
+	want, err := json.Marshal(catalog.Want{Labels: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, l := &Backend{pools: []*pool{{documents: docs}}}, &fullLink{}
+	if err := b.onWant(l, want); err != nil || l.cut != nil {
+		t.Errorf("%v; cut: %v", err, l.cut)
+	}
+}
+
+// A model whose labels nobody would take is not served, with a reason; the others are.
+func TestLabelsThatCannotBeTold(t *testing.T) {
+	many := make([]string, 1<<18+1)
+	for what, c := range map[string]struct {
+		labels []string
+		words  string
+	}{
+		"none":        {nil, ""},
+		"some":        {[]string{"cat", "dog", strings.Repeat("x", 4096)}, ""},
+		"a long one":  {[]string{"cat", strings.Repeat("x", 4097)}, "4097"},
+		"many":        {many, "262144"},
+		"large":       {slices.Repeat([]string{strings.Repeat("x", 4000)}, 5000), "shorten them"},
+		"escapes too": {[]string{strings.Repeat("\x00", 1000)}, "6000"},
+	} {
+		err := checkLabels(&catalog.ModelSpec{Name: "m", Version: "1", Labels: c.labels})
+		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	dir := t.TempDir()
+	for name, label := range map[string]string{"good": "dog", "long": strings.Repeat("x", 5000)} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "1"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "config.yaml"), []byte(strings.Replace(labelledModel, "dog", label, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := &refusalLog{}
+	c := newCluster(t)
+	defer c.close()
+	b := c.backend(func(cfg *Config) {
+		cfg.Repository, cfg.Logger = dir, zerolog.New(log)
+		cfg.Pools[0].Zoo = nil
+	})
+	defer b.Close()
+	if p := b.pools[0]; len(p.specs) != 1 || p.specs[0].Name != "good" {
+		t.Errorf("it serves %+v", p.specs)
+	}
+	if n, all := log.of("not served"); n != 1 || !strings.Contains(all, "long") {
+		t.Errorf("the log has %s", all)
 	}
 }

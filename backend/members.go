@@ -24,8 +24,8 @@ type members struct {
 	ending sync.WaitGroup
 }
 
-// member is one frontend. Links are kept by process: a scheduler's restart gives new ids
-// to the same frontends, and their links stay.
+// member is one frontend. Links are kept by process: a scheduler's restart gives new ids to
+// the same frontends, and the links stay to those that it names before our models' ids.
 type member struct {
 	instance uint64
 	address  string
@@ -134,8 +134,8 @@ func (m *members) clear() {
 	m.publish()
 }
 
-// prune ends the links of frontends that the admission did not name: its
-// catalogue comes after its members.
+// prune ends the links of frontends that the admission did not name: our models' ids come
+// after the members. Who joins later is dialled anew.
 func (m *members) prune() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -36,6 +36,13 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	if err != nil {
 		return nil, err
 	}
+	models = slices.DeleteFunc(models, func(m repository.Model) bool {
+		err := checkLabels(&m.Spec)
+		if err != nil {
+			b.log.Error().Str("model", m.Spec.Key()).Err(err).Msg("not served")
+		}
+		return err != nil
+	})
 	p := &pool{doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices}}
 	switch cfg.Kind {
 	case KindEmulated:
@@ -48,14 +55,16 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	if err == nil && len(p.specs) == 0 {
 		err = fmt.Errorf("pool %s has no model that could be loaded", cfg.DeviceType)
 	}
+	if err == nil {
+		if p.documents, p.doc.Models, err = newDocuments(p.specs); err != nil {
+			err = fmt.Errorf("pool %s: %w", cfg.DeviceType, err)
+		}
+	}
 	if err != nil {
 		for _, d := range p.devices {
 			d.Close()
 		}
 		return nil, err
-	}
-	if p.documents, p.doc.Models, err = newDocuments(p.specs); err != nil {
-		return nil, fmt.Errorf("pool %s: %w", cfg.DeviceType, err)
 	}
 	for i := range p.specs {
 		m := &p.specs[i]

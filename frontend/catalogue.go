@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/frontend/preprocess"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -38,13 +39,35 @@ func (s *served) change(ch *catalog.Changes, m *metrics) error {
 		s.pool(p.DeviceType).gpus.Store(int64(p.GPUs))
 	}
 	for _, id := range ch.Gone {
-		delete(s.models, id)
+		s.end(id)
 	}
 	for i := range ch.Models {
-		s.models[ch.Models[i].ID] = s.model(&ch.Models[i], m)
+		e := &ch.Models[i]
+		next, old := s.model(e, m), s.models[e.ID]
+		if old != nil && old.same(next) {
+			next.gone = old.gone
+		} else {
+			s.end(e.ID)
+		}
+		s.models[e.ID] = next
 	}
 	s.changed = s.changed || len(ch.Gone)+len(ch.Models) > 0
 	return nil
+}
+
+// end takes a model's id from it: what was reserved for it goes out under that id no more.
+func (s *served) end(id wire.ModelID) {
+	if m := s.models[id]; m != nil {
+		m.gone.Store(true)
+		delete(s.models, id)
+	}
+}
+
+// endAll ends a catalogue that another one follows: what its ids are there is yet to be told.
+func (s *served) endAll() {
+	for id := range s.models {
+		s.end(id)
+	}
 }
 
 func (s *served) pool(deviceType string) *devices {
@@ -57,7 +80,7 @@ func (s *served) pool(deviceType string) *devices {
 }
 
 func (s *served) model(e *catalog.Served, all *metrics) *model {
-	m := &model{entry: catalog.Entry{ID: e.ID, DeviceType: e.DeviceType, Spec: e.Spec}, devices: s.pool(e.DeviceType), epoch: s.epoch,
+	m := &model{entry: catalog.Entry{ID: e.ID, DeviceType: e.DeviceType, Spec: e.Spec}, devices: s.pool(e.DeviceType), gone: new(atomic.Bool),
 		inputs: itemSize(e.Spec.Inputs), outputs: itemSize(e.Spec.Outputs), metrics: all.of(e.Spec.Name)}
 	if e.Spec.Image != nil && len(e.Spec.Inputs) == 1 {
 		m.plan, m.planError = preprocess.NewPlan(*e.Spec.Image, e.Spec.Inputs[0])

@@ -134,7 +134,7 @@ func newClient(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, log: o.Logger, refusals: sampled.NewRefusals(o.Logger), margin: *o.ReplyMargin, arena: a,
 		images: make(chan imageJob, imagesMax), photos: make(chan imageJob, imagesMax), memory: newImageMemory(o.ImageMemory),
-		instance: randomStart(), labels: newLabels(), wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
+		instance: randomStart(), labels: newLabels(o.Logger), wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
 	signal := make(chan struct{})
 	c.changed.Store(&signal)
@@ -340,6 +340,7 @@ func (c *Client) Close() error {
 		c.failAll(wire.ReasonDraining) // what was let in meanwhile; later ones see that there is no admission
 		err = c.data.Close()
 		c.refusals.Close()
+		c.labels.bad.Close()
 		c.metrics.unregister()
 		err = errors.Join(err, c.arena.Close())
 	})

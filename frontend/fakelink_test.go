@@ -20,16 +20,26 @@ type fakeLink struct {
 
 	mu     sync.Mutex
 	wants  []catalog.Digest
-	full   bool // sends are refused
+	sent   []wire.ModelID // requests'
+	full   bool           // sends are refused
 	closed error
 }
 
 func (*fakeLink) Peer() wire.Hello                { return wire.Hello{} }
-func (*fakeLink) Send([]byte) error               { return nil }
 func (*fakeLink) Read([]transport.ReadOp) error   { return transport.ErrClosed }
 func (*fakeLink) Shift() mono.Dur                 { return 0 }
 func (*fakeLink) Stats() transport.LinkStats      { return transport.LinkStats{} }
 func (l *fakeLink) Hosts() (local, remote string) { return l.local, l.remote }
+
+func (l *fakeLink) Send(frames []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var m wire.Submit
+	if m.Decode(frames[wire.HeaderSize:], 0) == nil {
+		l.sent = append(l.sent, m.Model)
+	}
+	return nil
+}
 
 func (l *fakeLink) SendPayload(_, payload []byte, release func()) error {
 	l.mu.Lock()

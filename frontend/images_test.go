@@ -18,7 +18,6 @@ import (
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/loopback"
-	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -141,34 +140,6 @@ func TestCloseAmongCallers(t *testing.T) {
 		allFree(t, client)
 	}
 	c.close()
-}
-
-// A model's id holds for one epoch: with a scheduler that came since, a request
-// that was checked against the old catalogue is not sent.
-func TestOldEpochIsNotSubmitted(t *testing.T) {
-	c := newCluster(t)
-	var submits atomic.Int32
-	c.onSubmit = func(*cluster, transport.Link, transport.Link, wire.Submit) { submits.Add(1) }
-	client := c.dial(nil)
-	old, err := client.models.Load().find("echo", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := *client.admitted.Load()
-	next.epoch++
-	client.admitted.Store(&next)
-	slab, data, err := client.alloc(old, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var answer error
-	k := call{model: old, slab: slab, deadline: mono.Never, done: func(_ *Response, err error) { answer = err }}
-	id, _ := client.register(context.Background(), &k)
-	client.submit(id, &k, data)
-	if !errors.Is(answer, ErrUnavailable) || submits.Load() != 0 {
-		t.Errorf("%v; %d submitted", answer, submits.Load())
-	}
-	allFree(t, client)
 }
 
 // A Dial that failed leaves nothing behind that would hinder the next.

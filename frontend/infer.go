@@ -212,12 +212,13 @@ func (c *Client) register(ctx context.Context, k *call) (wire.RequestID, bool) {
 // be anything.)
 type submitFrame [128]byte
 
-// submit sends an open call's record. The model's id holds for one epoch: with
-// a scheduler that came since, it would name another model.
+// submit sends an open call's record, unless the model's id has been taken from it since the
+// call began: it may name another model by now. Who goes on later than that is caught by the
+// scheduler's rest: it gives an id to another model only when all have heard that it is free.
 func (c *Client) submit(id wire.RequestID, k *call, data []byte) {
 	c.arena.SetRequest(k.slab, id)
 	a := c.admitted.Load()
-	if a == nil || a.epoch != k.model.epoch {
+	if a == nil || k.model.gone.Load() {
 		c.fail(id, wire.ReasonUnavailable)
 		return
 	}

@@ -7,9 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/sampled"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -22,6 +25,8 @@ const (
 
 // labels are those that were asked for.
 type labels struct {
+	bad *sampled.Log[error] // what came and are none
+
 	mu    sync.Mutex // Guards what follows.
 	known map[catalog.Digest][]string
 	asked map[catalog.Digest]question
@@ -33,8 +38,11 @@ type question struct {
 	at   mono.Time
 }
 
-func newLabels() labels {
-	return labels{known: map[catalog.Digest][]string{}, asked: map[catalog.Digest]question{}}
+func newLabels(log zerolog.Logger) labels {
+	bad := sampled.New(sampled.Span, func(err error, left int) {
+		log.Warn().Err(err).Int("and_others", left).Msg("labels of a backend cannot be read and are not used")
+	})
+	return labels{bad: bad, known: map[catalog.Digest][]string{}, asked: map[catalog.Digest]question{}}
 }
 
 // Labels are the labels of the last dimension of a model's first output, one for each

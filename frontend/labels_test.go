@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/symphony-serving/symphony/transport"
+	"github.com/rs/zerolog"
+
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -149,9 +151,11 @@ func TestLabelsOfNothing(t *testing.T) {
 }
 
 // Labels that nobody asked for are not kept, nor are more than labelsKept; what are no
-// labels ends the link.
+// labels is not kept, is said, and cuts no link.
 func TestLabelsBounded(t *testing.T) {
 	c, l, id := labelled(t, "cat")
+	var said bytes.Buffer
+	c.labels.bad = newLabels(zerolog.New(&said)).bad
 	c.tell(l, wire.DocLabels, []string{"cat"})
 	if _, ok := c.labels.find(id); ok {
 		t.Error("labels were kept that nobody asked for")
@@ -168,8 +172,16 @@ func TestLabelsBounded(t *testing.T) {
 	if n := len(c.labels.known); n == 0 || n > labelsKept || len(c.labels.asked) != 0 {
 		t.Errorf("%d labels are kept, %d are asked for", n, len(c.labels.asked))
 	}
-	c.tell(l, wire.DocLabels, 7)
-	if err := l.cause(); !errors.Is(err, transport.ErrProtocol) {
-		t.Errorf("%v", err)
+	known := len(c.labels.known)
+	for range 3 {
+		c.tell(l, wire.DocLabels, 7)
+		c.tell(l, wire.DocLabels, []string{strings.Repeat("x", 5000)})
+	}
+	if err := l.cause(); err != nil || !c.Ready() || len(c.labels.known) != known {
+		t.Errorf("%v; %d labels are kept, %d were", err, len(c.labels.known), known)
+	}
+	c.Close()
+	if said := said.String(); !strings.Contains(said, "labels") || strings.Count(said, "\n") > 3 {
+		t.Errorf("the log has %q", said)
 	}
 }

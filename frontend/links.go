@@ -59,6 +59,9 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 			now := mono.Now()
 			c.before.Store(&earlier{s.names(now), now})
 		}
+		if c.served != nil {
+			c.served.endAll()
+		}
 		c.served = newServed(a.Epoch)
 		c.models.Store(nil) // another epoch has other ids: wait for its catalogue
 		c.trouble.Store(nil)
@@ -78,8 +81,9 @@ func (c *Client) onDoc(l transport.Link, f transport.Frame) error {
 		}
 		c.models.Store(c.served.snapshot(c.models.Load(), c.before.Load()))
 	case wire.DocLabels:
-		if err := c.labels.got(f.Payload); err != nil {
-			return err
+		if err := c.labels.got(f.Payload); err != nil { // a backend's fault, for which no request is to fail
+			c.labels.bad.Add(err)
+			return nil
 		}
 	}
 	c.signal()

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,7 +17,7 @@ import (
 type model struct {
 	entry     catalog.Entry    // but for what changes with its devices: see state
 	devices   *devices         // of its pool
-	epoch     wire.Epoch       // in which entry.ID holds
+	gone      *atomic.Bool     // entry.ID is not its any more; shared with what it was and becomes under that id
 	plan      *preprocess.Plan // nil: takes no images
 	planError error
 	inputs    int // bytes of an item's input; -1 where it varies
@@ -29,6 +30,17 @@ type devices struct{ gpus atomic.Int64 }
 
 // ready reports whether a device serves the model now.
 func (m *model) ready() bool { return m.devices.gpus.Load() > 0 }
+
+// same reports whether requests made for m are what next takes: an id may be given to another
+// model, and a name to other tensors.
+func (m *model) same(next *model) bool {
+	a, b := &m.entry.Spec, &next.entry.Spec
+	return a.Name == b.Name && a.Version == b.Version && slices.EqualFunc(a.Inputs, b.Inputs, sameTensor) && slices.EqualFunc(a.Outputs, b.Outputs, sameTensor)
+}
+
+func sameTensor(a, b catalog.TensorSpec) bool {
+	return a.Name == b.Name && a.Type == b.Type && slices.Equal(a.Shape, b.Shape)
+}
 
 // state is the model's entry as it is now.
 func (m *model) state() catalog.Entry {

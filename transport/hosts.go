@@ -38,7 +38,9 @@ func Loopback(host string) bool {
 	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
-// HostOf is the address's host, an IPv4 address as such where it travels as IPv6.
+// HostOf is the address's host, an IPv4 address as such where it travels as IPv6. One of a
+// link alone (fe80::1%eth0) keeps its zone, which is this host's name for the link: others
+// cannot dial it. ("" would mean the same process.)
 func HostOf(a net.Addr) string {
 	if p, err := netip.ParseAddrPort(a.String()); err == nil {
 		return p.Addr().Unmap().String()

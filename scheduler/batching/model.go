@@ -62,11 +62,8 @@ func (m *Model) Profile() *profile.Profile { return m.cfg.Profile }
 // Delay is the network's delay bound in force.
 func (m *Model) Delay() Delay { return m.cfg.Delay }
 
-// SetProfile, SetDelay and SetShare change what Update reckons with; call
-// Update afterwards.
-func (m *Model) SetProfile(p *profile.Profile) { m.cfg.Profile = p; m.retarget() }
-
-// SetDelay sets the network's delay bound.
+// SetDelay sets the network's delay bound. Like the other setters it changes what Update
+// reckons with: call Update afterwards.
 func (m *Model) SetDelay(d Delay) { m.cfg.Delay = d; m.retarget() }
 
 // SetWindow sets the rule for exec.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
-	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/tuner"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -23,11 +22,10 @@ type changes struct {
 	gpus   int             // -1: as before
 }
 
-// modelChange is what became of a model: its removal, then its addition, then a new profile.
+// modelChange is what became of a model: its removal, then its addition.
 type modelChange struct {
 	removed bool
 	added   *policy.Model
-	profile *profile.Profile
 }
 
 func newChanges() *changes { return &changes{models: map[wire.ModelID]modelChange{}, gpus: -1} }
@@ -49,14 +47,6 @@ func (c *changes) addModel(id wire.ModelID, m policy.Model) {
 
 func (c *changes) removeModel(id wire.ModelID) {
 	c.change(func() { c.models[id] = modelChange{removed: true} })
-}
-
-func (c *changes) setProfile(id wire.ModelID, p *profile.Profile) {
-	c.change(func() {
-		m := c.models[id]
-		m.profile = p
-		c.models[id] = m
-	})
 }
 
 func (c *changes) setDelay(d batching.Delay) { c.change(func() { c.delay = &d }) }
@@ -84,9 +74,6 @@ func (c *changes) take(t *tuner.Tuner) {
 		}
 		if m.added != nil {
 			t.AddModel(id, *m.added)
-		}
-		if m.profile != nil {
-			t.SetProfile(id, m.profile)
 		}
 	}
 	if delay != nil {

@@ -44,6 +44,9 @@ type Config struct {
 	Record    *Recording    // inputs and decisions of all loops, for replay [nil: none]
 }
 
+// Check says what New would refuse.
+func (c Config) Check() error { return c.complete() }
+
 func (c *Config) complete() error {
 	def := func(v *int, d int) {
 		if *v == 0 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
-	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -204,12 +203,6 @@ func (e *Engine) RemoveModel(id wire.ModelID, reason wire.Reason) {
 	delete(e.models, id)
 	e.changes.removeModel(id)
 	e.order(e.loopOf(id), &input{op: opRemoveModel, model: id, reason: reason})
-}
-
-// SetProfile replaces a model's latency profile.
-func (e *Engine) SetProfile(id wire.ModelID, p *profile.Profile) {
-	e.changes.setProfile(id, p)
-	e.order(e.loopOf(id), &input{op: opSetProfile, model: id, profile: p})
 }
 
 // SetDelay replaces the network's delay bound.

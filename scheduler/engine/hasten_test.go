@@ -13,7 +13,7 @@ import (
 )
 
 // Requests that wait for a deadline an hour away run when the deferral ends, and so do
-// later ones, on any GPU and of models that come later; and the run replays.
+// later ones, on any GPU and of models that come or change later; and the run replays.
 func TestHastenRunsWhatWaits(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for name, cfg := range map[string]Config{"1 loop": {}, "no headroom, 3 loops": {ModelLoops: 3, Headroom: rank.Headroom{Limited: true}}} {
@@ -62,6 +62,9 @@ func TestHastenRunsWhatWaits(t *testing.T) {
 			submit(5, 3)
 			submit(6, 0)
 			await("later models", 6)
+			e.SetModel(1, batching.Config{Profile: line(t, 1, 5), SLO: 3600 * mono.Second, QueueMax: 100})
+			submit(7, 1)
+			await("a model that has changed", 7)
 			d.timers.Wait()
 			e.Stop()
 			if _, batches, err := cfg.Record.Replay(cfg); err != nil || batches < 4 {

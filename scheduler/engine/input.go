@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
-	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -21,7 +20,6 @@ const (
 	opSetGPUs
 	opAddModel
 	opRemoveModel
-	opSetProfile
 	opSetModel
 	opSetDelay
 	opSetMargin
@@ -58,7 +56,6 @@ type input struct {
 	margin  mono.Dur           // opSetMargin
 	setting batching.Setting   // opSetSetting
 	reason  wire.Reason        // opRemoveModel, opDropAll
-	profile *profile.Profile   // opSetProfile; immutable
 	config  *shard.ModelConfig // opAddModel, opSetModel; read once
 }
 
@@ -82,8 +79,6 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 		s.AddModel(in.model, *in.config)
 	case opRemoveModel:
 		s.RemoveModel(in.model, in.reason, out)
-	case opSetProfile:
-		s.SetProfile(now, in.model, in.profile, out)
 	case opSetModel:
 		s.SetModel(now, in.model, in.config.Config, out)
 	case opSetDelay:

@@ -149,7 +149,11 @@ func TestTunerAmongChanges(t *testing.T) {
 			_ = e.AddModel(id, batching.Config{Profile: line(t, 1, 2), SLO: 30 * mono.Millisecond, QueueMax: 1 << 10})
 			e.RemoveModel(id, wire.ReasonUnknownModel)
 		},
-		func() { e.SetProfile(2, line(t, 0.5, 3)); e.SetProfile(9, line(t, 1, 1)) },
+		func() {
+			for _, id := range []wire.ModelID{2, 9} {
+				e.SetModel(id, batching.Config{Profile: line(t, 0.5, 3), SLO: 60 * mono.Millisecond, QueueMax: 1 << 10})
+			}
+		},
 		func() { e.SetDelay(batching.Delay{Ctrl: 100 * mono.Microsecond}) },
 		func() {
 			g, err := e.AddGPU(3, mono.Now())
@@ -224,13 +228,14 @@ func TestChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.setProfile(1, q)
+		e.SetModel(1, batching.Config{Profile: q, SLO: mono.Second})
+		e.SetModel(7, batching.Config{Profile: q, SLO: mono.Second}) // is not served
 		c.removeModel(2)
 		c.setDelay(batching.Delay{Ctrl: 5})
 		c.setGPUs(7)
 		drainOrders(e)
 	}
-	if len(c.models) != 3 || c.models[0].added == nil || c.models[0].profile != nil || c.models[1].profile != q || c.models[1].added == nil ||
+	if len(c.models) != 3 || c.models[0].added.Profile != p || c.models[1].added.Profile != q ||
 		!c.models[2].removed || c.models[2].added != nil || c.delay.Ctrl != 5 || c.gpus != 7 {
 		t.Errorf("%+v", c)
 	}

@@ -23,7 +23,8 @@ type backend struct {
 	link     transport.Link // Guarded by Server.mu until admitted, then immutable.
 	admitted atomic.Bool
 
-	seats []seated // Guarded by Server.mu.
+	seats []seated               // Guarded by Server.mu.
+	asked map[catalog.Digest]int // likewise: labels that it owes
 
 	done wire.Done // Owned by the receiving goroutine: scratch.
 }
@@ -89,9 +90,7 @@ func (b *backend) onDoc(l transport.Link, m transport.Frame) error {
 		b.onModels(m.Payload)
 		return nil
 	case d.Type == wire.DocLabels && b.admitted.Load():
-		b.server.mu.Lock()
-		defer b.server.mu.Unlock()
-		return b.server.gotLabels(b, m.Payload)
+		return b.onLabels(m.Payload)
 	}
 	return unexpected(d.Type, "backend")
 }
@@ -100,6 +99,10 @@ func (b *backend) join(l transport.Link, info *catalog.BackendInfo) {
 	s := b.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		refuse(l, errClosing)
+		return
+	}
 	s.conns++
 	b.conn, b.link, b.name = s.conns, l, info.Name
 	s.backends[b.conn] = b
@@ -108,14 +111,31 @@ func (b *backend) join(l transport.Link, info *catalog.BackendInfo) {
 	s.carryOut(&s.effects)
 }
 
-// onModels takes the list that the backend was asked for. It is decoded before the lock.
+// onModels takes the list that the backend was asked for. What takes time for a large one
+// comes before the lock.
 func (b *backend) onModels(payload []byte) {
 	list, err := catalog.DecodeModels(payload)
+	digest := catalog.DigestOf(payload)
 	s := b.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cluster.Models(mono.Now(), b.conn, catalog.DigestOf(payload), list.Models, err, &s.effects)
+	if s.closed {
+		return
+	}
+	s.cluster.Models(mono.Now(), b.conn, digest, list.Models, err, &s.effects)
 	s.carryOut(&s.effects)
+}
+
+// onLabels takes labels, likewise: frontends get none that they cannot read.
+func (b *backend) onLabels(payload []byte) error {
+	if _, err := catalog.DecodeLabels(payload); err != nil {
+		return err
+	}
+	digest := catalog.DigestOf(payload)
+	s := b.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gotLabels(b, digest, payload)
 }
 
 // admitBackend tells it that it is admitted, of the frontends, and its models' ids: an
@@ -138,9 +158,14 @@ func (b *backend) retire() {
 	s := b.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed || s.cluster.Retired(b.conn) {
+		return
+	}
 	s.cluster.Retire(b.conn, &s.effects)
 	s.carryOut(&s.effects)
-	s.log.Info().Str("backend", b.name).Msg("backend drains")
+	if s.cluster.Retired(b.conn) {
+		s.log.Info().Str("backend", b.name).Msg("backend drains")
+	}
 }
 
 // Closed implements transport.Handler.

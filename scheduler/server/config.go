@@ -91,5 +91,34 @@ func (c *Config) complete() error {
 	if c.DelayMax < c.DelayMin {
 		errs = append(errs, fmt.Errorf("scheduler: delay bound at most %v is below its least %v", c.DelayMax, c.DelayMin))
 	}
+	if least := min(c.FrontendsMax, c.BackendsMax, c.PoolsMax, c.ModelsMax, c.GPUsMax); least < 1 || c.ModelsMax > engine.ModelsMax {
+		errs = append(errs, fmt.Errorf("scheduler: at most %d frontends, %d backends, %d pools, %d models and %d GPUs: each must be at least 1, and models at most %d",
+			c.FrontendsMax, c.BackendsMax, c.PoolsMax, c.ModelsMax, c.GPUsMax, engine.ModelsMax))
+	}
+	errs = append(errs, c.engine(0).Check())
 	return errors.Join(errs...)
+}
+
+// engine is the configuration of a pool's engine, by the pool's number. What is wrong with it
+// is wrong for all pools, and said when the server starts.
+func (c *Config) engine(pool int) engine.Config {
+	cfg := engine.Config{ModelLoops: c.ModelLoops, FirstLoop: pool * c.ModelLoops, Placement: c.placement(pool), GPUsMax: c.GPUsMax,
+		Margin: c.Margin, RequestsMax: c.RequestsMax, Headroom: c.Headroom, TunerShare: c.TunerShare}
+	if pool == 0 {
+		cfg.Record = c.Record
+	}
+	return cfg
+}
+
+// placement is that of a pool: its threads get the cores behind those of the pools before,
+// and float where none are left.
+func (c *Config) placement(pool int) engine.Placement {
+	p := c.Placement
+	threads := c.ModelLoops + 1
+	if p.Joined {
+		threads--
+	}
+	from := min(pool*threads, len(p.Cores))
+	p.Cores = p.Cores[from:min(from+threads, len(p.Cores))]
+	return p
 }

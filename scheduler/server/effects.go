@@ -28,7 +28,9 @@ func (s *Server) carryOut(effects *members.Effects) {
 			}
 			s.forget(e.Conn)
 		case members.Want:
-			transport.SendDoc(s.link(e.Conn), wire.DocWant, catalog.Want{Models: e.Digest})
+			if l := s.link(e.Conn); l != nil {
+				transport.SendDoc(l, wire.DocWant, catalog.Want{Models: e.Digest})
+			}
 		case members.AddPool:
 			s.addPool(e)
 		case members.AddModel, members.SetModel, members.RemoveModel:
@@ -65,16 +67,16 @@ func (s *Server) carryOut(effects *members.Effects) {
 
 func (s *Server) addPool(e *members.Effect) {
 	if e.Pool == len(s.pools) {
-		if _, err := s.newPool(); err != nil { // a limit that New has checked, or no thread to be had
-			s.log.Error().Str("pool", e.Type).Err(err).Msg("no engine for this device type")
-			return
-		}
+		s.newPool()
 	}
 	s.pools[e.Pool].deviceType = e.Type
 }
 
 func (s *Server) changeModel(e *members.Effect) {
 	p := s.pools[e.Pool]
+	for int(e.Model) >= len(s.models) {
+		s.models = append(s.models, nil)
+	}
 	if e.Kind == members.RemoveModel {
 		p.engine.RemoveModel(e.Model, wire.ReasonUnavailable)
 		s.models[e.Model] = nil
@@ -86,13 +88,11 @@ func (s *Server) changeModel(e *members.Effect) {
 	case e.Kind == members.SetModel:
 		p.engine.SetModel(e.Model, cfg)
 	default:
-		for int(e.Model) >= len(s.models) {
-			s.models = append(s.models, nil)
+		if err = p.engine.AddModel(e.Model, cfg); err == nil {
+			s.models[e.Model] = p
 		}
-		s.models[e.Model] = p
-		err = p.engine.AddModel(e.Model, cfg)
 	}
-	if err != nil { // the core has checked both
+	if err != nil { // the core has checked the model, New the limits
 		s.log.Error().Str("model", e.Spec.Key()).Err(err).Msg("the engine does not take this model")
 	}
 }
@@ -134,6 +134,7 @@ func (s *Server) forget(conn members.Conn) {
 	}
 	delete(s.backends, conn)
 	delete(s.frontends, conn)
+	s.labels.forget(conn)
 }
 
 // refuse tells a newcomer why it is not admitted, and closes its link.

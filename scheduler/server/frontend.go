@@ -106,7 +106,7 @@ func (f *frontend) onDoc(l transport.Link, m transport.Frame) error {
 		}
 		f.server.mu.Lock()
 		defer f.server.mu.Unlock()
-		f.server.wantLabels(f, w.Labels)
+		f.server.wantLabels(mono.Now(), f, w.Labels)
 		return nil
 	}
 	return unexpected(d.Type, "frontend")
@@ -116,6 +116,10 @@ func (f *frontend) join(l transport.Link, info *catalog.FrontendInfo) {
 	s := f.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		refuse(l, errClosing)
+		return
+	}
 	s.conns++
 	f.conn, f.link = s.conns, l
 	if info.Name != "" {
@@ -177,6 +181,13 @@ func (f *frontend) Closed(_ transport.Link, err error) {
 	s := f.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.frontends[f.conn] != f {
+		return // it was refused or replaced
+	}
+	if s.closed {
+		s.forget(f.conn)
+		return
+	}
 	if f.admitted.Load() {
 		s.log.Info().Str("frontend", f.name).Uint32("id", uint32(f.id)).AnErr("cause", err).Msg("frontend left")
 	}

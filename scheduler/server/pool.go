@@ -80,37 +80,22 @@ func (p *pool) grow(id wire.GPUID) *gpu {
 }
 
 // newPool starts an engine. Caller holds mu.
-func (s *Server) newPool() (*pool, error) {
+func (s *Server) newPool() *pool {
 	p := &pool{}
 	p.gpus.Store(&[]*gpu{})
 	p.sink = newSink(s, p, s.cfg.ModelLoops)
-	cfg := engine.Config{ModelLoops: s.cfg.ModelLoops, FirstLoop: len(s.pools) * s.cfg.ModelLoops, Placement: s.placement(),
-		Margin: s.cfg.Margin, RequestsMax: s.cfg.RequestsMax, Headroom: s.cfg.Headroom, TunerShare: s.cfg.TunerShare}
-	if len(s.pools) == 0 {
-		cfg.Record = s.cfg.Record
-	}
 	var err error
-	if p.engine, err = engine.New(cfg, p.sink); err != nil {
-		return nil, err
+	if p.engine, err = engine.New(s.cfg.engine(len(s.pools)), p.sink); err != nil {
+		panic(fmt.Sprintf("scheduler/server: the engine of pool %d: %v, which New has checked", len(s.pools), err))
 	}
 	p.engine.Start()
 	p.delay = batching.Delay{Ctrl: s.cfg.DelayMin, Lead: s.cfg.Lead, LeadShare: leadShare}
 	p.engine.SetDelay(p.delay)
+	if s.hastened {
+		p.engine.Hasten()
+	}
 	s.pools = append(s.pools, p)
 	s.byLoop.Store(appendPool(s.byLoop.Load(), p, s.cfg.ModelLoops))
-	return p, nil
-}
-
-// placement is that of the next pool: its threads get the cores behind those of the
-// pools before, and float where none are left.
-func (s *Server) placement() engine.Placement {
-	p := s.cfg.Placement
-	threads := s.cfg.ModelLoops + 1
-	if p.Joined {
-		threads--
-	}
-	from := min(len(s.pools)*threads, len(p.Cores))
-	p.Cores = p.Cores[from:min(from+threads, len(p.Cores))]
 	return p
 }
 
@@ -156,13 +141,16 @@ func (s *Server) seatGPU(b *backend, p *pool, g *gpu, index, device int, free mo
 	life := engine.GPU{ID: g.id, Life: g.life.Life + 1}
 	g.seat.Store(&seat{backend: b, life: life, pool: uint32(index), device: uint32(device)})
 	got, err := p.engine.AddGPU(g.id, mono.Now().Add(free))
+	if err == nil && got != life {
+		p.engine.RemoveGPU(got)
+		g.life = got // the next life is the one after
+		err = fmt.Errorf("the engine counts life %d of GPU %s, not %d", got.Life, g.name, life.Life)
+	}
 	if err != nil {
 		g.seat.Store(nil)
 		return err
 	}
-	if g.life = got; got != life {
-		return fmt.Errorf("the engine counts life %d of GPU %s, not %d", got.Life, g.name, life.Life)
-	}
+	g.life = got
 	p.alive.Add(1)
 	b.seats = append(b.seats, seated{p, g})
 	return nil

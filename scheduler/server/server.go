@@ -38,6 +38,7 @@ type Server struct {
 
 	mu        sync.Mutex // Guards what follows: membership, the cold path.
 	closed    bool
+	hastened  bool // nothing is deferred any more
 	cluster   *members.Cluster
 	effects   members.Effects // scratch
 	conns     members.Conn    // the last one given
@@ -63,7 +64,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Logger, refusals: sampled.NewRefusals(cfg.Logger), epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
 		cluster:   members.New(members.Limits{Frontends: cfg.FrontendsMax, Backends: cfg.BackendsMax, Pools: cfg.PoolsMax, Models: cfg.ModelsMax, GPUs: cfg.GPUsMax}),
 		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{},
-		labels: labels{kept: map[catalog.Digest][]byte{}, asked: map[catalog.Digest]question{}}}
+		labels: labels{kept: map[catalog.Digest][]byte{}, asked: map[catalog.Digest]*question{}}}
 	s.teller = newTeller(s)
 	s.routes.Store(&[]route{})
 	s.frontendsBy.Store(&[]*frontend{})
@@ -102,10 +103,13 @@ func (s *Server) Addresses() []string {
 // Epoch is the number of this scheduler's reign.
 func (s *Server) Epoch() wire.Epoch { return s.epoch }
 
+// errClosing is why nobody is admitted any more.
+var errClosing = errors.New("the scheduler is shutting down")
+
 func (s *Server) accept(peer wire.Hello) (transport.Handler, error) {
 	switch {
 	case s.draining.Load():
-		return nil, errors.New("the scheduler is shutting down")
+		return nil, errClosing
 	case peer.Role == wire.RoleFrontend:
 		return &frontend{server: s, name: peer.Name}, nil
 	case peer.Role == wire.RoleBackend:
@@ -128,6 +132,7 @@ func (s *Server) frontend(id wire.FrontendID) *frontend {
 func (s *Server) Hasten() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.hastened = true
 	for _, p := range s.pools {
 		p.engine.Hasten()
 	}
@@ -172,16 +177,16 @@ func (s *Server) open() int {
 
 // Close ends the server at once; what waits is answered with draining.
 func (s *Server) Close() error {
+	s.draining.Store(true)
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return nil
 	}
-	s.closed = true
+	s.closed = true // from here on no engine begins
 	close(s.stop)
 	pools := s.pools
 	s.mu.Unlock()
-	s.draining.Store(true)
 	s.ticking.Wait()
 	<-s.teller.done
 	for _, p := range pools {

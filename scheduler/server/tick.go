@@ -7,7 +7,7 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// tickEvery is how often the server looks at delays and overdue batches.
+// tickEvery is how often the server looks at delays, overdue batches and questions without an answer.
 const tickEvery = 200 * time.Millisecond
 
 func (s *Server) tick() {
@@ -32,6 +32,7 @@ func (s *Server) tick() {
 				s.carryOut(&s.effects)
 			}
 		}
+		s.labels.sweep(mono.Now())
 		s.mu.Unlock()
 	}
 }

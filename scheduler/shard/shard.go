@@ -5,7 +5,6 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/pq"
-	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -301,19 +300,14 @@ func (s *Shard) SetGPUs(now mono.Time, n int, share batching.Share, out *Out) {
 	}
 }
 
-// SetProfile replaces a model's latency profile.
-func (s *Shard) SetProfile(now mono.Time, id wire.ModelID, p *profile.Profile, out *Out) {
-	if m := s.model(id); m != nil {
-		m.SetProfile(p)
-		s.update(now, id, out)
-	}
-}
-
 // SetModel replaces the configuration of a model that is served, but for its share and
 // delay, and keeps its queue and margin.
 func (s *Shard) SetModel(now mono.Time, id wire.ModelID, cfg batching.Config, out *Out) {
 	if m := s.model(id); m != nil {
 		cfg.Share, cfg.Delay = s.share, s.delay
+		if s.hastens {
+			cfg.Window = batching.WindowEager
+		}
 		m.SetConfig(cfg)
 		s.update(now, id, out)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -82,7 +83,7 @@ func TestProfileOfAnotherLength(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.news = loadSame
-		if d.SetProfile(0, p); d.news != loadDrifted {
+		if d.AddModel(0, policy.Model{Profile: p, SLO: 40 * mono.Millisecond}); d.news != loadDrifted {
 			t.Errorf("a table of %d: the load counts as the same", sizes)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
-	"github.com/symphony-serving/symphony/scheduler/policy/policytest"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -113,8 +112,8 @@ func TestRemovalTakesItsWaitsAlong(t *testing.T) {
 	}
 }
 
-// Delays and profiles that are measured move all the time, by little: only what matters makes
-// the past count less, also when it comes in small steps.
+// Delays that are measured move all the time, by little: only what matters makes the past
+// count less, also when it comes in small steps.
 func TestSmallChangesKeepThePast(t *testing.T) {
 	us := mono.Microsecond
 	for _, c := range []struct {
@@ -131,8 +130,6 @@ func TestSmallChangesKeepThePast(t *testing.T) {
 				tn.SetDelay(batching.Delay{Ctrl: 100 * us * (i + 1)})
 			}
 		}, loadDrifted},
-		{"nearly the same profile", func(tn *Tuner) { tn.SetProfile(0, policytest.Linear(t, 1.02, 4.1, 32)) }, loadSame},
-		{"another profile", func(tn *Tuner) { tn.SetProfile(0, policytest.Linear(t, 1.5, 3.5, 32)) }, loadDrifted},
 	} {
 		tn := small(t, 2, 4)
 		tn.news = loadSame

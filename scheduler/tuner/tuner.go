@@ -197,23 +197,6 @@ func (t *Tuner) matters(d batching.Delay) bool {
 	return false
 }
 
-// SetProfile replaces a model's latency profile.
-func (t *Tuner) SetProfile(id wire.ModelID, p *profile.Profile) {
-	if !t.serves(id) {
-		return
-	}
-	was := t.served[id]
-	t.served[id] = p
-	most := p.MaxBatch()
-	if most != was.MaxBatch() || away(p.Latency(1), was.Latency(1), was.Latency(1)) || away(p.Latency(most), was.Latency(most), was.Latency(most)) {
-		t.news = max(t.news, loadDrifted)
-	}
-	for _, s := range t.shadows {
-		s.sched.SetProfile(s.now, id, p, &s.out)
-		s.apply()
-	}
-}
-
 // awayPart of a batch's latency is a difference that matters.
 const awayPart = 8
 

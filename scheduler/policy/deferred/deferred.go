@@ -12,7 +12,6 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/policy"
-	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -126,12 +125,6 @@ func (s *Scheduler) RemoveModel(id wire.ModelID, out *policy.Out) {
 		s.models--
 	}
 	s.shard.RemoveModel(id, wire.ReasonUnknownModel, &s.out)
-	s.apply(out)
-}
-
-// SetProfile replaces a model's latency profile.
-func (s *Scheduler) SetProfile(now mono.Time, id wire.ModelID, p *profile.Profile, out *policy.Out) {
-	s.shard.SetProfile(now, id, p, &s.out)
 	s.apply(out)
 }
 
