@@ -39,14 +39,18 @@ const clusterYAML = `
 token: a-token-of-the-tests
 rdma: {mode: %s}
 tcp: {kernel_rtt: never} # loading the probe takes seconds under emulation
-metrics: "127.0.0.1:%d"
+metrics: %q
 scheduler: {listen: ["tcp:%s:%d"], margin: 20ms, delay_max: 200ms}
 frontend: {scheduler: "tcp:%[3]s:%[4]d", listen: "tcp:%[3]s:0", http: "127.0.0.1:%[5]d", arena: 64MiB}
 backend: {name: b, scheduler: "tcp:%[3]s:%[4]d", repository: %[6]q, pools: [%[7]s]}
 `
 
 func (c *cluster) config(mode string, metrics int) string {
-	return write(c.t, "symphony.yaml", clusterYAML, mode, metrics, c.host, c.port.scheduler, c.port.http, c.repository, c.pool)
+	at := "" // a frontend's are where its HTTP is
+	if metrics > 0 {
+		at = fmt.Sprintf("127.0.0.1:%d", metrics)
+	}
+	return write(c.t, "symphony.yaml", clusterYAML, mode, at, c.host, c.port.scheduler, c.port.http, c.repository, c.pool)
 }
 
 func (c *cluster) startScheduler() {
