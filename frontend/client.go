@@ -221,7 +221,8 @@ func (c *Client) connect() {
 // another: backends are likely to be elsewhere, too.
 func (c *Client) sayIfHidden(l transport.Link, address string) {
 	_, remote := transport.HostsOf(l)
-	if c.hidden || remote == "" || transport.Loopback(remote) || !transport.Loopback(transport.AddressHost(address)) {
+	host, _, err := wire.SplitTCP(address)
+	if c.hidden || remote == "" || wire.Loopback(remote) || err != nil || !wire.Loopback(host) {
 		return
 	}
 	c.hidden = true

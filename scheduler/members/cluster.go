@@ -18,8 +18,9 @@ const (
 	// reserved is how long an absent device's GPU id waits for its return, and a
 	// frontend's is not given to another.
 	reserved = 60 * mono.Second
-	// rest is how long a model's id is not given to another: by then every frontend that
-	// lives has heard that the model is gone (a link that is silent for a second is dead).
+	// rest is how long a model's id is not given to another. Frontends hear within a fraction
+	// of a second that a model is gone, and send nothing under its id from then on, also not
+	// what was reserved before. One whose link takes nothing for so long may err.
 	rest = 10 * mono.Second
 )
 

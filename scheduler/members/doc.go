@@ -3,14 +3,15 @@
 // ids models, GPUs and frontends have. It is a core: events go in, effects come out,
 // and the scheduler's server (package server) carries them out.
 //
-//	JoinFrontend, JoinBackend, Models, Retire, Leave --> Cluster --> Effects, in order
-//	                                                        |
-//	                          Changes(since) <-- catalogue -+
+//	JoinFrontend, JoinBackend, Models, Retire, Leave, Tick --> Cluster --> Effects, in order
+//	                                                              |
+//	                                Changes(since) <-- catalogue -+
 //
 // # How a backend joins
 //
 //	JoinBackend  it says what it has; its models by the digest of their list
 //	  Want       the list is not known: one backend is asked, others that have it wait
+//	Tick         it does not answer: it is refused, and the next one asked
 //	Models       the list has come: all that wait for it are judged
 //	  Refuse     and why; or
 //	  AddModel, SetModel, RemoveModel    the pool's models become what all its backends can run
@@ -39,8 +40,8 @@
 //  6. A name belongs to one living process. Another process that takes it is refused
 //     until the first has left; the same process on another link replaces the link.
 //  7. Ids are dense and given again, but not at once: a GPU's belongs to (backend name,
-//     device) for a minute after its end, so that a restart finds it; a frontend's or a
-//     model's rests until nobody can mean its forerunner any more.
+//     device) for a minute after its end, so that a restart finds it; a frontend's and a
+//     model's rest before another has them.
 //
 // Pools, models, GPUs, frontends and backends are one state, and random histories of it are
 // tested: that its parts agree, that whoever follows the effects or the catalogue's changes

@@ -1,9 +1,7 @@
 package members
 
 import (
-	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -114,67 +112,32 @@ func located(address, seen string) (at string, near bool, err error) {
 	if address == "" || len(address) > addressMax {
 		return "", false, fmt.Errorf("address %q: it must have 1 to %d bytes", address, addressMax)
 	}
-	scheme, rest, ok := strings.Cut(address, ":")
-	if !ok || rest == "" {
-		return "", false, fmt.Errorf("address %q: write tcp:host:port", address)
-	}
-	if scheme != "tcp" {
+	if scheme, rest, ok := strings.Cut(address, ":"); scheme != "tcp" && ok && rest != "" {
 		return address, false, nil
 	}
-	host, port, err := splitHost(rest)
+	host, port, err := wire.SplitTCP(address)
 	if err != nil {
-		return "", false, fmt.Errorf("address %q: %w", address, err)
+		return "", false, err
 	}
-	if !unspecified(host) {
+	if !wire.Unspecified(host) {
 		return address, false, nil
 	}
 	if seen == "" {
 		seen = "127.0.0.1" // it shares the scheduler's process
 	}
-	return join(seen, port), loopback(seen), nil
+	return wire.JoinTCP(seen, port), wire.Loopback(seen), nil
 }
 
 // AddressFor is where a backend finds the frontend that reaches the scheduler at host
 // local from host remote. A frontend beside the scheduler that listens everywhere is
 // found where the scheduler is.
 func (f *Frontend) AddressFor(local, remote string) string {
-	if !f.Near || local == "" || loopback(remote) {
+	if !f.Near || local == "" || wire.Loopback(remote) {
 		return f.Address
 	}
-	_, port, err := splitHost(strings.TrimPrefix(f.Address, "tcp:"))
+	_, port, err := wire.SplitTCP(f.Address)
 	if err != nil {
 		return f.Address
 	}
-	return join(local, port)
-}
-
-func join(host, port string) string {
-	if strings.Contains(host, ":") {
-		return "tcp:[" + host + "]:" + port
-	}
-	return "tcp:" + host + ":" + port
-}
-
-// splitHost parts "host:port" and "[host]:port".
-func splitHost(s string) (host, port string, err error) {
-	i := strings.LastIndexByte(s, ':')
-	if i < 0 || i == len(s)-1 {
-		return "", "", errors.New("no port")
-	}
-	host, port = s[:i], s[i+1:]
-	if strings.HasPrefix(host, "[") != strings.HasSuffix(host, "]") {
-		return "", "", errors.New("brackets do not match")
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), port, nil
-}
-
-// unspecified tells whether a host means all addresses of its machine.
-func unspecified(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "" || err == nil && a.Unmap().IsUnspecified()
-}
-
-func loopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
+	return wire.JoinTCP(local, port)
 }

@@ -395,6 +395,16 @@ func TestLabelsAreOfWhoIsThere(t *testing.T) {
 	if got, ok := w.c.Holder(w.model("m/1").LabelsID); w.model("m/1").LabelsID != freshID || !ok || got != b {
 		t.Errorf("labels %s of %d", w.model("m/1").LabelsID, got)
 	}
+	// One that has come and gone holds for SLOs; labels are of the newest that is left.
+	w.leave(w.must(w.join(w.info("c", 3, 9, on("gpu", 1, spec("m"))))))
+	if id := w.model("m/1").LabelsID; id != freshID {
+		t.Errorf("labels %s when the newest has left", id)
+	}
+	d := w.must(w.join(w.info("d", 4, 5, on("gpu", 1, old))))
+	if id := w.model("m/1").LabelsID; id != oldID {
+		t.Errorf("labels %s of a newer backend with a list that is there already", id)
+	}
+	w.leave(d)
 	w.leave(b)
 	if got, ok := w.c.Holder(w.model("m/1").LabelsID); w.model("m/1").LabelsID != oldID || !ok || got != a {
 		t.Errorf("labels %s of %d, %v", w.model("m/1").LabelsID, got, ok)

@@ -88,8 +88,11 @@ func (p *pool) effective(i int) *catalog.ModelSpec {
 	return &spec
 }
 
-// latest is the list of the newest configuration that is there.
+// latest is the list of the newest configuration that is there; nil: none is.
 func (p *pool) latest() *list {
+	if len(p.uses) == 0 {
+		return nil
+	}
 	best := &p.uses[0]
 	for i := range p.uses {
 		if u := &p.uses[i]; newer(u.configured, u.list, best.configured, best.list) {

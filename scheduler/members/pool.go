@@ -91,7 +91,7 @@ func (c *Cluster) joinPool(now mono.Time, p *pool, b *backend, l *list, out *Eff
 	}
 	at := b.info.Configured
 	p.backends = append(p.backends, b)
-	changed := false
+	changed, labelled := false, p.latest()
 	if i := p.uses.of(l); i >= 0 {
 		p.uses[i].n++
 		p.uses[i].configured = max(p.uses[i].configured, at)
@@ -113,7 +113,7 @@ func (c *Cluster) joinPool(now mono.Time, p *pool, b *backend, l *list, out *Eff
 	case p.newest != l:
 		p.sayOlder(b, l, out)
 	}
-	if changed {
+	if changed || p.latest() != labelled {
 		c.refresh(p, b.info.Name, out)
 	}
 }

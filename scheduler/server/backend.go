@@ -99,12 +99,11 @@ func (b *backend) join(l transport.Link, info *catalog.BackendInfo) {
 	s := b.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		refuse(l, errClosing)
+	conn, open := s.enter(l)
+	if !open {
 		return
 	}
-	s.conns++
-	b.conn, b.link, b.name = s.conns, l, info.Name
+	b.conn, b.link, b.name = conn, l, info.Name
 	s.backends[b.conn] = b
 	info.Configured = min(info.Configured, time.Now().UnixNano()) // a clock that is ahead must not hold for ever
 	s.cluster.JoinBackend(mono.Now(), b.conn, info, &s.effects)

@@ -117,6 +117,16 @@ func (s *Server) reroute() {
 	s.routes.Store(&routes)
 }
 
+// enter numbers a newcomer's link; false: it is too late for newcomers. Caller holds mu.
+func (s *Server) enter(l transport.Link) (members.Conn, bool) {
+	if s.closed {
+		refuse(l, errClosing)
+		return 0, false
+	}
+	s.conns++
+	return s.conns, true
+}
+
 // link is a member's, or a newcomer's; nil when it is gone.
 func (s *Server) link(conn members.Conn) transport.Link {
 	if f := s.frontends[conn]; f != nil {

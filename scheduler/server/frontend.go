@@ -116,12 +116,11 @@ func (f *frontend) join(l transport.Link, info *catalog.FrontendInfo) {
 	s := f.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		refuse(l, errClosing)
+	conn, open := s.enter(l)
+	if !open {
 		return
 	}
-	s.conns++
-	f.conn, f.link = s.conns, l
+	f.conn, f.link = conn, l
 	if info.Name != "" {
 		f.name = info.Name
 	}
@@ -171,6 +170,12 @@ func (s *Server) tellMember(b *backend, f *members.Frontend, up bool) {
 	if err := b.link.Send(s.member(f, up, b)); err != nil {
 		b.link.Close(err)
 	}
+}
+
+// member is a Member frame for one backend. Caller holds mu.
+func (s *Server) member(f *members.Frontend, up bool, to *backend) []byte {
+	local, remote := transport.HostsOf(to.link)
+	return (&wire.Member{Epoch: s.epoch, Frontend: f.ID, Up: up, Instance: f.Instance, Address: f.AddressFor(local, remote)}).Append(nil)
 }
 
 // Closed implements transport.Handler.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -125,10 +124,4 @@ func (t *teller) after(since uint64) (told, error) {
 		t.made[since] = doc
 	}
 	return doc, nil
-}
-
-// member is a Member frame for one backend. Caller holds mu.
-func (s *Server) member(f *members.Frontend, up bool, to *backend) []byte {
-	local, remote := transport.HostsOf(to.link)
-	return (&wire.Member{Epoch: s.epoch, Frontend: f.ID, Up: up, Instance: f.Instance, Address: f.AddressFor(local, remote)}).Append(nil)
 }

@@ -1,10 +1,6 @@
 package parts
 
-import (
-	"net"
-	"net/netip"
-	"strings"
-)
+import "github.com/symphony-serving/symphony/transport/wire"
 
 // warnExposed says which of the addresses anybody can join at who can reach them.
 // key is the configuration's.
@@ -22,14 +18,6 @@ func (p *Process) warnExposed(key string, addresses ...string) {
 
 // exposed reports whether an address to listen on is not this host's alone.
 func exposed(address string) bool {
-	rest, ok := strings.CutPrefix(address, "tcp:")
-	if !ok {
-		return false
-	}
-	host, _, err := net.SplitHostPort(rest)
-	if err != nil || host == "localhost" {
-		return false // Listen will say what is wrong
-	}
-	ip, err := netip.ParseAddr(host)
-	return err != nil || !ip.Unmap().IsLoopback()
+	host, _, err := wire.SplitTCP(address)
+	return err == nil && !wire.Loopback(host) // Listen will say what is wrong with another
 }
