@@ -88,6 +88,7 @@ func dataRooms() map[string]room {
 		"backend/executor":   {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},
 		"backend/emugpu":     {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
 		"backend/onnx":       {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
+		"backend/cuda":       {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
 		"backend/repository": {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
 		"backend/profiler":   {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 	}

@@ -1,0 +1,35 @@
+package cuda
+
+import (
+	"runtime"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// Model is what a Runtime loads.
+type Model struct {
+	Spec      *catalog.ModelSpec
+	Path      string // of the ONNX file; empty where the Runtime needs none
+	Precision Precision
+	Sizes     []int // the batch sizes that it runs, ascending, the last one Spec.MaxBatch (Ladder)
+}
+
+// Precision is how a model computes on the device.
+type Precision string
+
+// Precisions. Inputs and outputs keep the types of the specification.
+const (
+	FP32 Precision = "fp32" // as the file says, without TF32
+	TF32 Precision = "tf32" // matrix products of float32 with 10 bits of mantissa
+	FP16 Precision = "fp16" // a file whose weights were converted
+)
+
+// On calls f on a thread that has entered the context.
+func On(c Context, f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := c.Enter(); err != nil {
+		return err
+	}
+	return f()
+}
