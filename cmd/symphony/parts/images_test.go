@@ -29,6 +29,19 @@ image: {layout: NCHW, channels: 3, resize: 256}
 profile: {alpha_ms: 0.1, beta_ms: 1}
 `
 
+// imageRepository has one model m, which takes images.
+func imageRepository(t *testing.T) string {
+	t.Helper()
+	models := t.TempDir()
+	if err := os.Mkdir(filepath.Join(models, "m"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(models, "m", "config.yaml"), []byte(imageModel), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return models
+}
+
 // bomb is the start of a PNG of 8,192 x 8,192 pixels of 8 bytes.
 func bomb() []byte {
 	head := binary.BigEndian.AppendUint32([]byte("IHDR\x00\x00\x20\x00\x00\x00\x20\x00\x10\x06\x00\x00\x00"), 0)[:17]
@@ -53,13 +66,7 @@ func photo(t *testing.T) []byte {
 // A whole system under image bombs and photos at eight workers: each answer says what is
 // the matter, and memory stays.
 func TestImagesOverHTTP(t *testing.T) {
-	models := t.TempDir()
-	if err := os.Mkdir(filepath.Join(models, "m"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(models, "m", "config.yaml"), []byte(imageModel), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	models := imageRepository(t)
 	p := process(t, config.Set{Key: "frontend.preprocess", Value: "8"}, config.Set{Key: "backend.repository", Value: models},
 		config.Set{Key: "scheduler.listen", Value: "inproc:images"}, config.Set{Key: "frontend.scheduler", Value: "inproc:images"},
 		config.Set{Key: "backend.scheduler", Value: "inproc:images"}, config.Set{Key: "frontend.listen", Value: "inproc:images-frontend"})
