@@ -114,12 +114,15 @@ func (o *order) readDone(token uint64, err error) {
 func (o *order) readEnded() {
 	o.mu.Lock()
 	o.reading--
-	last := o.reading == 0
+	last, dropped := o.reading == 0, o.dropped
 	if last {
 		o.ready = mono.Now()
 	}
 	o.mu.Unlock()
-	if last {
+	switch {
+	case last && dropped:
+		o.recycle()
+	case last:
 		o.exec.start()
 	}
 }

@@ -1,0 +1,113 @@
+package executor
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// lent counts the buffers that are out.
+type lent struct {
+	mu  sync.Mutex
+	out int
+}
+
+func (l *lent) Alloc(n int) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.out++
+	return make([]byte, max(n, 1))
+}
+
+func (l *lent) Free(b []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if cap(b) > 0 {
+		l.out--
+	}
+}
+
+// A device that is suspended says nothing of what it had, wherever that was: among orders
+// whose inputs are on their way, that wait, or that run. After it everything is as before,
+// and nothing is lost of what the executor has borrowed.
+func TestSuspend(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	w := newWorld(t, 2, &copier{t: t, pause: func() time.Duration { return rand.N(2 * time.Millisecond) }})
+	memory := &lent{}
+	w.exec.memory = memory
+	random := rand.New(rand.NewPCG(7, 11))
+	told := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.reports)
+	}
+	batch := wire.BatchID(0)
+	submit := func(n int) {
+		for range n {
+			batch++
+			w.exec.Submit(newOrder(batch, item(wire.RequestID(2*batch), 0, mono.Second), item(wire.RequestID(2*batch+1), 1, mono.Second)))
+		}
+	}
+	for range 200 {
+		submit(1 + random.IntN(ordersMax))
+		time.Sleep(time.Duration(random.IntN(1500)) * time.Microsecond)
+		w.exec.Suspend()
+		before := told()
+		submit(1) // one that has crossed
+		for end := time.Now().Add(10 * time.Second); !w.exec.Idle(); time.Sleep(100 * time.Microsecond) {
+			if time.Now().After(end) {
+				t.Fatal("the device does not become idle")
+			}
+		}
+		if after := told(); after > before+1 { // the report of one that had ended before may be under way
+			t.Fatalf("%d reports while it was suspended", after-before)
+		}
+		w.exec.Resume()
+		first := batch + 1
+		submit(1)
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Microsecond) {
+			w.mu.Lock()
+			reports := w.reports[first]
+			w.mu.Unlock()
+			if len(reports) > 0 && w.exec.Idle() {
+				if reports[0].Ran != 2 {
+					t.Fatalf("the first batch after it: %+v", reports[0])
+				}
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal("the first batch after it is not reported")
+			}
+		}
+	}
+	time.Sleep(50 * time.Millisecond) // READs of forgotten orders
+	w.close()
+	for id, reports := range w.reports {
+		if len(reports) != 1 {
+			t.Errorf("batch %d has %d reports", id, len(reports))
+		}
+	}
+	for _, f := range w.frontends {
+		f.mu.Lock()
+		for id, got := range f.outputs {
+			if len(got) != 1 {
+				t.Errorf("request %d has %d answers", id, len(got))
+			}
+		}
+		if f.pins != 0 {
+			t.Errorf("%d slabs are pinned", f.pins)
+		}
+		f.mu.Unlock()
+	}
+	memory.mu.Lock()
+	defer memory.mu.Unlock()
+	if memory.out != 0 {
+		t.Errorf("%d buffers are lent still", memory.out)
+	}
+}
