@@ -29,6 +29,7 @@ type Backend struct {
 	metrics *metrics
 	members *members
 	faults  faults
+	service service
 
 	instance   uint64 // of this process: a link of the same one replaces the one before
 	configured int64  // when its configuration was read, unix ns: the newest holds for all

@@ -20,6 +20,7 @@ type metrics struct {
 	stale      *prometheus.CounterVec
 	unreached  *prometheus.CounterVec
 	failed     *prometheus.CounterVec
+	out        *prometheus.GaugeVec
 	fetch      *prometheus.HistogramVec
 }
 
@@ -35,6 +36,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 		unreached: counter("unreached_total", "Answers for which there was no data link to the frontend."),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_failed_total",
 			Help: "Requests that a device could not execute, or whose order was refused; the log has the errors."}, []string{"pool", "model", "cause"}),
+		out: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "symphony_backend_out_of_service", Help: "Devices that are out of service now; the log says why."}, []string{"pool"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
 	}
@@ -50,7 +52,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.fetch}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.out, m.fetch}
 }
 
 func (m *metrics) unregister() {

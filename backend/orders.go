@@ -115,6 +115,7 @@ func (b *Backend) admitted(l transport.Link, a catalog.Admitted) error {
 	}
 	b.members.clear() // this link's Members follow
 	b.scheduler.Store(&l)
+	b.service.tellAll(l)
 	b.log.Info().Uint64("epoch", uint64(a.Epoch)).Msg("admitted by the scheduler")
 	return nil
 }

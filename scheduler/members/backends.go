@@ -16,7 +16,7 @@ type backend struct {
 	lists    []*list // by pool
 	admitted bool
 	retired  bool
-	gpus     []*gpu // when admitted
+	gpus     []*gpu // when admitted, pool by pool
 }
 
 // brings tells whether it has devices of the type.
@@ -101,7 +101,7 @@ func (c *Cluster) admit(now mono.Time, b *backend, out *Effects) {
 		for device := range doc.Devices {
 			g := p.seat(now, b.info.Name, device)
 			b.gpus = append(b.gpus, g)
-			e := Effect{Kind: AddGPU, Conn: b.conn, Pool: p.index, GPU: g.id, Name: g.name, Index: i, Device: device}
+			e := b.adds(g, i, device)
 			if device < len(doc.FreeAt) {
 				e.Free = max(0, doc.FreeAt[device])
 			}
@@ -119,9 +119,13 @@ func (c *Cluster) removeBackend(now mono.Time, b *backend, out *Effects) {
 		delete(c.byName, b.info.Name)
 	}
 	for _, g := range b.gpus {
-		out.add(Effect{Kind: RemoveGPU, Pool: g.pool.index, GPU: g.id})
+		if g.out {
+			g.out = false
+		} else {
+			out.add(Effect{Kind: RemoveGPU, Pool: g.pool.index, GPU: g.id})
+			g.pool.live--
+		}
 		g.taken, g.left = false, now
-		g.pool.live--
 	}
 	for i, l := range b.lists {
 		if b.admitted {

@@ -71,7 +71,9 @@ func (c *Cluster) Retire(conn Conn, out *Effects) {
 	}
 	b.retired = true
 	for _, g := range b.gpus {
-		out.add(Effect{Kind: RetireGPU, Pool: g.pool.index, GPU: g.id})
+		if !g.out {
+			out.add(Effect{Kind: RetireGPU, Pool: g.pool.index, GPU: g.id})
+		}
 	}
 }
 

@@ -92,7 +92,13 @@ func (w *world) carryOut(out Effects) {
 				w.t.Fatalf("GPU %d of pool %d goes to connection %d: of %d now", e.GPU, e.Pool, e.Conn, w.gpus[[2]int{e.Pool, int(e.GPU)}])
 			}
 			w.gpus[[2]int{e.Pool, int(e.GPU)}] = e.Conn
-		case RemoveGPU:
+		case RetireGPU, RemoveGPU:
+			if w.gpus[[2]int{e.Pool, int(e.GPU)}] == 0 {
+				w.t.Fatalf("GPU %d of pool %d is not there", e.GPU, e.Pool)
+			}
+			if e.Kind == RetireGPU {
+				continue
+			}
 			delete(w.gpus, [2]int{e.Pool, int(e.GPU)})
 		case AdmitFrontend:
 			if w.frontends[e.Frontend] != 0 {

@@ -24,7 +24,7 @@ type pool struct {
 	gpus       []*gpu     // by id
 	byName     map[string]*gpu
 	most       int    // GPUs
-	live       int    // those that are there
+	live       int    // those that are there and in service
 	changed    uint64 // serial
 }
 
@@ -49,6 +49,7 @@ type gpu struct {
 	id    wire.GPUID
 	name  string // "backend/device"
 	taken bool
+	out   bool      // taken, and out of service
 	left  mono.Time // where it is not taken: since when
 }
 

@@ -33,6 +33,7 @@ type member struct {
 	conn  Conn
 	info  *catalog.BackendInfo
 	lists [][]catalog.ModelSpec
+	out   map[[2]int]bool // pool and device, out of service
 }
 
 // newest is the reference's idea of whose settings hold on a pool.
@@ -67,7 +68,7 @@ func TestHistories(t *testing.T) {
 }
 
 func (h *history) event() {
-	switch rapid.IntRange(0, 9).Draw(h.r, "event") {
+	switch rapid.IntRange(0, 10).Draw(h.r, "event") {
 	case 0, 1, 2:
 		h.start()
 	case 3, 4: // a process dials again, perhaps before its old link has ended
@@ -89,6 +90,30 @@ func (h *history) event() {
 	case 9:
 		h.now = h.now.Add(rapid.SampledFrom([]mono.Dur{mono.Second, rest + 1, reserved + 1}).Draw(h.r, "passes"))
 		h.follows(h.follow[1]) // the slow one
+	case 10:
+		if len(h.backends) > 0 {
+			h.service(h.backends[rapid.IntRange(0, len(h.backends)-1).Draw(h.r, "whose device")])
+		}
+	}
+}
+
+// service takes a device out of service or back, or says again what was said of it.
+func (h *history) service(m *member) {
+	pool := rapid.IntRange(-1, len(m.info.Pools)).Draw(h.r, "pool")
+	device := rapid.IntRange(-1, 3).Draw(h.r, "device")
+	works := rapid.Bool().Draw(h.r, "works")
+	var out Effects
+	err := h.c.Service(m.conn, pool, device, works, "it is hot", &out)
+	h.carryOut(out)
+	there := pool >= 0 && pool < len(m.info.Pools) && device >= 0 && device < m.info.Pools[pool].Devices
+	if (err == nil) != there {
+		h.r.Fatalf("device %d of pool %d of %+v: %v", device, pool, m.info, err)
+	}
+	switch at := [2]int{pool, device}; {
+	case there && works:
+		delete(m.out, at)
+	case there:
+		m.out[at] = true
 	}
 }
 
@@ -123,7 +148,7 @@ func (h *history) joins(info *catalog.BackendInfo) {
 			break
 		}
 	}
-	m := &member{info: info}
+	m := &member{info: info, out: map[[2]int]bool{}}
 	for _, p := range info.Pools {
 		m.lists = append(m.lists, h.docs[p.Models])
 	}
@@ -291,6 +316,11 @@ func (h *history) check() {
 		bound := h.c.Bound(m.conn)
 		for i, p := range m.info.Pools {
 			gpus[p.DeviceType] += p.Devices
+			for at := range m.out {
+				if at[0] == i {
+					gpus[p.DeviceType]--
+				}
+			}
 			for k := range m.lists[i] {
 				h.checkModel(p.DeviceType, bound[i].IDs[k], m.lists[i][k].Key())
 			}

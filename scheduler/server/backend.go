@@ -91,6 +91,8 @@ func (b *backend) onDoc(l transport.Link, m transport.Frame) error {
 		return nil
 	case d.Type == wire.DocLabels && b.admitted.Load():
 		return b.onLabels(m.Payload)
+	case d.Type == wire.DocService && b.admitted.Load():
+		return b.onService(m.Payload)
 	}
 	return unexpected(d.Type, "backend")
 }
@@ -123,6 +125,24 @@ func (b *backend) onModels(payload []byte) {
 	}
 	s.cluster.Models(mono.Now(), b.conn, digest, list.Models, err, &s.effects)
 	s.carryOut(&s.effects)
+}
+
+// onService takes a device out of service or back. Its batches may not be given to another
+// before the backend has dropped them, which it does before it says so.
+func (b *backend) onService(payload []byte) error {
+	doc, err := catalog.DecodeService(payload)
+	if err != nil {
+		return err
+	}
+	s := b.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	err = s.cluster.Service(b.conn, doc.Pool, doc.Device, doc.Works, doc.Why, &s.effects)
+	s.carryOut(&s.effects)
+	return err
 }
 
 // onLabels takes labels, likewise: frontends get none that they cannot read.

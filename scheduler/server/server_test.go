@@ -281,3 +281,32 @@ func TestConfigErrors(t *testing.T) {
 	}
 	var _ transport.Network = n
 }
+
+// A device that leaves service is no GPU until it is back; what it had is run elsewhere. Its
+// backend stays, and says it of a device that it does not have at the cost of its link.
+func TestDeviceOutOfService(t *testing.T) {
+	_, n := newServer(t, nil)
+	f := frontendPeer(t, n)
+	b := dial(t, n, wire.RoleBackend, "b")
+	b.mute = true
+	b.register("b", 1, "m")
+	f.wait("ready", func() bool { return f.entry("m").GPUs == 1 })
+	f.submit(1, 0, 2*mono.Second)
+	b.wait("an order", func() bool { return len(b.batches) == 1 })
+	other := backendPeer(t, n, "other", 1, "m")
+	f.wait("both", func() bool { return f.entry("m").GPUs == 2 })
+	transport.SendDoc(b.link, wire.DocService, catalog.Service{Device: 0, Why: "lost"})
+	f.wait("one GPU", func() bool { return f.entry("m").GPUs == 1 })
+	other.wait("its batch runs elsewhere", func() bool { return len(other.answers[1]) == 1 })
+	transport.SendDoc(b.link, wire.DocService, catalog.Service{Device: 0, Works: true})
+	f.wait("both again", func() bool { return f.entry("m").GPUs == 2 })
+	other.link.Close(nil)
+	f.wait("the other's end", func() bool { return f.entry("m").GPUs == 1 })
+	f.submit(2, 0, 2*mono.Second)
+	b.wait("an order again", func() bool { return len(b.batches) == 2 })
+	if first, second := &b.batches[0], &b.batches[1]; first.GPU != second.GPU || first.Device != second.Device || second.Items[0].Request != 2 {
+		t.Errorf("orders %+v and %+v", first, second)
+	}
+	transport.SendDoc(b.link, wire.DocService, catalog.Service{Device: 1})
+	b.wait("the link's end", func() bool { return b.closed != nil })
+}

@@ -165,6 +165,16 @@ type Bound struct {
 	IDs  []wire.ModelID `json:"ids"`
 }
 
+// Service says that a device of an admitted backend is out of service, or back in it. What
+// the backend had of batches for a device that is out is queued again: it says nothing more
+// of them.
+type Service struct {
+	Pool   int    `json:"pool"`   // index in BackendInfo.Pools
+	Device int    `json:"device"` // index in the pool's devices
+	Works  bool   `json:"works"`
+	Why    string `json:"why,omitempty"` // for people
+}
+
 // Admitted is the scheduler's reply to FrontendInfo or BackendInfo.
 type Admitted struct {
 	Epoch    wire.Epoch      `json:"epoch"`

@@ -54,6 +54,9 @@ func DecodeWant(data []byte) (Want, error) { return decode[Want](data, "Want", n
 // DecodeBound reads the ids of a pool's models.
 func DecodeBound(data []byte) (Bound, error) { return decode[Bound](data, "Bound", nil) }
 
+// DecodeService reads what became of a device.
+func DecodeService(data []byte) (Service, error) { return decode[Service](data, "Service", nil) }
+
 // DecodeAdmitted reads the scheduler's reply.
 func DecodeAdmitted(data []byte) (Admitted, error) { return decode[Admitted](data, "Admitted", nil) }
 

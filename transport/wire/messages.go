@@ -152,6 +152,7 @@ const (
 	DocModels                      // catalog.ModelList, backend -> scheduler
 	DocLabels                      // labels, backend -> scheduler -> frontend
 	DocBound                       // catalog.Bound, scheduler -> backend
+	DocService                     // catalog.Service, backend -> scheduler
 )
 
 // Member tells a backend that a frontend came or went.
