@@ -8,8 +8,6 @@ LDFLAGS := -X github.com/symphony-serving/symphony/cmd/symphony/version.Number=$
 # What is linked: RDMA where libibverbs' headers are (libibverbs-dev). The library
 # itself is looked for when the binary runs.
 TAGS    := $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma)
-# Tested under the race detector: the shells, and the cores with their assertions on.
-RACE    := ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/simcmd
 
 .PHONY: help run demo test build models test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean
 
@@ -36,10 +34,10 @@ $(ORT):
 	@$(GO) run ./cmd/fetch-onnxruntime -o $(ORT)
 
 test-unit: ## the unit tests without the race detector
-	$(GO) test ./...
+	@scripts/test.sh unit assertions
 
 test-race: ## everything but the end-to-end tests under the race detector
-	$(GO) test -race $(RACE)
+	@scripts/test.sh race
 
 test-e2e: build models ## the end-to-end tests, whole
 	SYMPHONY_REQUIRE_ONNXRUNTIME=1 $(GO) test -count=1 -timeout 20m ./cmd/symphony/e2e/...

@@ -88,26 +88,32 @@ func TestSuspend(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond) // READs of forgotten orders
 	w.close()
+	w.checkOnce()
+	memory.mu.Lock()
+	defer memory.mu.Unlock()
+	if memory.out != 0 {
+		t.Errorf("%d buffers are lent still", memory.out)
+	}
+}
+
+// checkOnce: no batch is reported twice, no request answered twice, no slab held.
+func (w *world) checkOnce() {
+	w.t.Helper()
 	for id, reports := range w.reports {
 		if len(reports) != 1 {
-			t.Errorf("batch %d has %d reports", id, len(reports))
+			w.t.Errorf("batch %d has %d reports", id, len(reports))
 		}
 	}
 	for _, f := range w.frontends {
 		f.mu.Lock()
 		for id, got := range f.outputs {
 			if len(got) != 1 {
-				t.Errorf("request %d has %d answers", id, len(got))
+				w.t.Errorf("request %d has %d answers", id, len(got))
 			}
 		}
 		if f.pins != 0 {
-			t.Errorf("%d slabs are pinned", f.pins)
+			w.t.Errorf("%d slabs are pinned", f.pins)
 		}
 		f.mu.Unlock()
-	}
-	memory.mu.Lock()
-	defer memory.mu.Unlock()
-	if memory.out != 0 {
-		t.Errorf("%d buffers are lent still", memory.out)
 	}
 }

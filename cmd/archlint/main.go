@@ -1,19 +1,28 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 )
 
 func main() {
+	list := flag.Bool("single", false, "list the packages that start no goroutine, and end")
+	flag.Parse()
 	root := "."
-	if len(os.Args) > 1 {
-		root = os.Args[1]
+	if flag.NArg() > 0 {
+		root = flag.Arg(0)
 	}
 	files, err := load(root)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "archlint:", err)
 		os.Exit(2)
+	}
+	if *list {
+		for _, pkg := range single(files) {
+			fmt.Println(module + "/" + pkg)
+		}
+		return
 	}
 	findings := check(root, files)
 	for _, f := range findings {

@@ -163,7 +163,6 @@ const (
 func TestFlatTop(t *testing.T) {
 	for _, w := range workloads() {
 		t.Run(w.name, func(t *testing.T) {
-			t.Parallel()
 			target, head, over, headOver := 0.0, 0.0, 0.0, 0.0
 			for seed := range uint64(peakSeeds) {
 				p := w.peak(t, batching.PolicyTarget, peakSeconds, seed)
