@@ -7,7 +7,7 @@ import "maps"
 // sideways. ARCHITECTURE.md says what each is for.
 func rooms() map[string]room {
 	all := map[string]room{}
-	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), policyRooms(), dataRooms(), benchRooms()} {
+	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), policyRooms(), dataRooms(), gpuRooms(), benchRooms()} {
 		maps.Copy(all, floor)
 	}
 	return all
@@ -91,6 +91,15 @@ func dataRooms() map[string]room {
 		"backend/cuda":       {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
 		"backend/repository": {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
 		"backend/profiler":   {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
+	}
+}
+
+// gpuRooms are the doors to GPUs, and the GPUs in software that stand in for them.
+func gpuRooms() map[string]room {
+	return map[string]room{
+		"cgo/cuda":                {shell, []string{"backend/cuda", "transport/mono"}},
+		"backend/cuda/fakecuda":   {leaf, []string{"backend/cuda", "transport/mono", "transport/catalog"}},
+		"backend/cuda/drivertest": {leaf, []string{"backend/cuda", "transport/mono"}},
 	}
 }
 
