@@ -7,7 +7,7 @@ import "maps"
 // sideways. ARCHITECTURE.md says what each is for.
 func rooms() map[string]room {
 	all := map[string]room{}
-	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), policyRooms(), dataRooms(), benchRooms()} {
+	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), policyRooms(), dataRooms(), gpuRooms(), benchRooms()} {
 		maps.Copy(all, floor)
 	}
 	return all
@@ -21,15 +21,16 @@ func networkRooms() map[string]room {
 		"transport/catalog":       {leaf, []string{"transport/mono", "transport/wire"}},
 		"transport/ring":          {leaf, []string{"transport/mono", "transport/histogram"}},
 		"transport/sampled":       {shell, nil},
+		"transport/pages":         {leaf, nil},
 		"transport/histogram":     {leaf, []string{"transport/mono"}},
-		"transport":               {shell, []string{"transport/mono", "transport/wire"}},
+		"transport":               {shell, []string{"transport/pages", "transport/mono", "transport/wire"}},
 		"transport/loopback":      {shell, []string{"transport", "transport/mono", "transport/wire"}},
 		"transport/tcp":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/ring"}},
 		"transport/transporttest": {leaf, []string{"transport", "transport/mono", "transport/wire"}},
-		"transport/rdmalink":      {shell, []string{"transport", "transport/mono", "transport/wire", "transport/tcp", "rdma"}},
+		"transport/rdmalink":      {shell, []string{"transport/pages", "transport", "transport/mono", "transport/wire", "transport/tcp", "rdma"}},
 		"transport/netprobe":      {shell, []string{"transport", "transport/mono"}},
 
-		"rdma":           {shell, []string{"transport/mono"}},
+		"rdma":           {shell, []string{"transport/pages", "transport/mono"}},
 		"rdma/discover":  {shell, []string{"rdma"}},
 		"rdma/fakeverbs": {leaf, []string{"rdma", "transport/mono"}},
 		"rdma/verbstest": {leaf, []string{"rdma", "transport/mono"}},
@@ -89,9 +90,18 @@ func dataRooms() map[string]room {
 		"backend/executor":   {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},
 		"backend/emugpu":     {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
 		"backend/onnx":       {shell, []string{"transport/mono", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
-		"backend/cuda":       {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
+		"backend/cuda":       {shell, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 		"backend/repository": {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
 		"backend/profiler":   {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
+	}
+}
+
+// gpuRooms are the doors to GPUs, and the GPUs in software that stand in for them.
+func gpuRooms() map[string]room {
+	return map[string]room{
+		"cgo/cuda":                {shell, []string{"backend/cuda", "transport/mono"}},
+		"backend/cuda/fakecuda":   {leaf, []string{"backend/cuda", "transport/mono", "transport/catalog"}},
+		"backend/cuda/drivertest": {leaf, []string{"backend/cuda", "transport/mono"}},
 	}
 }
 
