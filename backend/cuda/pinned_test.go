@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/symphony-serving/symphony/backend/cuda"
@@ -9,6 +10,8 @@ import (
 	"github.com/symphony-serving/symphony/rdma/fakeverbs"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/loopback"
+	"github.com/symphony-serving/symphony/transport/rdmalink"
+	"github.com/symphony-serving/symphony/transport/tcp"
 )
 
 // buffers are batch buffers as the backend has them, on a network without RDMA.
@@ -101,11 +104,10 @@ func TestPinnedAndRegistered(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, config{})
-	p := nic.NewPoolNear(-1, 64<<20, r.pinned)
-	b, ok := p.Alloc(150_000)
-	if !ok {
-		t.Fatal(p.Err())
-	}
+	network := rdmalink.New(rdmalink.Config{TCP: tcp.New(), NIC: nic})
+	p := transport.BuffersFor(transport.Mux{"tcp": network}, -1, 64<<20, r.pinned)
+	b := p.Alloc(150_000)
+	whole := b
 	if _, known := nic.LocalKey(b); !known || r.pinned.Bytes() != chunkBytes {
 		t.Errorf("known to the RDMA device: %v; %d bytes pinned", known, r.pinned.Bytes())
 	}
@@ -116,8 +118,10 @@ func TestPinnedAndRegistered(t *testing.T) {
 	if e := r.await(done); e.err != nil || r.gpu.Stats().Unpinned != before {
 		t.Errorf("%v, %d copies were not of pinned memory", e.err, r.gpu.Stats().Unpinned-before)
 	}
+	p.Free(whole)
+	p.Free(make([]byte, 10)) // of the heap, where the pool was used up
 	r.device.Close()
-	if err := p.Close(); err != nil {
+	if err := errors.Join(p.Close(), network.Close()); err != nil {
 		t.Error(err)
 	}
 	if err := nic.Close(); err != nil {

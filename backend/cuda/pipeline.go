@@ -52,6 +52,7 @@ type pipeline struct {
 	count    int        // batches under way
 	since    mono.Time  // when the oldest became that
 	armed    bool       // the watchdog's timer runs
+	suspect  mono.Time  // the since of a batch that is over its time
 	watchdog *time.Timer
 	closing  bool
 	over     bool // copies is closed
