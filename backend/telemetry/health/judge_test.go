@@ -146,6 +146,18 @@ func TestThrottlingMustLast(t *testing.T) {
 	b.want(Out, "slowdown")
 }
 
+// One look after a long time shows nothing that lasts.
+func TestOneLookIsNoProof(t *testing.T) {
+	b := newBench(t, Config{Silence: 100 * mono.Second})
+	b.mute = true
+	b.run(50 * mono.Second)
+	b.mute, b.f.Throttle = false, HWThermal
+	b.run(500 * ms)
+	b.want(Healthy, "")
+	b.run(500 * ms)
+	b.want(Out, "thermal")
+}
+
 // The power limit is met every day: it is said when it lasts, and never ends service.
 func TestPowerCapWarns(t *testing.T) {
 	b := newBench(t, Config{})
