@@ -32,8 +32,11 @@ type Options struct {
 	// FailuresMax is how many batches in a row may fail, for want of memory or otherwise,
 	// until the device counts as lost [16].
 	FailuresMax int
-	// Lost is told once that the device is lost, when all its batches have been finished,
-	// from a goroutine of its own.
+	// Losing is told first that the device is lost, before its batches are finished: who takes
+	// it out of service may want to forget them. It does not wait for anything.
+	Losing func(err error)
+	// Lost is told once of it, when all its batches have been finished, from a goroutine of
+	// its own.
 	Lost func(err error)
 	// Warn is told what is no reason to stop: no NUMA node, memory that cannot be given back.
 	Warn func(err error)
@@ -51,6 +54,9 @@ func (o Options) complete() Options {
 	}
 	if o.FailuresMax == 0 {
 		o.FailuresMax = 16
+	}
+	if o.Losing == nil {
+		o.Losing = func(error) {}
 	}
 	if o.Lost == nil {
 		o.Lost = func(error) {}
@@ -178,6 +184,9 @@ func (d *Device) Stats() *Stats { return &d.stats }
 
 // Depth implements executor.Pipelined.
 func (d *Device) Depth() int { return Depth }
+
+// GiveUp makes the device lost: its context cannot be trusted any more.
+func (d *Device) GiveUp(err error) { d.life.Load().lose(err) }
 
 // Launch implements executor.Device. A lost device fails the batch at once.
 func (d *Device) Launch(b *executor.Batch) {

@@ -266,6 +266,7 @@ func (p *pipeline) lose(why error) {
 	p.endLocked()
 	p.mu.Unlock()
 
+	p.o.Losing(why)
 	err := fmt.Errorf("%w; %w", why, executor.ErrAstray)
 	now := mono.Now()
 	for _, f := range finish {
