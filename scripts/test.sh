@@ -35,13 +35,13 @@ cuda_include() {
   scripts/cuda-include.sh | grep . && return
   [ -d cmd/fetch-gpu-libs ] && go run ./cmd/fetch-gpu-libs -headers >&2 && scripts/cuda-include.sh | grep .
 }
-tagged_cuda() {
-  local include
-  include=$(cuda_include) || { echo 'skipped: no cuda.h of CUDA 12, and it could not be fetched (make cuda-headers)'; return 0; }
+tagged_cuda() (
+  include=$(cuda_include) || { echo 'skipped: no cuda.h of CUDA 12, and it could not be fetched (make cuda-headers)'; exit 0; }
   export CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} -I$include" CGO_LDFLAGS="-L$PWD/cgo/cuda/link ${CGO_LDFLAGS:--O2 -g}"
-  go vet -tags cuda ./cgo/cuda ./cmd/symphony/... && go test -tags cuda ./cgo/cuda ./cmd/symphony/parts &&
-    go build -tags cuda -o build/symphony-cuda ./cmd/symphony && build/symphony-cuda version | tee /dev/stderr | grep -q 'with CUDA'
-}
+  go vet -tags cuda ./cgo/cuda ./cmd/symphony/... && go test -tags cuda ./cgo/cuda && go test -tags cuda -run TestCUDA ./cmd/symphony/parts &&
+    go build -tags cuda -o build/symphony-cuda ./cmd/symphony && build/symphony-cuda version | tee /dev/stderr | grep -q 'with CUDA' &&
+    build/symphony-cuda serve --config examples/quickstart.yaml --set frontend.http=127.0.0.1:0 --set scheduler.listen=inproc:scheduler --samples examples/digits/images --once
+)
 formatted() { test -z "$(gofmt -l . | tee /dev/stderr)"; }
 stage gofmt 'gofmt' formatted
 stage vet 'go vet' go vet ./...
