@@ -156,3 +156,52 @@ func TestProbe(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// stuck is a context whose calls that pin, or unpin, do not come back before the test says so.
+type stuck struct {
+	cuda.Context
+	pins, unpins chan struct{}
+}
+
+func (s *stuck) HostRegister(b []byte) error {
+	<-s.pins
+	return s.Context.HostRegister(b)
+}
+
+func (s *stuck) HostUnregister(b []byte) error {
+	<-s.unpins
+	return s.Context.HostUnregister(b)
+}
+
+// A driver that hangs while it pins hangs nobody; the buffer is used. What it may hold for
+// ever is not unmapped.
+func TestDriverHangsWhilePinning(t *testing.T) {
+	defer leaks(t)
+	d := fakecuda.New(fakecuda.Config{})
+	c, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stuck{c, make(chan struct{}), make(chan struct{})}
+	p := cuda.NewPinned()
+	p.Attach(s)
+	pool := transport.BuffersFor(loopback.New(), -1, 64<<20, p)
+	b := pool.Alloc(100)
+	if b[0] = 1; p.Bytes() != 0 || p.Err() == nil || pool.Bytes() != chunkBytes {
+		t.Errorf("%d bytes pinned, %v, %d bytes of the pool", p.Bytes(), p.Err(), pool.Bytes())
+	}
+	close(s.pins)
+	until(t, "it is pinned after all", func() bool { return d.Counts().Pinned == 1 })
+	if err := pool.Close(); err == nil {
+		t.Error("unmapped while it may be pinned")
+	}
+	b[0] = 2 // else a fault that ends the test
+	close(s.unpins)
+	until(t, "it is unpinned after all", func() bool { return d.Counts().Pinned == 0 })
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, err := range d.Misused() {
+		t.Error(err)
+	}
+}
