@@ -1,0 +1,6 @@
+//go:build race
+
+package drivertest
+
+// race: the race detector is on.
+const race = true

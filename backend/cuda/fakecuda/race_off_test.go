@@ -1,0 +1,5 @@
+//go:build !race
+
+package fakecuda_test
+
+const raceEnabled = false
