@@ -91,6 +91,7 @@ func dataRooms() map[string]room {
 		"backend/emugpu":     {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
 		"backend/onnx":       {shell, []string{"transport/mono", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
 		"backend/cuda":       {shell, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
+		"backend/gpulibs":    {leaf, nil},
 		"backend/repository": {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
 		"backend/profiler":   {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 	}
