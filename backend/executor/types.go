@@ -51,8 +51,8 @@ func depthOf(d Device) int {
 }
 
 // ErrAstray is the error of batches that a device has given up but could not stop: it may
-// yet write to their buffers, which are therefore lost.
-var ErrAstray = errors.New("the device may still be writing")
+// yet read and write their buffers, which are therefore lost.
+var ErrAstray = errors.New("the device may still use its buffers")
 
 // Model is what the executor must know of a model.
 type Model struct {
