@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
 	"gorgonia.org/cu"
 
 	"github.com/symphony-serving/symphony/backend/cuda"
 )
 
-// primary is what all that have opened a device share: library.mu guards holders.
+// primary is what all that have opened a device share: library.mu guards what is not atomic.
 type primary struct {
 	holders int
+	orphans [][]byte              // memory that was given back to a lost device
 	lost    atomic.Pointer[error] // why nothing can be done with it; nil: it lives
 }
 
@@ -155,12 +157,26 @@ func (c *context) Close() error {
 		return c.wrap("closing it", errClosed)
 	}
 	c.p.holders--
+	code := codeOf(c.dev.ReleasePrimaryCtx())
 	if c.p.holders == 0 {
 		delete(c.l.primaries, c.info.Index)
+		c.bury()
 	}
-	code := codeOf(c.dev.ReleasePrimaryCtx())
 	if c.p.lost.Load() != nil {
 		return nil // it was told
 	}
 	return c.did("closing it", code)
+}
+
+// bury unmaps what a lost device held, if its context has ended with the last hold. If
+// another library of this process keeps it, the memory stays where it is.
+func (c *context) bury() {
+	_, active, err := c.dev.PrimaryCtxState()
+	if err != nil || active != 0 {
+		return
+	}
+	for _, m := range c.p.orphans {
+		_ = unix.Munmap(m) // mapped by us, or it would not have been pinned
+	}
+	c.p.orphans = nil
 }

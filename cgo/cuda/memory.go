@@ -70,9 +70,17 @@ func (c *context) HostAlloc(bytes int) ([]byte, error) {
 	return m, nil
 }
 
+// HostFree leaves memory mapped that a lost device still holds, until its context has
+// ended: at the same address new memory could not be pinned.
 func (c *context) HostFree(m []byte) error {
 	err := c.HostUnregister(m)
-	if err != nil && !errors.Is(err, cuda.ErrLost) {
+	switch {
+	case errors.Is(err, cuda.ErrLost):
+		c.l.mu.Lock()
+		defer c.l.mu.Unlock()
+		c.p.orphans = append(c.p.orphans, m)
+		return err
+	case err != nil:
 		return err
 	}
 	if errUnmap := unix.Munmap(m); errUnmap != nil {
