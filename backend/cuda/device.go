@@ -196,9 +196,6 @@ func (d *Device) Stats() *Stats { return &d.stats }
 // Depth implements executor.Pipelined.
 func (d *Device) Depth() int { return Depth }
 
-// GiveUp makes the device lost: its context cannot be trusted any more.
-func (d *Device) GiveUp(err error) { d.life.Load().lose(err) }
-
 // Launch implements executor.Device. A lost device fails the batch at once.
 func (d *Device) Launch(b *executor.Batch) {
 	if err := d.life.Load().launch(b); err != nil {
