@@ -31,7 +31,11 @@ type Backend struct {
 	members *members
 	faults  faults
 	service service
-	gpuHost *gpuHost // nil: no pool of kind cuda
+
+	gpuHost  *gpuHost       // nil: no pool of kind cuda
+	watcher  Watcher        // of its GPUs; may be nil
+	revivals sync.WaitGroup // of those that are lost
+	stop     chan struct{}  // closed: no GPU is brought back any more
 
 	instance   uint64 // of this process: a link of the same one replaces the one before
 	configured int64  // when its configuration was read, unix ns: the newest holds for all
@@ -59,7 +63,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if cfg.Name == "" || len(cfg.Pools) == 0 || cfg.Network == nil {
 		return nil, errors.New("backend: it needs a name, a network, and at least one pool of devices")
 	}
-	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano()}
+	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano(), stop: make(chan struct{})}
 	b.faults.log = b.log
 	b.members = newMembers(b)
 	repo, err := loadRepository(cfg.Repository, b.log)
@@ -94,6 +98,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		}
 	}
 	b.orders.backend = b
+	b.keepGPUs()
 	b.keeper = transport.Keep(cfg.Network, cfg.Scheduler, transport.Options{Hello: b.hello()}, &b.orders, b.introduce, func(err error) {
 		b.log.Warn().Str("scheduler", cfg.Scheduler).Err(err).Msg("no link to the scheduler; trying on")
 	})
@@ -174,6 +179,7 @@ func (b *Backend) Close() error {
 		if b.keeper != nil {
 			b.keeper.Close()
 		}
+		b.endGPUs()
 		b.closeDevices()
 		b.members.closeAll()
 		b.closeBuffers()

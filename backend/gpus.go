@@ -3,6 +3,7 @@ package backend
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -20,6 +21,8 @@ type GPUs struct {
 	Runtime func() (cuda.Runtime, string, error)
 	// PowerLimit is a GPU's, by its UUID, as people write it; "": unknown. nil: never known.
 	PowerLimit func(uuid string) string
+	// Watch begins to watch the GPUs that pools use; nil, or one that returns nil: nobody does.
+	Watch func(uuids []string) Watcher
 }
 
 // ErrNoCUDA: this program has no door to GPUs.
@@ -76,6 +79,16 @@ type gpu struct {
 	pinned  *cuda.Pinned
 	buffers *transport.Buffers // of its executor
 	budget  int64              // bytes of its memory
+
+	// What is to be done when it is lost: before its batches are finished, and then.
+	losing, lost atomic.Pointer[func(error)]
+}
+
+// call is for hooks that are not there before the backend serves.
+func call(f *atomic.Pointer[func(error)], err error) {
+	if do := f.Load(); do != nil {
+		(*do)(err)
+	}
 }
 
 // open makes a device with models. Those that are refused are said; which, the device knows.
@@ -94,7 +107,11 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 	}
 	var refused []*cuda.RefusedError
 	g.device, refused, err = cuda.NewDevice(c, h.runtime, own, cuda.Options{Budget: g.budget, Pinned: g.pinned,
-		Lost: func(err error) { about(h.log.Error(), info).Err(err).Msg("a GPU is lost") },
+		Losing: func(err error) { call(&g.losing, err) },
+		Lost: func(err error) {
+			about(h.log.Error(), info).Err(err).Msg("a GPU is lost")
+			call(&g.lost, err)
+		},
 		Warn: func(err error) { about(h.log.Warn(), info).Err(err).Msg("a GPU") }})
 	for _, r := range refused {
 		about(h.log.Error(), info).Str("model", r.Model).Err(r).Msg("not served")

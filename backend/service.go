@@ -15,6 +15,8 @@ import (
 type service struct {
 	mu  sync.Mutex // Guards what follows, and the order in which the scheduler is told.
 	out map[place]map[string]string
+
+	ended bool // nothing is brought back any more
 }
 
 // place is a device: an index of Backend.pools, and one of the pool's devices.
@@ -66,6 +68,17 @@ func (b *Backend) InService(pool, device int, source string) {
 	if l := b.scheduler.Load(); l != nil {
 		b.service.tell(*l, at)
 	}
+}
+
+// heldBeside reports whether there is a reason of another source.
+func (s *service) heldBeside(at place, source string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.out[at])
+	if _, own := s.out[at][source]; own {
+		n--
+	}
+	return n > 0
 }
 
 // tellAll tells a scheduler that has just admitted this backend what is out of service: it

@@ -198,7 +198,11 @@ func (d *Device) Depth() int { return Depth }
 
 // Launch implements executor.Device. A lost device fails the batch at once.
 func (d *Device) Launch(b *executor.Batch) {
-	if err := d.life.Load().launch(b); err != nil {
+	p := d.life.Load()
+	if err := p.launch(b); err != nil {
+		if errors.Is(err, ErrLost) {
+			<-p.told // who forgets what a lost device has is to forget this one, too
+		}
 		d.stats.Failed.Add(1)
 		now := mono.Now()
 		b.Finish(now, now, err)

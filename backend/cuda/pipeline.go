@@ -40,7 +40,8 @@ type pipeline struct {
 	waited  chan struct{} // the waiting thread has ended
 	calls   chan func()   // for the run thread
 	left    chan struct{} // nobody waits any more for the loading
-	dropped chan struct{} // lost, and all batches are finished
+	told    chan struct{} // lost, and Losing has been told
+	dropped chan struct{} // and all batches are finished
 	done    chan struct{} // all is given back
 	gone    atomic.Bool   // lost is set: for threads to look at
 	warned  sync.Once
@@ -84,7 +85,7 @@ func (s *slot) events() []*Event { return []*Event{&s.inBegin, &s.inEnd, &s.begi
 // were not. With an error all has been given back, or left alone.
 func newPipeline(d *Device, c Context) (*pipeline, []*RefusedError, error) {
 	p := &pipeline{rt: d.rt, ctx: c, info: c.Info(), o: d.o, stats: &d.stats, copies: make(chan *slot, Depth), runs: make(chan *slot, Depth),
-		waits: make(chan *slot, Depth), waited: make(chan struct{}), calls: make(chan func()), dropped: make(chan struct{}), left: make(chan struct{}), done: make(chan struct{})}
+		waits: make(chan *slot, Depth), waited: make(chan struct{}), calls: make(chan func()), told: make(chan struct{}), dropped: make(chan struct{}), left: make(chan struct{}), done: make(chan struct{})}
 	for i := range p.slots {
 		p.slots[i].index = i
 	}
@@ -267,6 +268,7 @@ func (p *pipeline) lose(why error) {
 	p.mu.Unlock()
 
 	p.o.Losing(why)
+	close(p.told)
 	err := fmt.Errorf("%w; %w", why, executor.ErrAstray)
 	now := mono.Now()
 	for _, f := range finish {

@@ -87,7 +87,7 @@ func dataRooms() map[string]room {
 		"frontend/ingress/malformed": {leaf, nil},
 		"frontend/ingress":           {shell, []string{"frontend", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
 
-		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/repository", "backend/profiler", "scheduler/profile"}},
+		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile"}},
 		"backend/executor":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},
 		"backend/emugpu":             {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
 		"backend/onnx":               {shell, []string{"transport/mono", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},

@@ -119,13 +119,11 @@ func (c *Cluster) removeBackend(now mono.Time, b *backend, out *Effects) {
 		delete(c.byName, b.info.Name)
 	}
 	for _, g := range b.gpus {
-		if g.out {
-			g.out = false
-		} else {
+		if g.serves() {
 			out.add(Effect{Kind: RemoveGPU, Pool: g.pool.index, GPU: g.id})
 			g.pool.live--
 		}
-		g.taken, g.left = false, now
+		g.taken, g.left, g.out, g.suspect = false, now, false, false
 	}
 	for i, l := range b.lists {
 		if b.admitted {

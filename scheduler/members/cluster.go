@@ -71,7 +71,7 @@ func (c *Cluster) Retire(conn Conn, out *Effects) {
 	}
 	b.retired = true
 	for _, g := range b.gpus {
-		if !g.out {
+		if g.serves() {
 			out.add(Effect{Kind: RetireGPU, Pool: g.pool.index, GPU: g.id})
 		}
 	}

@@ -3,9 +3,9 @@
 // ids models, GPUs and frontends have. It is a core: events go in, effects come out,
 // and the scheduler's server (package server) carries them out.
 //
-//	JoinFrontend, JoinBackend, Models, Service, Retire, Leave, Tick --> Cluster --> Effects, in order
-//	                                                                       |
-//	                                         Changes(since) <-- catalogue -+
+//	JoinFrontend, JoinBackend, Models, Service, Suspect, Retire, Leave, Tick --> Cluster --> Effects, in order
+//	                                                                                |
+//	                                                  Changes(since) <-- catalogue -+
 //
 // # How a backend joins
 //
@@ -39,8 +39,9 @@
 //  5. A model belongs to one pool. It may move when no backend of its pool is left.
 //  6. A name belongs to one living process. Another process that takes it is refused
 //     until the first has left; the same process on another link replaces the link.
-//  7. A device that its backend takes out of service is no GPU until it is back. It keeps
-//     its id, and its backend stays a member, also when no device is left.
+//  7. A device that its backend takes out of service, or the scheduler suspects, is no GPU
+//     until it is back. It keeps its id, and its backend stays a member, also when no
+//     device is left.
 //  8. Ids are dense and given again, but not at once: a GPU's belongs to (backend name,
 //     device) for a minute after its end, so that a restart finds it; a frontend's and a
 //     model's rest before another has them.

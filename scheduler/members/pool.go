@@ -49,8 +49,10 @@ type gpu struct {
 	id    wire.GPUID
 	name  string // "backend/device"
 	taken bool
-	out   bool      // taken, and out of service
 	left  mono.Time // where it is not taken: since when
+
+	// Why it is taken and does not serve: its backend says so, or the scheduler does.
+	out, suspect bool
 }
 
 func (c *Cluster) poolOf(deviceType string) *pool {

@@ -33,7 +33,7 @@ type member struct {
 	conn  Conn
 	info  *catalog.BackendInfo
 	lists [][]catalog.ModelSpec
-	out   map[[2]int]bool // pool and device, out of service
+	out   map[[2]int][2]bool // pool and device: out by its backend's word, by suspicion
 }
 
 // newest is the reference's idea of whose settings hold on a pool.
@@ -101,19 +101,27 @@ func (h *history) event() {
 func (h *history) service(m *member) {
 	pool := rapid.IntRange(-1, len(m.info.Pools)).Draw(h.r, "pool")
 	device := rapid.IntRange(-1, 3).Draw(h.r, "device")
-	works := rapid.Bool().Draw(h.r, "works")
+	works, suspicion := rapid.Bool().Draw(h.r, "works"), rapid.Bool().Draw(h.r, "the scheduler's")
 	var out Effects
-	err := h.c.Service(m.conn, pool, device, works, "it is hot", &out)
+	var err error
+	if suspicion {
+		err = h.c.Suspect(m.conn, pool, device, !works, "it is silent", &out)
+	} else {
+		err = h.c.Service(m.conn, pool, device, works, "it is hot", &out)
+	}
 	h.carryOut(out)
 	there := pool >= 0 && pool < len(m.info.Pools) && device >= 0 && device < m.info.Pools[pool].Devices
 	if (err == nil) != there {
 		h.r.Fatalf("device %d of pool %d of %+v: %v", device, pool, m.info, err)
 	}
-	switch at := [2]int{pool, device}; {
-	case there && works:
-		delete(m.out, at)
-	case there:
-		m.out[at] = true
+	if !there {
+		return
+	}
+	reasons := m.out[[2]int{pool, device}]
+	reasons[map[bool]int{false: 0, true: 1}[suspicion]] = !works
+	reasons[1] = reasons[1] && (suspicion || !works)
+	if m.out[[2]int{pool, device}] = reasons; reasons == [2]bool{} {
+		delete(m.out, [2]int{pool, device})
 	}
 }
 
@@ -148,7 +156,7 @@ func (h *history) joins(info *catalog.BackendInfo) {
 			break
 		}
 	}
-	m := &member{info: info, out: map[[2]int]bool{}}
+	m := &member{info: info, out: map[[2]int][2]bool{}}
 	for _, p := range info.Pools {
 		m.lists = append(m.lists, h.docs[p.Models])
 	}

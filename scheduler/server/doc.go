@@ -17,8 +17,9 @@
 //  3. A backend hears of a frontend before the first batch that names it:
 //     Members are sent under the same lock that admits, on the same link.
 //  4. The request path takes no lock: it reads an atomic snapshot (routes).
-//  5. A backend that is lost, silent, full, or overdue with a batch is
-//     removed whole; what ran there is queued again.
+//  5. A backend that is lost, silent, full, or overdue with a batch on all
+//     of its GPUs is removed whole; what ran there is queued again. Overdue
+//     on some, it loses these for a while.
 //  6. Epochs rise: the start in unix nanoseconds. A clock set back over a
 //     restart would break that, and backends would refuse the new scheduler
 //     until its epoch is above the one that they promised; they say so.

@@ -48,6 +48,7 @@ type peer struct {
 	batches  []wire.Batch
 	closed   error
 	mute     bool             // a backend that takes orders and does nothing
+	deaf     map[uint32]bool  // devices of it that do nothing
 	silent   bool             // a backend that does not tell its labels
 	wants    []catalog.Digest // labels that it was asked for
 	parts    int              // of the catalogue
@@ -119,7 +120,7 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 			p.t.Errorf("an order of model %d, of which the backend has not heard", m.Model)
 		}
 		p.batches = append(p.batches, m)
-		if !p.mute {
+		if !p.mute && !p.deaf[uint32(m.Device)] {
 			go p.run(l, m)
 		}
 	}

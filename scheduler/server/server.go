@@ -47,6 +47,7 @@ type Server struct {
 	frontends map[members.Conn]*frontend
 	backends  map[members.Conn]*backend
 	labels    labels
+	doubted   map[*gpu]*doubt // that owed reports of late
 	teller    *teller
 }
 
@@ -63,7 +64,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Logger, refusals: sampled.NewRefusals(cfg.Logger), epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
 		cluster:   members.New(members.Limits{Frontends: cfg.FrontendsMax, Backends: cfg.BackendsMax, Pools: cfg.PoolsMax, Models: cfg.ModelsMax, GPUs: cfg.GPUsMax}),
-		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{},
+		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{}, doubted: map[*gpu]*doubt{},
 		labels: labels{kept: map[catalog.Digest][]byte{}, asked: map[catalog.Digest]*question{}}}
 	s.teller = newTeller(s)
 	s.routes.Store(&[]route{})

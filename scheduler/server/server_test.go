@@ -197,6 +197,30 @@ func TestOverdueBackendIsClosed(t *testing.T) {
 	f.wait("the requests are answered", func() bool { return len(f.answers) == 16 })
 }
 
+// Of a backend with two devices the one that hangs is taken out of service, and tried again;
+// the other one runs what it had.
+func TestOverdueDeviceIsTakenOut(t *testing.T) {
+	_, n := newServer(t, nil)
+	b := backendPeer(t, n, "b", 2, "m")
+	b.mu.Lock()
+	b.deaf = map[uint32]bool{0: true}
+	b.mu.Unlock()
+	f := frontendPeer(t, n)
+	f.wait("ready", func() bool { return f.entry("m").GPUs == 2 })
+	for i := range 16 {
+		f.submit(wire.RequestID(i+1), 0, 10*mono.Second)
+	}
+	f.wait("one GPU", func() bool { return f.entry("m").GPUs == 1 })
+	b.wait("the other runs the batch", func() bool { return len(b.answers) == 16 })
+	b.mu.Lock()
+	b.deaf = nil
+	b.mu.Unlock()
+	f.wait("both GPUs", func() bool { return f.entry("m").GPUs == 2 })
+	if b.closed != nil || len(f.answers) != 0 {
+		t.Errorf("link %v, answers %v", b.closed, f.answers)
+	}
+}
+
 func TestDrain(t *testing.T) {
 	s, n := newServer(t, nil)
 	b := backendPeer(t, n, "b", 1, "m")

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -25,8 +24,8 @@ func (s *Server) tick() {
 			s.measureDelay(p)
 			s.tellTuning(p)
 		}
-		s.closeOverdue()
 		if !s.closed {
+			s.lookForReports(mono.Now())
 			s.cluster.Tick(mono.Now(), &s.effects)
 			if len(s.effects) > 0 {
 				s.carryOut(&s.effects)
@@ -84,18 +83,4 @@ func moved(before, now mono.Dur) bool {
 		change = -change
 	}
 	return change > before/10 && change > 5*mono.Microsecond
-}
-
-// closeOverdue gives up backends that owe a report for too long: their link
-// may live while their device hangs.
-func (s *Server) closeOverdue() {
-	now := mono.Now()
-	for _, b := range s.backends {
-		for _, seat := range b.seats {
-			if seat.gpu.overdue(now) {
-				b.link.Close(fmt.Errorf("GPU %s owes a report since %v", seat.gpu.name, now.Sub(mono.Time(seat.gpu.until.Load()))))
-				break
-			}
-		}
-	}
 }

@@ -83,6 +83,7 @@ func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
 	}
 	if p.GPUs == nil {
 		p.GPUs = GPUs(c, p.Log)
+		p.GPUs.Watch, p.GPUs.PowerLimit = p.watchNVML, powerLimit
 	}
 	if !slices.ContainsFunc(c.Pools, func(p config.Pool) bool { return p.Kind == backend.KindCUDA }) {
 		tellGPUs(p.GPUs, p.Log)

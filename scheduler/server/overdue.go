@@ -1,0 +1,74 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// A GPU that owes a report is tried again after a pause, which doubles each time.
+const (
+	doubtFirst = 5 * mono.Second
+	doubtMost  = 5 * 60 * mono.Second
+)
+
+// doubt is a GPU's that owed a report while others of its backend did not.
+type doubt struct {
+	seat  *seat
+	pause mono.Dur
+	until mono.Time // it is out until then; later: it was tried again
+}
+
+// lookForReports deals with GPUs that have not reported long after they should have: their
+// link may live while they hang. If it is all that the backend has, its link is closed. Else
+// the GPU is taken out of service, and tried again: its backend may see nothing wrong, or be
+// about to say what is. Caller holds mu.
+func (s *Server) lookForReports(now mono.Time) {
+	for _, b := range s.backends {
+		var late []seated
+		for _, at := range b.seats {
+			if at.gpu.overdue(now) {
+				late = append(late, at)
+			}
+		}
+		if len(late) > 0 && len(late) == len(b.seats) {
+			b.link.Close(fmt.Errorf("GPU %s owes a report since %v", late[0].gpu.name, late[0].gpu.overdueFor(now)))
+			continue
+		}
+		for _, at := range late {
+			s.doubts(now, at.gpu)
+		}
+	}
+	for g, d := range s.doubted {
+		switch {
+		case g.seat.Load() == nil && now >= d.until: // or its backend has gone, which changes nothing
+			s.suspect(d, false, "")
+			d.until = now
+		case g.seat.Load() != nil && now.Sub(d.until) > doubtMost:
+			delete(s.doubted, g)
+		}
+	}
+	s.carryOut(&s.effects)
+}
+
+// doubts takes a GPU out of service.
+func (s *Server) doubts(now mono.Time, g *gpu) {
+	d := s.doubted[g]
+	if d == nil {
+		d = &doubt{pause: doubtFirst / 2}
+		s.doubted[g] = d
+	}
+	d.pause = min(2*d.pause, doubtMost)
+	d.seat, d.until = g.seat.Load(), now.Add(d.pause)
+	s.suspect(d, true, fmt.Sprintf("it owes a report since %v; it is tried again in %v", g.overdueFor(now), d.pause))
+}
+
+func (s *Server) suspect(d *doubt, suspect bool, why string) {
+	err := s.cluster.Suspect(d.seat.backend.conn, int(d.seat.pool), int(d.seat.device), suspect, why, &s.effects)
+	if err != nil {
+		s.log.Error().Err(err).Msg("a GPU that is not its backend's")
+	}
+}
+
+// overdueFor is how long ago the GPU should have reported.
+func (g *gpu) overdueFor(now mono.Time) mono.Dur { return now.Sub(mono.Time(g.until.Load())) }
