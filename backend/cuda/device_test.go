@@ -61,7 +61,7 @@ func TestOrderAndTimes(t *testing.T) {
 func TestCopiesHide(t *testing.T) {
 	defer leaks(t)
 	for _, ahead := range []bool{false, true} {
-		r := newRig(t, config{fake: fakecuda.Config{CopyTime: 3 * mono.Millisecond}, length: takes(12 * mono.Millisecond)})
+		r := newRig(t, config{fake: fakecuda.Config{CopyTime: 3 * mono.Millisecond}, length: takes(12 * mono.Millisecond), models: []cuda.Model{flip(4)}})
 		buffers := newBuffers(r)
 		done := make(chan ended, 64)
 		const batches = 16
@@ -90,7 +90,7 @@ func TestCopiesHide(t *testing.T) {
 // What a batch must not be, and more of them than there are slots, fails at once.
 func TestRefusesBatches(t *testing.T) {
 	defer leaks(t)
-	r := newRig(t, config{length: takes(50 * mono.Millisecond)})
+	r := newRig(t, config{length: takes(50 * mono.Millisecond), models: []cuda.Model{flip(2)}})
 	done := make(chan ended, 8)
 	for i := range 2 {
 		r.device.Launch(r.batch(0, 1, i, heap, done))
