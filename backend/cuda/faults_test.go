@@ -233,6 +233,10 @@ func TestReopenRefuses(t *testing.T) {
 	if err := r.device.Reopen(r.open()); err == nil {
 		t.Error("a closed device is reopened")
 	}
+	told := r.losses()
+	if r.device.Fail(errors.New("too late")); r.losses() != told || r.device.Stats().Lost.Load() != 1 {
+		t.Error("a closed device is lost")
+	}
 	r.check()
 }
 
