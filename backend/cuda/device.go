@@ -22,10 +22,11 @@ type Options struct {
 	Budget int64
 	// Pinned pins the batch buffers for this device, while it lives [nobody does].
 	Pinned *Pinned
-	// Hang is how long beyond 20 times its own time a batch may take until the device counts
-	// as lost [2 s].
-	Hang mono.Dur
-	// Stall is the same for each step of the loading: a model, or the first run of a size,
+	// A batch that takes longer than HangFactor [20] times its own time, and Hang [2 s] more,
+	// makes the device lost.
+	HangFactor int
+	Hang       mono.Dur
+	// Stall is the longest that may pass with each step of the loading: a model, or the first run of a size,
 	// for which kernels are chosen or built [10 min].
 	Stall mono.Dur
 	// FailuresMax is how many batches in a row may fail, for want of memory or otherwise,
@@ -39,6 +40,9 @@ type Options struct {
 }
 
 func (o Options) complete() Options {
+	if o.HangFactor == 0 {
+		o.HangFactor = 20
+	}
 	if o.Hang == 0 {
 		o.Hang = 2 * mono.Second
 	}
@@ -116,17 +120,7 @@ func NewDevice(c Context, rt Runtime, models []Model, o Options) (*Device, []*Re
 func (d *Device) Reopen(c Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	old := d.life.Load()
-	err := errClosed
-	if !d.closed {
-		err = nil
-		select {
-		case <-old.done:
-		default:
-			err = fmt.Errorf("%w: a thread is still in the driver: restart the backend", ErrLost)
-		}
-	}
-	if err != nil {
+	if err := d.reopens(); err != nil {
 		return errors.Join(err, c.Close())
 	}
 	refused, err := d.open(c)
@@ -138,6 +132,27 @@ func (d *Device) Reopen(c Context) error {
 	}
 	return err
 }
+
+// reopens is nil where the last life is over and another may begin. Caller holds mu.
+func (d *Device) reopens() error {
+	p := d.life.Load()
+	select {
+	case <-p.done:
+	default:
+		if !p.gone.Load() {
+			return fmt.Errorf("%s is not lost", p.name())
+		}
+		return fmt.Errorf("%w: %s: a thread of it is still in the driver, which has one context for the process: restart the backend if it stays", ErrLost, p.name())
+	}
+	if d.closed {
+		return errClosed
+	}
+	return nil
+}
+
+// Fail makes the device lost, for what is known of it from elsewhere: memory errors, say. All
+// that it has is given back, so that the GPU can be reset or reopened.
+func (d *Device) Fail(why error) { d.life.Load().lose(why) }
 
 // open begins a life.
 func (d *Device) open(c Context) ([]*RefusedError, error) {
