@@ -82,7 +82,7 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		in, out := size(m.Inputs), size(m.Outputs)
 		p.models = append(p.models, executor.Model{InputSize: in, InputMax: in, OutputSize: out, MaxBatch: m.MaxBatch})
 	}
-	p.makeBuffers(b.cfg.Network)
+	p.makeBuffers(b.cfg.Network, b.cfg.Buffers)
 	return p, nil
 }
 

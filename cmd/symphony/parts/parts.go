@@ -88,7 +88,7 @@ func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
 		tellGPUs(p.GPUs, p.Log)
 	}
 	return backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
-		Repository: c.Repository, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Logger: p.Log, Metrics: p.registry})
+		Repository: c.Repository, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), Logger: p.Log, Metrics: p.registry})
 }
 
 // backendName is unique by default: a restart of the same process on the same
