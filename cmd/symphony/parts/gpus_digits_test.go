@@ -54,7 +54,7 @@ func TestDigitsOnThisGPU(t *testing.T) {
 	_, err := driver.Devices()
 	var rt cuda.Runtime
 	if err == nil {
-		rt, _, err = GPUs(config.Backend{}, cli.Logger(config.Log{Level: "debug", Format: "console"})).Runtime()
+		rt, _, err = HostGPUs(config.Backend{}, cli.Logger(config.Log{Level: "debug", Format: "console"})).Runtime()
 	}
 	if err != nil {
 		if os.Getenv("SYMPHONY_REQUIRE_CUDA") != "" {

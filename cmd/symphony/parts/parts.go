@@ -82,7 +82,7 @@ func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
 		return nil, errors.New("backend.pools: no pool is configured; give at least one, for example {device_type: cpu, kind: cpu, devices: 1}, or begin with --config examples/quickstart.yaml")
 	}
 	if p.GPUs == nil {
-		p.GPUs = GPUs(c, p.Log)
+		p.GPUs = HostGPUs(c, p.Log)
 	}
 	if !slices.ContainsFunc(c.Pools, func(p config.Pool) bool { return p.Kind == backend.KindCUDA }) {
 		tellGPUs(p.GPUs, p.Log)
