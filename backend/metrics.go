@@ -22,6 +22,7 @@ type metrics struct {
 	failed     *prometheus.CounterVec
 	out        *prometheus.GaugeVec
 	fetch      *prometheus.HistogramVec
+	gpus       gpuMetrics
 }
 
 func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
@@ -39,6 +40,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 		out: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "symphony_backend_out_of_service", Help: "Devices that are out of service now; the log says why."}, []string{"pool"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
+		gpus: newGPUMetrics(b),
 	}
 	if r == nil {
 		return m, nil
@@ -52,7 +54,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.out, m.fetch}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.out, m.fetch, m.gpus}
 }
 
 func (m *metrics) unregister() {

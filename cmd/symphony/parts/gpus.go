@@ -13,8 +13,8 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 )
 
-// GPUs are this host's, through the driver, and ONNX Runtime's CUDA provider on them.
-func GPUs(c config.Backend, log zerolog.Logger) *backend.GPUs {
+// HostGPUs are this host's, through the driver, and ONNX Runtime's CUDA provider on them.
+func HostGPUs(c config.Backend, log zerolog.Logger) *backend.GPUs {
 	return &backend.GPUs{Driver: CUDA(), Runtime: func() (cuda.Runtime, string, error) {
 		// Not ONNXLibrary: what lies there by default is a build for CPUs.
 		set := gpulibs.Find(gpulibs.Options{Path: c.ONNXRuntime})
