@@ -1,6 +1,13 @@
-//go:build cgo && linux
+//go:build cgo && linux && (amd64 || arm64)
 
 package nvml
+
+/*
+#cgo CFLAGS: -O2 -Wall
+#cgo LDFLAGS: -ldl
+#include "table.h"
+*/
+import "C"
 
 import (
 	"fmt"
@@ -21,15 +28,15 @@ const (
 	notAvailable = ^uint64(0) // NVML_VALUE_NOT_AVAILABLE
 )
 
-// opening guards go-nvml's own variables, which loading the library sets.
+// opening guards the table of trampolines.c, and go-nvml's own variables, which loading
+// the library sets.
 var opening sync.Mutex
 
 // library implements telemetry.NVML.
 type library struct {
 	api nvml.Interface
 
-	mu      sync.Mutex // Guards what follows
-	has     map[string]bool
+	mu      sync.Mutex             // Guards what follows
 	handles map[string]*handle     // by UUID
 	names   map[nvml.Device]string // UUIDs of GPUs: the driver does not tell that of a lost one
 	scanned mono.Time
@@ -45,23 +52,26 @@ type handle struct {
 }
 
 // Open loads the library and connects to the driver.
-func Open() (telemetry.NVML, error) { return open(nvml.New()) }
-
-func open(api nvml.Interface) (telemetry.NVML, error) {
+func Open() (telemetry.NVML, error) {
 	opening.Lock()
 	defer opening.Unlock()
+	if why := C.sn_load(); why != nil {
+		return nil, &telemetry.UnsupportedError{What: "the library cannot be loaded (" + C.GoString(why) + ")",
+			Need: "install NVIDIA's driver; in a container, have the NVIDIA Container Toolkit pass it in (docker run --gpus all)"}
+	}
+	return open(nvml.New(nvml.WithLibraryPath(C.SN_LIBRARY)))
+}
+
+func open(api nvml.Interface) (telemetry.NVML, error) {
 	if ret := api.Init(); ret != nvml.SUCCESS {
 		return nil, explain(ret)
 	}
-	return &library{api: api, has: map[string]bool{}, handles: map[string]*handle{}, names: map[nvml.Device]string{}, scanned: mono.Past}, nil
+	return &library{api: api, handles: map[string]*handle{}, names: map[nvml.Device]string{}, scanned: mono.Past}, nil
 }
 
 // explain says why the library cannot be used, and what to do.
 func explain(ret nvml.Return) error {
 	switch ret {
-	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return &telemetry.UnsupportedError{What: "libnvidia-ml.so.1 is not here",
-			Need: "install NVIDIA's driver; in a container, have the NVIDIA Container Toolkit pass it in (docker run --gpus all)"}
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		return &telemetry.UnsupportedError{What: "NVIDIA's driver is not loaded", Need: "is there a GPU? modprobe nvidia; in a container, pass the devices in (docker run --gpus all)"}
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
@@ -72,18 +82,6 @@ func explain(ret nvml.Return) error {
 	return fmt.Errorf("NVML: %w; `nvidia-smi` may say more", ret)
 }
 
-// provides reports whether the library has a function.
-func (l *library) provides(symbol string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ok, known := l.has[symbol]
-	if !known {
-		ok = l.api.Extensions().LookupSymbol(symbol) == nil
-		l.has[symbol] = ok
-	}
-	return ok
-}
-
 // Versions implements telemetry.NVML.
 func (l *library) Versions() (telemetry.Versions, error) {
 	var v telemetry.Versions
@@ -92,10 +90,8 @@ func (l *library) Versions() (telemetry.Versions, error) {
 		return v, fmt.Errorf("NVML: the driver's version: %w", ret)
 	}
 	v.NVML, _ = l.api.SystemGetNVMLVersion()
-	if l.provides("nvmlSystemGetCudaDriverVersion") {
-		if n, ret := l.api.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
-			v.CUDA = fmt.Sprintf("%d.%d", n/1000, n%1000/10)
-		}
+	if n, ret := l.api.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
+		v.CUDA = fmt.Sprintf("%d.%d", n/1000, n%1000/10)
 	}
 	return v, nil
 }
@@ -136,10 +132,8 @@ func (l *library) describe(index int, own nvml.Device) (telemetry.Device, error)
 	if pci, ret := own.GetPciInfo(); ret == nvml.SUCCESS {
 		d.PCI = fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
 	}
-	if l.provides("nvmlDeviceGetMigMode") {
-		mode, _, ret := own.GetMigMode()
-		d.MIG = ret == nvml.SUCCESS && mode == migEnabled
-	}
+	mode, _, ret := own.GetMigMode()
+	d.MIG = ret == nvml.SUCCESS && mode == migEnabled
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.handles[d.UUID] = &handle{device: d, own: own, gpu: own}
@@ -149,7 +143,7 @@ func (l *library) describe(index int, own nvml.Device) (telemetry.Device, error)
 
 // instances are a GPU's MIG instances.
 func (l *library) instances(gpu telemetry.Device, below nvml.Device) []telemetry.Device {
-	if !gpu.MIG || !l.provides("nvmlDeviceGetMigDeviceHandleByIndex") || !l.provides("nvmlDeviceGetMaxMigDeviceCount") {
+	if !gpu.MIG {
 		return nil
 	}
 	n, ret := below.GetMaxMigDeviceCount()

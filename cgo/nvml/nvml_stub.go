@@ -1,4 +1,4 @@
-//go:build !cgo || !linux
+//go:build !cgo || !linux || (!amd64 && !arm64)
 
 package nvml
 
@@ -6,5 +6,5 @@ import "github.com/symphony-serving/symphony/backend/telemetry"
 
 // Open says what is missing.
 func Open() (telemetry.NVML, error) {
-	return nil, &telemetry.UnsupportedError{What: "this binary was built without cgo, or not for Linux", Need: "build it on Linux with CGO_ENABLED=1 and gcc"}
+	return nil, &telemetry.UnsupportedError{What: "this binary was built without cgo, or not for Linux on amd64 or arm64", Need: "build it there with CGO_ENABLED=1 and gcc"}
 }

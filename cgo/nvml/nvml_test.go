@@ -1,4 +1,4 @@
-//go:build cgo && linux
+//go:build cgo && linux && (amd64 || arm64)
 
 package nvml
 
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -52,15 +51,13 @@ func TestRealLibrary(t *testing.T) {
 	}
 }
 
-// host is go-nvml's mock of a host, where a GPU can be lost and functions be missing.
+// host is go-nvml's mock of a host, where a GPU can be lost.
 type host struct {
-	api     *mock.Interface
-	gpus    []*mock.Device
-	lost    map[*mock.Device]bool
-	missing []string // functions that the library has not
-	asked   []string // symbols looked up
-	event   nvml.EventData
-	wait    nvml.Return
+	api   *mock.Interface
+	gpus  []*mock.Device
+	lost  map[*mock.Device]bool
+	event nvml.EventData
+	wait  nvml.Return
 }
 
 func newHost(n int) *host {
@@ -82,15 +79,6 @@ func newHost(n int) *host {
 				return nil, nvml.ERROR_GPU_IS_LOST
 			}
 			return h.gpus[i], nvml.SUCCESS
-		},
-		ExtensionsFunc: func() nvml.ExtendedInterface {
-			return &mock.ExtendedInterface{LookupSymbolFunc: func(name string) error {
-				h.asked = append(h.asked, name)
-				if slices.Contains(h.missing, name) {
-					return fmt.Errorf("undefined symbol: %s", name)
-				}
-				return nil
-			}}
 		},
 	}
 	return h
@@ -204,8 +192,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// What a device does not support is unknown, and so is what the library has no function
-// for, which must not be called: that would end the process.
+// What a device does not support is unknown, and so is what the library has no function for.
 func TestUnknown(t *testing.T) {
 	h := newHost(1)
 	d := h.gpus[0]
@@ -214,23 +201,18 @@ func TestUnknown(t *testing.T) {
 		return 1, nvml.ERROR_NOT_SUPPORTED
 	}
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.ERROR_NO_PERMISSION }
-	never := func() (uint64, nvml.Return) { t.Error("called, though it is not there"); return 0, nvml.SUCCESS }
-	d.GetCurrentClocksEventReasonsFunc = never
+	d.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) { return 1, nvml.ERROR_FUNCTION_NOT_FOUND }
 	d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return nvml.ClocksEventReasonSwThermalSlowdown, nvml.SUCCESS }
-	d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { never(); return 0, 0, false, false, nvml.SUCCESS }
-	h.missing = []string{"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetMigMode", "nvmlSystemGetCudaDriverVersion"}
+	d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 1, 1, true, true, nvml.ERROR_FUNCTION_NOT_FOUND }
+	d.GetMigModeFunc = func() (int, int, nvml.Return) { return nvml.DEVICE_MIG_ENABLE, 0, nvml.ERROR_FUNCTION_NOT_FOUND }
+	h.api.SystemGetCudaDriverVersionFunc = func() (int, nvml.Return) { return 1, nvml.ERROR_FUNCTION_NOT_FOUND }
 	l := opened(t, h)
 	s, err := l.Sample("GPU-0")
 	if err != nil || s.Power.Known || s.UncorrectedVolatile.Known || s.Processes.Known || s.Remapped.Known || !s.Temperature.Known || s.Throttle.Value != health.SWThermal {
 		t.Errorf("%+v, %v", s, err)
 	}
-	for range 3 {
-		if _, err := l.Sample("GPU-0"); err != nil {
-			t.Error(err)
-		}
-	}
-	if n := len(h.asked); n > 40 {
-		t.Errorf("%d look-ups: they are to be remembered", n)
+	if devices, err := l.Devices(); err != nil || len(devices) != 1 || devices[0].MIG {
+		t.Error(devices, err)
 	}
 	if v, err := l.Versions(); err != nil || v.CUDA != "" {
 		t.Error(v, err)
@@ -244,14 +226,29 @@ func TestNothingKnown(t *testing.T) {
 	if _, err := l.Devices(); err != nil {
 		t.Fatal(err)
 	}
-	l.has = map[string]bool{"nvmlDeviceGetMemoryInfo": true}
-	for _, name := range []string{"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetEnforcedPowerLimit",
-		"nvmlDeviceGetTemperature", "nvmlDeviceGetClockInfo", "nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons",
-		"nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth",
-		"nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkWidth", "nvmlDeviceGetPcieReplayCounter"} {
-		l.has[name] = false
+	const none = nvml.ERROR_FUNCTION_NOT_FOUND
+	u32 := func() (uint32, nvml.Return) { return 0, none }
+	number := func() (int, nvml.Return) { return 0, none }
+	bits := func() (uint64, nvml.Return) { return 0, none }
+	clock := func(nvml.ClockType) (uint32, nvml.Return) { return 0, none }
+	*h.gpus[0] = mock.Device{
+		GetComputeRunningProcessesFunc:   func() ([]nvml.ProcessInfo, nvml.Return) { return nil, none },
+		GetUtilizationRatesFunc:          func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{}, none },
+		GetMemoryInfoFunc:                func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_UNKNOWN },
+		GetPowerUsageFunc:                u32,
+		GetEnforcedPowerLimitFunc:        u32,
+		GetTemperatureFunc:               func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 0, none },
+		GetClockInfoFunc:                 clock,
+		GetMaxClockInfoFunc:              clock,
+		GetCurrentClocksEventReasonsFunc: bits, GetCurrentClocksThrottleReasonsFunc: bits,
+		GetTotalEccErrorsFunc:         func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return 0, none },
+		GetRemappedRowsFunc:           func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, none },
+		GetCurrPcieLinkGenerationFunc: number,
+		GetCurrPcieLinkWidthFunc:      number,
+		GetMaxPcieLinkGenerationFunc:  number,
+		GetMaxPcieLinkWidthFunc:       number,
+		GetPcieReplayCounterFunc:      number,
 	}
-	h.gpus[0].GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_UNKNOWN }
 	if _, err := l.Sample("GPU-0"); err == nil || errors.Is(err, telemetry.ErrGone) || !errors.Is(err, nvml.ERROR_UNKNOWN) {
 		t.Error(err)
 	}
@@ -372,7 +369,7 @@ func TestNoXIDs(t *testing.T) {
 
 // Each way in which the library cannot be used says what to do.
 func TestExplain(t *testing.T) {
-	for ret, want := range map[nvml.Return]string{nvml.ERROR_LIBRARY_NOT_FOUND: "install NVIDIA's driver", nvml.ERROR_DRIVER_NOT_LOADED: "modprobe nvidia",
+	for ret, want := range map[nvml.Return]string{nvml.ERROR_DRIVER_NOT_LOADED: "modprobe nvidia",
 		nvml.ERROR_LIB_RM_VERSION_MISMATCH: "reboot", nvml.ERROR_NO_PERMISSION: "/dev/nvidia", nvml.ERROR_UNKNOWN: "nvidia-smi"} {
 		h := newHost(0)
 		h.api.InitFunc = func() nvml.Return { return ret }

@@ -1,4 +1,4 @@
-//go:build cgo && linux
+//go:build cgo && linux && (amd64 || arm64)
 
 package nvml
 
@@ -17,9 +17,10 @@ type reader struct {
 	first nvml.Return // why the first value was not had
 }
 
-// ask reads a value. What is not supported, or not for this user, is unknown.
-func ask[T any](r *reader, symbol string, f func() (T, nvml.Return)) (m telemetry.Maybe[T]) {
-	if r.lost != nvml.SUCCESS || !r.l.provides(symbol) {
+// ask reads a value. What is not supported, not for this user, or what the library has no
+// function for, is unknown.
+func ask[T any](r *reader, f func() (T, nvml.Return)) (m telemetry.Maybe[T]) {
+	if r.lost != nvml.SUCCESS {
 		return m
 	}
 	v, ret := f()
@@ -27,6 +28,8 @@ func ask[T any](r *reader, symbol string, f func() (T, nvml.Return)) (m telemetr
 	case nvml.SUCCESS:
 		r.known++
 		return telemetry.Known(v)
+	case nvml.ERROR_FUNCTION_NOT_FOUND:
+		return m
 	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_RESET_REQUIRED:
 		r.lost = ret
 	}
@@ -81,11 +84,11 @@ func (l *library) Sample(uuid string) (telemetry.Sample, error) {
 
 // use reads what a MIG instance has of its own, and how busy a GPU is.
 func (r *reader) use(s *telemetry.Sample, h *handle) {
-	memory := ask(r, "nvmlDeviceGetMemoryInfo", h.own.GetMemoryInfo)
+	memory := ask(r, h.own.GetMemoryInfo)
 	s.MemoryTotal = to(memory, func(m nvml.Memory) uint64 { return m.Total })
 	s.MemoryUsed = to(memory, func(m nvml.Memory) uint64 { return m.Used })
-	s.Processes = to(ask(r, "nvmlDeviceGetComputeRunningProcesses", h.own.GetComputeRunningProcesses), processes)
-	busy := ask(r, "nvmlDeviceGetUtilizationRates", h.own.GetUtilizationRates)
+	s.Processes = to(ask(r, h.own.GetComputeRunningProcesses), processes)
+	busy := ask(r, h.own.GetUtilizationRates)
 	s.Busy = to(busy, func(u nvml.Utilization) int { return int(u.Gpu) })
 	s.MemoryBusy = to(busy, func(u nvml.Utilization) int { return int(u.Memory) })
 }
@@ -103,19 +106,19 @@ func processes(list []nvml.ProcessInfo) []telemetry.Process {
 }
 
 func (r *reader) clocks(s *telemetry.Sample, d nvml.Device) {
-	s.Power = to(ask(r, "nvmlDeviceGetPowerUsage", d.GetPowerUsage), watts)
-	s.PowerLimit = to(ask(r, "nvmlDeviceGetEnforcedPowerLimit", d.GetEnforcedPowerLimit), watts)
-	s.Temperature = to(ask(r, "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) { return d.GetTemperature(nvml.TEMPERATURE_GPU) }), integer)
+	s.Power = to(ask(r, d.GetPowerUsage), watts)
+	s.PowerLimit = to(ask(r, d.GetEnforcedPowerLimit), watts)
+	s.Temperature = to(ask(r, func() (uint32, nvml.Return) { return d.GetTemperature(nvml.TEMPERATURE_GPU) }), integer)
 	for _, c := range []struct {
 		kind     nvml.ClockType
 		now, max *telemetry.Maybe[int]
 	}{{nvml.CLOCK_SM, &s.SMClock, &s.SMClockMax}, {nvml.CLOCK_MEM, &s.MemoryClock, &s.MemoryClockMax}} {
-		*c.now = to(ask(r, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) { return d.GetClockInfo(c.kind) }), integer)
-		*c.max = to(ask(r, "nvmlDeviceGetMaxClockInfo", func() (uint32, nvml.Return) { return d.GetMaxClockInfo(c.kind) }), integer)
+		*c.now = to(ask(r, func() (uint32, nvml.Return) { return d.GetClockInfo(c.kind) }), integer)
+		*c.max = to(ask(r, func() (uint32, nvml.Return) { return d.GetMaxClockInfo(c.kind) }), integer)
 	}
-	reasons := ask(r, "nvmlDeviceGetCurrentClocksEventReasons", d.GetCurrentClocksEventReasons)
+	reasons := ask(r, d.GetCurrentClocksEventReasons)
 	if !reasons.Known { // the name before R535
-		reasons = ask(r, "nvmlDeviceGetCurrentClocksThrottleReasons", d.GetCurrentClocksThrottleReasons)
+		reasons = ask(r, d.GetCurrentClocksThrottleReasons)
 	}
 	s.Throttle = to(reasons, func(bits uint64) health.Reasons { return health.Reasons(bits) })
 }
@@ -131,20 +134,20 @@ func (r *reader) errors(s *telemetry.Sample, d nvml.Device) {
 		{nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.AGGREGATE_ECC, &s.CorrectedAggregate},
 		{nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.AGGREGATE_ECC, &s.UncorrectedAggregate},
 	} {
-		*c.at = ask(r, "nvmlDeviceGetTotalEccErrors", func() (uint64, nvml.Return) { return d.GetTotalEccErrors(c.kind, c.life) })
+		*c.at = ask(r, func() (uint64, nvml.Return) { return d.GetTotalEccErrors(c.kind, c.life) })
 	}
-	s.Remapped = ask(r, "nvmlDeviceGetRemappedRows", func() (m telemetry.Remap, ret nvml.Return) {
+	s.Remapped = ask(r, func() (m telemetry.Remap, ret nvml.Return) {
 		m.Corrected, m.Uncorrected, m.Pending, m.Failed, ret = d.GetRemappedRows()
 		return m, ret
 	})
 }
 
 func (r *reader) link(d nvml.Device) telemetry.Maybe[telemetry.Link] {
-	generation := ask(r, "nvmlDeviceGetCurrPcieLinkGeneration", d.GetCurrPcieLinkGeneration)
-	width := ask(r, "nvmlDeviceGetCurrPcieLinkWidth", d.GetCurrPcieLinkWidth)
-	generationMax := ask(r, "nvmlDeviceGetMaxPcieLinkGeneration", d.GetMaxPcieLinkGeneration)
-	widthMax := ask(r, "nvmlDeviceGetMaxPcieLinkWidth", d.GetMaxPcieLinkWidth)
-	replays := ask(r, "nvmlDeviceGetPcieReplayCounter", d.GetPcieReplayCounter)
+	generation := ask(r, d.GetCurrPcieLinkGeneration)
+	width := ask(r, d.GetCurrPcieLinkWidth)
+	generationMax := ask(r, d.GetMaxPcieLinkGeneration)
+	widthMax := ask(r, d.GetMaxPcieLinkWidth)
+	replays := ask(r, d.GetPcieReplayCounter)
 	if !generation.Known || !width.Known || !generationMax.Known || !widthMax.Known {
 		return telemetry.Maybe[telemetry.Link]{}
 	}
@@ -160,7 +163,7 @@ func (l *library) Throughput(uuid string) (telemetry.Throughput, error) {
 	}
 	r := &reader{l: l}
 	rate := func(c nvml.PcieUtilCounter) telemetry.Maybe[uint64] {
-		kilobytes := ask(r, "nvmlDeviceGetPcieThroughput", func() (uint32, nvml.Return) { return h.gpu.GetPcieThroughput(c) })
+		kilobytes := ask(r, func() (uint32, nvml.Return) { return h.gpu.GetPcieThroughput(c) })
 		return to(kilobytes, func(kb uint32) uint64 { return 1000 * uint64(kb) })
 	}
 	t := telemetry.Throughput{Sent: rate(nvml.PCIE_UTIL_TX_BYTES), Received: rate(nvml.PCIE_UTIL_RX_BYTES)}

@@ -93,7 +93,7 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t e
 
 nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t d, nvmlPcieUtilCounter_t c, unsigned int *v) { return number(d, v, 40 + c); }
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *s) { s->handle = (void *)&waited; return NVML_SUCCESS; }
-nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t s) { return NVML_SUCCESS; }
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t s) { waited = 0; return NVML_SUCCESS; }
 nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t d, unsigned long long *t) { *t = nvmlEventTypeXidCriticalError; return NVML_SUCCESS; }
 nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long t, nvmlEventSet_t s) { return NVML_SUCCESS; }
 
