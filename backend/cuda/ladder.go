@@ -1,12 +1,6 @@
 package cuda
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/symphony-serving/symphony/scheduler/profile"
-	"github.com/symphony-serving/symphony/transport/mono"
-)
+import "slices"
 
 // Ladder are the batch sizes that a model of at most max items is run with: 1, 2, 3, 4, 6,
 // 8, 12, 16, 24, 32, ... and max. Each size has kernels to be chosen for it, bindings and
@@ -30,20 +24,4 @@ func RoundUp(sizes []int, n int) int {
 		return 0
 	}
 	return sizes[i]
-}
-
-// Steps is the profile of a model that was measured at the sizes of its ladder, in ascending
-// order: l(b) is that of the size that b runs as. A table, not a line: who plans with it sees
-// that another item on the same step costs nothing.
-func Steps(samples []profile.Sample) (*profile.Profile, error) {
-	var table []mono.Dur
-	for _, s := range samples {
-		if s.Batch <= len(table) || s.Batch > profile.BatchMax {
-			return nil, fmt.Errorf("%w: batch sizes must rise and be 1 to %d; got %d after %d", profile.ErrInvalid, profile.BatchMax, s.Batch, len(table))
-		}
-		for len(table) < s.Batch {
-			table = append(table, s.Latency)
-		}
-	}
-	return profile.Table(table)
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -205,7 +206,7 @@ func (p *pipeline) zero(at Ptr, n int64) error {
 // taken at the first run. The times are what the watchdog expects.
 func (p *pipeline) warm(s *served) error {
 	e := &p.slots[0]
-	for i, n := range s.m.Sizes {
+	for i, n := range slices.Backward(s.m.Sizes) { // a runtime's own memory grows once that way
 		for slot := range s.slots {
 			at := s.slots[slot]
 			if err := s.program.Bind(slot, n, s.in.pointers(at.in), s.out.pointers(at.out)); err != nil {

@@ -28,6 +28,15 @@ func TestWatchGPUs(t *testing.T) {
 	if g.Watch(fakenvml.GPU(0).UUID, func(health.Verdict) {}) || !g.Watch(uuid, func(v health.Verdict) { got <- v }) {
 		t.Error("the wrong device is watched")
 	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		families, err := p.registry.Gather()
+		if err == nil && len(families) >= 10 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d metrics, %v", len(families), err)
+		}
+	}
 	fake.XID(uuid, 79)
 	select {
 	case v := <-got:
@@ -36,10 +45,6 @@ func TestWatchGPUs(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("no verdict")
-	}
-	families, err := p.registry.Gather()
-	if err != nil || len(families) < 10 {
-		t.Errorf("%d metrics, %v", len(families), err)
 	}
 	if err := g.Close(); err != nil || fake.Closed() != 1 {
 		t.Error(err, fake.Closed())
