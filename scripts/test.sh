@@ -30,7 +30,7 @@ tagged() {
   if echo '#include <infiniband/verbs.h>' | ${CC:-cc} -E - >/dev/null 2>&1; then go vet -tags rdma ./cgo/verbs ./cmd/symphony/...; else echo 'skipped: no infiniband/verbs.h (libibverbs-dev)'; fi
 }
 # What tag cuda adds: the door to the driver on a libcuda of its tests' own, and a binary that
-# starts without a driver. cuda.h is fetched if it is not there.
+# starts without a driver, all symbols bound. cuda.h is fetched if it is not there.
 cuda_include() {
   scripts/cuda-include.sh | grep . && return
   [ -d cmd/fetch-gpu-libs ] && go run ./cmd/fetch-gpu-libs -headers >&2 && scripts/cuda-include.sh | grep .
@@ -39,7 +39,7 @@ tagged_cuda() (
   include=$(cuda_include) || { echo 'skipped: no cuda.h of CUDA 12, and it could not be fetched (make cuda-headers)'; exit 0; }
   export CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} -I$include" CGO_LDFLAGS="-L$PWD/cgo/cuda/link ${CGO_LDFLAGS:--O2 -g}"
   go vet -tags cuda ./cgo/cuda ./cmd/symphony/... && go test -tags cuda ./cgo/cuda && go test -tags cuda -run TestCUDA ./cmd/symphony/parts &&
-    go build -tags cuda -o build/symphony-cuda ./cmd/symphony && build/symphony-cuda version | tee /dev/stderr | grep -q 'with CUDA' &&
+    go build -tags cuda -o build/symphony-cuda ./cmd/symphony && LD_BIND_NOW=1 build/symphony-cuda version | tee /dev/stderr | grep -q 'with CUDA' &&
     build/symphony-cuda serve --config examples/quickstart.yaml --set frontend.http=127.0.0.1:0 --set scheduler.listen=inproc:scheduler --samples examples/digits/images --once
 )
 formatted() { test -z "$(gofmt -l . | tee /dev/stderr)"; }

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"bytes"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
