@@ -18,7 +18,7 @@ import (
 // small is a model that is fast to make.
 func small() nets.Model {
 	return nets.Model{Name: "small", About: "A small one", Seed: 1, Net: nets.Encoder{Layers: 1, Hidden: 8, Heads: 2, Inner: 16, Length: 4, Vocabulary: 10},
-		OnGPU: nets.Serving{DeviceType: "gpu", SLO: 30 * time.Millisecond, MaxBatch: 64}, OnCPU: nets.Serving{DeviceType: "cpu", SLO: time.Second, MaxBatch: 4}}
+		OnGPU: nets.Serving{DeviceType: "cuda", SLO: 30 * time.Millisecond, MaxBatch: 64}, OnCPU: nets.Serving{DeviceType: "cpu", SLO: time.Second, MaxBatch: 4}}
 }
 
 func written(t *testing.T, z *zoo, m nets.Model) string {

@@ -30,7 +30,7 @@ type Serving struct {
 
 // Zoo lists the models.
 func Zoo() []Model {
-	gpu := func(slo time.Duration, maxBatch int) Serving { return Serving{"gpu", slo, maxBatch} }
+	gpu := func(slo time.Duration, maxBatch int) Serving { return Serving{"cuda", slo, maxBatch} }
 	cpu := func(slo time.Duration) Serving { return Serving{"cpu", slo, 4} }
 	return []Model{
 		{Name: "resnet50", Net: ResNet50(), Seed: 50, Picture: true, OnGPU: gpu(30*time.Millisecond, 64), OnCPU: cpu(2 * time.Second),
