@@ -48,7 +48,9 @@ func (s *Server) lookForReports(now mono.Time) {
 			delete(s.doubted, g)
 		}
 	}
-	s.carryOut(&s.effects)
+	if len(s.effects) > 0 {
+		s.carryOut(&s.effects)
+	}
 }
 
 // doubts takes a GPU out of service.

@@ -15,7 +15,7 @@ import (
 func largeModels(n int) []catalog.ModelSpec {
 	var inputs []catalog.TensorSpec
 	for i := range 32 {
-		inputs = append(inputs, catalog.TensorSpec{Name: strings.Repeat("x", 60) + fmt.Sprint(i), Type: catalog.FP32, Shape: []int64{4}})
+		inputs = append(inputs, catalog.TensorSpec{Name: strings.Repeat("x", 120) + fmt.Sprint(i), Type: catalog.FP32, Shape: []int64{4}})
 	}
 	all := make([]catalog.ModelSpec, n)
 	for i := range all {
