@@ -34,6 +34,7 @@ func networkRooms() map[string]room {
 		"rdma/fakeverbs": {leaf, []string{"rdma", "transport/mono"}},
 		"rdma/verbstest": {leaf, []string{"rdma", "transport/mono"}},
 		"cgo/verbs":      {shell, []string{"rdma", "transport/mono"}},
+		"cgo/nvml":       {shell, []string{"backend/telemetry", "backend/telemetry/health", "transport/mono"}},
 	}
 }
 
@@ -84,13 +85,16 @@ func dataRooms() map[string]room {
 		"frontend/ingress/malformed": {leaf, nil},
 		"frontend/ingress":           {shell, []string{"frontend", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
 
-		"backend":            {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/executor", "backend/emugpu", "backend/onnx", "backend/repository", "backend/profiler", "scheduler/profile"}},
-		"backend/executor":   {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},
-		"backend/emugpu":     {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
-		"backend/onnx":       {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
-		"backend/cuda":       {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
-		"backend/repository": {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
-		"backend/profiler":   {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
+		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/executor", "backend/emugpu", "backend/onnx", "backend/repository", "backend/profiler", "scheduler/profile"}},
+		"backend/executor":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},
+		"backend/emugpu":             {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
+		"backend/onnx":               {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
+		"backend/cuda":               {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
+		"backend/telemetry":          {shell, []string{"transport/mono", "backend/telemetry/health"}},
+		"backend/telemetry/health":   {core, []string{"transport/mono"}},
+		"backend/telemetry/fakenvml": {leaf, []string{"transport/mono", "backend/telemetry", "backend/telemetry/health"}},
+		"backend/repository":         {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
+		"backend/profiler":           {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 	}
 }
 
