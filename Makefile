@@ -11,7 +11,7 @@ TAGS    := $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma)
 # Tested under the race detector: the shells, and the cores with their assertions on.
 RACE    := ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/simcmd
 
-.PHONY: help run demo test build models test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean
+.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,16 @@ build: ## bin/symphony; with RDMA where libibverbs-dev is installed
 
 models: $(ORT) ## ONNX Runtime and the models that are not in the repository
 	@$(GO) run ./examples/digits/wide
+
+zoo: ## ResNet50, MobileNet and an encoder like BERT base, FP32 and FP16, into build/zoo (0.8 GB)
+	@$(GO) run ./examples/zoo -o build/zoo -precision fp32,fp16
+
+zoo-check: $(ORT) zoo build/zoo-venv/.made ## their outputs against a second implementation and Python's onnxruntime
+	@$(GO) run ./examples/zoo/check -onnxruntime $(ORT) -repository build/zoo -o build/zoo-check
+	@build/zoo-venv/bin/python examples/zoo/check.py build/zoo-check
+
+build/zoo-venv/.made: examples/zoo/requirements.txt
+	@python3 -m venv build/zoo-venv && build/zoo-venv/bin/pip install -q -r $< && touch $@
 
 $(ORT):
 	@$(GO) run ./cmd/fetch-onnxruntime -o $(ORT)

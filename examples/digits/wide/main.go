@@ -7,10 +7,7 @@
 package main
 
 import (
-	"bytes"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +15,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/symphony-serving/symphony/examples/onnxfile"
 )
 
 //go:embed trained.bin
@@ -44,7 +43,8 @@ func run(out string, pin bool) error {
 	if out == "" {
 		out = filepath.Join(here, "..", "models", "digits-wide", "1", "model.onnx")
 	}
-	if old, err := os.ReadFile(out); err == nil && !pin && sum(old) == strings.TrimSpace(pinned) {
+	want := strings.TrimSpace(pinned)
+	if sum, err := onnxfile.SumFile(out); err == nil && !pin && sum == want {
 		return nil // made before
 	}
 	model, err := generate()
@@ -52,53 +52,30 @@ func run(out string, pin bool) error {
 		return err
 	}
 	if pin {
-		if err := os.WriteFile(filepath.Join(here, "model.sha256"), []byte(sum(model)+"\n"), 0o644); err != nil {
-			return err
-		}
-	} else if got := sum(model); got != strings.TrimSpace(pinned) {
-		return fmt.Errorf("made a model with SHA-256 %s, pinned is %s: trained.bin or the generator changed; after training run with -pin", got, strings.TrimSpace(pinned))
+		want = ""
 	}
-	if err := replace(out, model); err != nil {
+	sum, err := model.Save(out, want)
+	if different := (*onnxfile.SumError)(nil); errors.As(err, &different) {
+		return fmt.Errorf("%w: trained.bin or the generator changed; after training run with -pin", err)
+	} else if err != nil {
 		return err
 	}
-	fmt.Printf("digits-wide: wrote %s (%.1f MB)\n", shorten(out), float64(len(model))/1e6)
+	if pin {
+		if err := os.WriteFile(filepath.Join(here, "model.sha256"), []byte(sum+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("digits-wide: wrote %s (%.1f MB)\n", shorten(out), float64(model.Size())/1e6)
 	return nil
 }
 
-// generate makes the model's file in memory.
-func generate() ([]byte, error) {
+// generate describes the model.
+func generate() (*onnxfile.Model, error) {
 	layers, err := network(trained)
 	if err != nil {
 		return nil, err
 	}
 	return build(layers), nil
-}
-
-func sum(b []byte) string {
-	s := sha256.Sum256(b)
-	return hex.EncodeToString(s[:])
-}
-
-// replace writes beside the file and renames, so that a server that starts
-// meanwhile never reads half of it.
-func replace(path string, b []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".model-*")
-	if err != nil {
-		return err
-	}
-	_, err = bytes.NewReader(b).WriteTo(f)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
 }
 
 // sourceFolder is where this file lay when it was compiled: with `go run`

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/symphony-serving/symphony/examples/onnxfile"
 )
 
 // The network's numbers. ../wide.py has the same for training; train.py
@@ -59,18 +61,11 @@ func decode(b []byte, inputs, outputs, bits int) (layer, []byte) {
 	return l, b[4*outputs:]
 }
 
-// integers draws n uniform integers -limit..limit, times 2^-bits, from
-// splitmix64: its k-th output depends on seed and k alone.
+// integers draws n uniform integers -limit..limit, times 2^-bits.
 func integers(seed uint64, n int, limit uint64, bits int) []float32 {
 	out := make([]float32, n)
-	state := seed
 	for i := range out {
-		state += 0x9E3779B97F4A7C15
-		z := state
-		z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-		z = (z ^ z>>27) * 0x94D049BB133111EB
-		z ^= z >> 31
-		v := (z >> 32) * (2*limit + 1) >> 32
+		v := (onnxfile.Splitmix(seed, uint64(i)) >> 32) * (2*limit + 1) >> 32
 		out[i] = scaled(int64(v)-int64(limit), bits)
 	}
 	return out
