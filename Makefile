@@ -11,10 +11,10 @@ TAGS    := $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma)
 # Tested under the race detector: the shells, and the cores with their assertions on.
 RACE    := ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/simcmd
 
-.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean
+.PHONY: help run demo test build models zoo zoo-check gpu-libs cuda-headers test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean
 
 help: ## what there is to make
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build models ## fetch, build, serve the quickstart, send it the sample images, serve until Ctrl-C
 	@./bin/symphony serve --config examples/quickstart.yaml --samples examples/digits/images
@@ -44,6 +44,12 @@ build/zoo-venv/.made: examples/zoo/requirements.txt
 
 $(ORT):
 	@$(GO) run ./cmd/fetch-onnxruntime -o $(ORT)
+
+gpu-libs: ## what GPUs need: ONNX Runtime for CUDA and CUDA's libraries, 1.4 GB, into build/gpu/lib; ONLY=a,b: some packages
+	@$(GO) run ./cmd/fetch-gpu-libs $(if $(ONLY),-only '$(ONLY)')
+
+cuda-headers: ## cuda.h, which tag cuda is built with, into build/cuda/include
+	@$(GO) run ./cmd/fetch-gpu-libs -headers
 
 test-unit: ## the unit tests without the race detector
 	$(GO) test ./...

@@ -90,6 +90,7 @@ func dataRooms() map[string]room {
 		"backend/emugpu":             {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
 		"backend/onnx":               {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
 		"backend/cuda":               {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
+		"backend/gpulibs":            {leaf, nil},
 		"backend/telemetry":          {shell, []string{"transport/mono", "backend/telemetry/health"}},
 		"backend/telemetry/health":   {core, []string{"transport/mono"}},
 		"backend/telemetry/fakenvml": {leaf, []string{"transport/mono", "backend/telemetry", "backend/telemetry/health"}},

@@ -2,26 +2,19 @@ package main
 
 import (
 	"archive/tar"
-	"bytes"
 	"compress/gzip"
-	"crypto/sha512"
-	"encoding/base64"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"os/exec"
-	"strings"
-	"time"
+
+	"github.com/symphony-serving/symphony/cmd/internal/fetch"
 )
 
 // integrity is the SHA-512 of onnxruntime-node-1.30.0.tgz, as the registry
 // publishes it.
 const integrity = "sha512-twhs1C2C/BFkz1yc5OY0KIU2GUq6DURO7hD4bx5Q2Qy3nAMJwRXW8xU3NVczE29VA9lolLOYepoD8fjTGOfIqw=="
-
-// sizeMax bounds the download.
-const sizeMax = 512 << 20
 
 type fetcher struct {
 	registry  string
@@ -31,15 +24,7 @@ type fetcher struct {
 
 // registry is where npm packages come from on this machine.
 func registry() string {
-	if r := os.Getenv("NPM_CONFIG_REGISTRY"); r != "" {
-		return strings.TrimSuffix(r, "/")
-	}
-	if out, err := exec.Command("npm", "config", "get", "registry").Output(); err == nil {
-		if r := strings.TrimSpace(string(out)); strings.HasPrefix(r, "http") {
-			return strings.TrimSuffix(r, "/")
-		}
-	}
-	return "https://registry.npmjs.org"
+	return fetch.Registry("NPM_CONFIG_REGISTRY", []string{"npm", "config", "get", "registry"}, "https://registry.npmjs.org")
 }
 
 // present reports whether the library is there, from this very archive: beside
@@ -54,18 +39,17 @@ func (f fetcher) stamp(size int64) string {
 	return fmt.Sprintf("%s %s %d\n", f.integrity, f.member, size)
 }
 
-// fetch downloads, checks, unpacks, and renames into place.
+// fetch downloads, checks, unpacks, and renames into place. Interrupted, it goes on
+// from what it has of the archive when it is called again.
 func (f fetcher) fetch(path string) error {
-	archive, err := f.download()
-	if err != nil {
+	archive := path + ".tgz"
+	g := fetch.Getter{Progress: fetch.NewProgress(os.Stderr)}
+	url := f.registry + "/onnxruntime-node/-/onnxruntime-node-" + version + ".tgz"
+	if err := g.Get(context.Background(), fetch.File{URL: url, Path: archive, Sum: f.integrity}); err != nil {
 		return err
 	}
-	sum := sha512.Sum512(archive)
-	if got := "sha512-" + base64.StdEncoding.EncodeToString(sum[:]); got != f.integrity {
-		return fmt.Errorf("the archive's checksum is %s, %s is pinned: it is damaged or was replaced", got, f.integrity)
-	}
 	size, err := f.extract(archive, path+".part")
-	if err != nil {
+	if err := errors.Join(err, os.Remove(archive)); err != nil {
 		return err
 	}
 	if err := os.Rename(path+".part", path); err != nil {
@@ -74,24 +58,14 @@ func (f fetcher) fetch(path string) error {
 	return os.WriteFile(path+".stamp", []byte(f.stamp(size)), 0o644)
 }
 
-func (f fetcher) download() ([]byte, error) {
-	client := http.Client{Timeout: 10 * time.Minute}
-	resp, err := client.Get(f.registry + "/onnxruntime-node/-/onnxruntime-node-" + version + ".tgz")
-	if err != nil {
-		return nil, fmt.Errorf("the registry cannot be reached: %w", err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the registry answers %s", resp.Status)
-	}
-	archive, err := io.ReadAll(io.LimitReader(&progress{r: resp.Body, total: resp.ContentLength}, sizeMax))
-	fmt.Fprintln(os.Stderr)
-	return archive, err
-}
-
 // extract writes the library out of the archive.
-func (f fetcher) extract(archive []byte, path string) (int64, error) {
-	z, err := gzip.NewReader(bytes.NewReader(archive))
+func (f fetcher) extract(archive, path string) (int64, error) {
+	in, err := os.Open(archive)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	z, err := gzip.NewReader(in)
 	if err != nil {
 		return 0, err
 	}
@@ -114,22 +88,4 @@ func (f fetcher) extract(archive []byte, path string) (int64, error) {
 		n, err := io.Copy(out, t)
 		return n, errors.Join(err, out.Close())
 	}
-}
-
-// progress prints how far the download is, at most five times a second.
-type progress struct {
-	r     io.Reader
-	total int64
-	read  int64
-	last  time.Time
-}
-
-func (p *progress) Read(b []byte) (int, error) {
-	n, err := p.r.Read(b)
-	p.read += int64(n)
-	if time.Since(p.last) > 200*time.Millisecond {
-		p.last = time.Now()
-		fmt.Fprintf(os.Stderr, "\r  %.1f of %.1f MB", float64(p.read)/1e6, float64(p.total)/1e6)
-	}
-	return n, err
 }
