@@ -3,6 +3,7 @@ package transport
 import (
 	"unsafe"
 
+	"github.com/symphony-serving/symphony/transport/pages"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -67,6 +68,61 @@ func SlabRef(h wire.SlabHandle, data []byte, key uint32) wire.SlabRef {
 		ref.Address = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data))))
 	}
 	return ref
+}
+
+// Sharing is a Direct whose buffers other devices can be told of: a GPU that copies from where
+// the network READs to.
+type Sharing interface {
+	Direct
+	// PoolNear is a pool of up to max bytes near a NUMA node, known to device, too, and its
+	// Allocator; nil: the network has no device itself.
+	PoolNear(node int, max int64, device pages.Registrar) (Allocator, *pages.Pool)
+}
+
+// Buffers are one device's: memory that it reaches, and the network's device, if there is one.
+// Where that is used up they are of the Go heap.
+type Buffers struct {
+	Allocator
+	pool *pages.Pool
+}
+
+// BuffersFor are buffers of up to max bytes near a NUMA node (negative: anywhere) for a device.
+// Close them when the network's links have closed: these may still send from there.
+func BuffersFor(n Network, node int, max int64, device pages.Registrar) *Buffers {
+	if s, ok := DirectOf(n).(Sharing); ok {
+		if a, p := s.PoolNear(node, max, device); p != nil {
+			return &Buffers{a, p}
+		}
+	}
+	p := pages.NewPool(node, max, device)
+	return &Buffers{pooled{p}, p}
+}
+
+// Bytes is how much memory is registered now.
+func (b *Buffers) Bytes() int64 { return b.pool.Bytes() }
+
+// Err is why there was no more memory the last time that there was none.
+func (b *Buffers) Err() error { return b.pool.Err() }
+
+// Close gives all of it back.
+func (b *Buffers) Close() error { return b.pool.Close() }
+
+// pooled are a pool's buffers, or the heap's where it is used up.
+type pooled struct{ pool *pages.Pool }
+
+// Alloc implements Allocator.
+func (b pooled) Alloc(n int) []byte {
+	if p, ok := b.pool.Alloc(n); ok {
+		return p
+	}
+	return make([]byte, n)
+}
+
+// Free implements Allocator.
+func (b pooled) Free(p []byte) {
+	if b.pool.Holds(p) {
+		b.pool.Free(p)
+	}
 }
 
 // Heap is the Allocator of networks that have no device.

@@ -11,6 +11,9 @@ type Model struct {
 	Spec      *catalog.ModelSpec
 	Path      string // of the ONNX file; empty where the Runtime needs none
 	Precision Precision
+	Provider  Provider
+	Graphs    bool  // run each size as a CUDA graph: one launch for all kernels
+	Memory    int64 // what it may take of the device while it runs, bytes; 0: what there is
 	Sizes     []int // the batch sizes that it runs, ascending, the last one Spec.MaxBatch (Ladder)
 }
 
@@ -22,6 +25,15 @@ const (
 	FP32 Precision = "fp32" // as the file says, without TF32
 	TF32 Precision = "tf32" // matrix products of float32 with 10 bits of mantissa
 	FP16 Precision = "fp16" // a file whose weights were converted
+)
+
+// Provider is what ONNX Runtime computes with.
+type Provider string
+
+// Providers.
+const (
+	ProviderCUDA     Provider = "cuda"     // also where it is empty
+	ProviderTensorRT Provider = "tensorrt" // builds an engine per model, for minutes; then faster
 )
 
 // On calls f on a thread that has entered the context.

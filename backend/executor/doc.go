@@ -5,7 +5,8 @@
 //	                                                     \--> Done --> scheduler
 //
 // While one batch executes, the inputs of the next are fetched: beside the
-// running one, at most ordersMax orders wait.
+// running one, at most ordersMax orders wait. A Pipelined device has some of these
+// already, so that their inputs are on it when its turn comes to them.
 //
 // # Rules
 //
@@ -14,7 +15,7 @@
 //  2. An input that cannot be read (stale slab, frontend gone) fails its item
 //     alone; the others run. A frontend's first data link is awaited for a
 //     moment, as far as the batch has time.
-//  3. An item whose deadline has passed when the device is free is answered
+//  3. An item whose deadline has passed when the batch is launched is answered
 //     with deadline and not run.
 //  4. Nothing here blocks: orders, completed READs and finished executions
 //     are events under one short lock. So a device costs no goroutine beyond
@@ -22,5 +23,7 @@
 //  5. A batch starts as soon as inputs and device allow, also before its
 //     planned Exec: the plan has room for the network, and a device that is
 //     done early is free early.
-//  6. Buffers are reused when the last output was taken by its link.
+//  6. Buffers are reused when the last output was taken by its link, and never when
+//     the device may still write to them (ErrAstray).
+//  7. A device is launched by one goroutine at a time, with at most Depth batches.
 package executor

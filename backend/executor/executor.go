@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/symphony-serving/symphony/transport"
@@ -16,12 +17,14 @@ type Executor struct {
 	report Reporter            // Immutable.
 	obs    Observer            // Immutable.
 	memory transport.Allocator // Immutable.
+	depth  int                 // Immutable: batches that the device takes at a time.
 
-	mu      sync.Mutex // Guards what follows.
-	orders  []*order   // in order of arrival; not the running one
-	running *order
-	spare   []*order // finished ones, with their buffers
-	closed  bool
+	mu        sync.Mutex // Guards what follows.
+	orders    []*order   // in order of arrival; not the launched ones
+	launched  []*order   // in order of Launch, at most depth; the first one runs
+	launching bool       // somebody is in the loop of start
+	spare     []*order   // finished ones, with their buffers
+	closed    bool
 }
 
 // order is an Order on its way.
@@ -40,6 +43,7 @@ type order struct {
 	frame   []byte               // scratch
 	flush   []transport.Gatherer // scratch
 	report  wire.Done
+	astray  bool // the device may yet write to the buffers
 
 	mu      sync.Mutex
 	reading int // READs under way, and one for the issuing itself
@@ -49,7 +53,7 @@ type order struct {
 // New makes an executor for a device. Inputs are READ into buffers of memory, and
 // outputs sent from there: the network's own (transport.BuffersOf).
 func New(device Device, models []Model, links Links, memory transport.Allocator, report Reporter, obs Observer) *Executor {
-	e := &Executor{device: device, models: models, links: links, memory: memory, report: report, obs: obs}
+	e := &Executor{device: device, models: models, links: links, memory: memory, report: report, obs: obs, depth: depthOf(device)}
 	e.warm()
 	return e
 }
@@ -58,21 +62,25 @@ func New(device Device, models []Model, links Links, memory transport.Allocator,
 // never fill theirs.
 const warmMax = 4 << 20
 
-// warm makes the buffers of the orders that there are as a rule, one that runs and one
-// that is fetched: later, registering their memory would hold up the thread that
+// warm makes the buffers of the orders that there are as a rule, those that the device has
+// and one that is fetched: later, registering their memory would hold up the thread that
 // brings the orders. The heap's need no such thing.
 func (e *Executor) warm() {
 	if _, heap := e.memory.(transport.Heap); heap {
 		return
 	}
-	in, out := 0, 0
+	in, out, most := 0, 0, warmMax
 	for i := range e.models {
 		m := &e.models[i]
 		in, out = max(in, m.MaxBatch*m.InputMax), max(out, m.MaxBatch*m.OutputSize)
+		if e.depth > 1 && m.InputSize >= 0 {
+			// A device that copies ahead needs its buffers pinned: they are made whole.
+			most = max(most, m.MaxBatch*max(m.InputSize, m.OutputSize))
+		}
 	}
-	for range 2 {
+	for range e.depth + 1 {
 		o := e.newOrder()
-		o.in, o.out = e.memory.Alloc(min(in, warmMax)), e.memory.Alloc(min(out, warmMax))
+		o.in, o.out = e.memory.Alloc(min(in, most)), e.memory.Alloc(min(out, most))
 		e.spare = append(e.spare, o)
 	}
 }
@@ -97,7 +105,7 @@ func (e *Executor) Close() {
 func (e *Executor) Idle() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.running == nil && len(e.orders) == 0
+	return len(e.launched) == 0 && len(e.orders) == 0
 }
 
 // FreeIn is the span until the planned end of what is under way; 0 when that
@@ -106,8 +114,8 @@ func (e *Executor) FreeIn(now mono.Time) mono.Dur {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	free := now
-	if e.running != nil {
-		free = max(free, e.running.Until)
+	for _, o := range e.launched {
+		free = max(free, o.Until)
 	}
 	for _, o := range e.orders {
 		free = max(free, o.Until)
@@ -133,7 +141,7 @@ func (e *Executor) Submit(in *Order) {
 		e.mu.Unlock()
 		return
 	}
-	if waiting := len(e.orders); waiting >= ordersMax {
+	if waiting := len(e.orders) + max(0, len(e.launched)-1); waiting >= ordersMax {
 		e.mu.Unlock()
 		e.failed(&Failure{Cause: CauseFull, Order: in, Requests: n, Got: waiting + 1, Want: ordersMax})
 		e.refuse(in, wire.ReasonFull)
@@ -204,34 +212,60 @@ func (e *Executor) unreached(o *Order) {
 	}
 }
 
-// start launches the first order whose inputs are there, if the device is
-// free.
+// start launches orders whose inputs are there, the first one first, while the device takes
+// more. One goroutine at a time launches, so that the device gets them in the order of
+// launched; another one that comes leaves its order to that one, which looks again.
 func (e *Executor) start() {
+	e.mu.Lock()
+	if e.launching {
+		e.mu.Unlock()
+		return
+	}
+	e.launching = true
 	for {
-		e.mu.Lock()
-		if e.running != nil || e.closed {
+		o := e.nextLocked()
+		if o == nil {
+			e.launching = false
 			e.mu.Unlock()
 			return
 		}
-		var o *order
-		for i, c := range e.orders {
-			if c.isReady() {
-				o = c
-				e.orders = append(e.orders[:i], e.orders[i+1:]...)
-				break
-			}
-		}
-		e.running = o
+		e.launched = append(e.launched, o)
 		e.mu.Unlock()
-		if o == nil {
-			return
-		}
-		if o.prepare(&e.models[o.ModelIndex]) {
+		runs := o.prepare(&e.models[o.ModelIndex])
+		if runs {
 			e.device.Launch(&o.batch)
+		}
+		e.mu.Lock()
+		if !runs {
+			e.launching = false
+			e.mu.Unlock()
+			now := mono.Now()
+			o.finish(now, now, nil) // nothing is left to run; it starts the next
 			return
 		}
-		now := mono.Now()
-		o.finish(now, now, nil) // nothing is left to run
-		return
+	}
+}
+
+// nextLocked takes the first order whose inputs are there; nil when there is none, or the
+// device has enough. Caller holds mu.
+func (e *Executor) nextLocked() *order {
+	if len(e.launched) >= e.depth || e.closed {
+		return nil
+	}
+	for i, o := range e.orders {
+		if o.isReady() {
+			e.orders = append(e.orders[:i], e.orders[i+1:]...)
+			return o
+		}
+	}
+	return nil
+}
+
+// ended takes a launched order out.
+func (e *Executor) ended(o *order) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if i := slices.Index(e.launched, o); i >= 0 {
+		e.launched = slices.Delete(e.launched, i, i+1)
 	}
 }

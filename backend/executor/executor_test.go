@@ -478,7 +478,7 @@ func TestFreeIn(t *testing.T) {
 		e.orders = append(e.orders, &order{})
 		e.orders[i].Until = until
 	}
-	e.running, e.orders = e.orders[1], e.orders[:1]
+	e.launched, e.orders = e.orders[1:], e.orders[:1]
 	if got := e.FreeIn(now); got != 2*mono.Second {
 		t.Errorf("busy: %v", got)
 	}

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/symphony-serving/symphony/transport"
@@ -13,12 +14,11 @@ import (
 // The next batch is launched first: the device waits for nobody.
 func (o *order) finish(start, end mono.Time, err error) {
 	e := o.exec
-	e.mu.Lock()
-	e.running = nil
-	e.mu.Unlock()
+	e.ended(o)
 	e.start()
 
 	o.report = wire.Done{Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: o.ready, Start: start, End: end, Fetch: o.ready.Sub(o.Arrived)}
+	o.astray = errors.Is(err, ErrAstray)
 	if err != nil {
 		e.failed(&Failure{Cause: CauseDevice, Order: &o.Order, Requests: len(o.index), Err: err})
 		for _, i := range o.index {
@@ -104,6 +104,9 @@ func (o *order) release() {
 	o.mu.Unlock()
 	if !last {
 		return
+	}
+	if o.astray {
+		o.in, o.out = nil, nil // not even freed: who got them would be written over
 	}
 	e := o.exec
 	e.mu.Lock()

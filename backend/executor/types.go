@@ -1,13 +1,16 @@
 package executor
 
 import (
+	"errors"
+
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// ordersMax bounds the orders that wait at a device while one runs. The
-// scheduler sends one ahead; the others are room for orders that crossed a report.
+// ordersMax bounds the orders that wait at a device while one runs, also those that a
+// Pipelined one has been given ahead. The scheduler sends one ahead; the others are room for
+// orders that crossed a report.
 const ordersMax = 3
 
 // Batch is what a device executes. Item i's input lies in Inputs[i], its
@@ -24,12 +27,32 @@ type Batch struct {
 	Finish func(start, end mono.Time, err error)
 }
 
-// Device executes one batch at a time. Launch does not block; the executor
-// launches the next batch only after Finish.
+// Device executes one batch at a time. Launch does not block, and is not called twice at a
+// time; the executor launches the next batch only after Finish.
 type Device interface {
 	Launch(b *Batch)
 	Close()
 }
+
+// Pipelined is a Device that is given batches ahead: while one executes it copies the inputs
+// of the next. It executes them one at a time, in the order of Launch, and may finish them
+// all at once. The Batch that it was given is not to be touched after its Finish.
+type Pipelined interface {
+	Device
+	// Depth is how many batches it takes at a time, the running one included: always the same.
+	Depth() int
+}
+
+func depthOf(d Device) int {
+	if p, ok := d.(Pipelined); ok {
+		return max(1, p.Depth())
+	}
+	return 1
+}
+
+// ErrAstray is the error of batches that a device has given up but could not stop: it may
+// yet read and write their buffers, which are therefore lost.
+var ErrAstray = errors.New("the device may still use its buffers")
 
 // Model is what the executor must know of a model.
 type Model struct {

@@ -6,6 +6,8 @@
 // copied into buffers outside the Go heap that ONNX Runtime may keep pointers
 // to; one pair of tensors per model and batch size is made once and reused.
 // The thread runs at a lower priority than the loops that must be on time.
+//
+// CUDA is the same library on GPUs, for backend/cuda: a cuda.Runtime.
 package onnx
 
 import "errors"

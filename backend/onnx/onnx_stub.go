@@ -5,6 +5,7 @@ package onnx
 import (
 	"fmt"
 
+	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
@@ -16,6 +17,17 @@ func Load(string) error {
 
 // Version is empty without cgo.
 func Version() string { return "" }
+
+// CUDA is never made without cgo.
+type CUDA struct{}
+
+// NewCUDA fails without cgo.
+func NewCUDA(CUDAOptions) (*CUDA, error) { return nil, Load("") }
+
+// Load fails without cgo.
+func (*CUDA) Load(cuda.Context, cuda.Stream, *cuda.Model) (cuda.Program, error) {
+	return nil, ErrUnsupported
+}
 
 // Session is a loaded model.
 type Session struct{}

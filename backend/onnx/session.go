@@ -16,8 +16,12 @@ import (
 
 // Load loads the shared library, once per process.
 func Load(path string) error {
+	return loadLibrary(path, "run `make models`, or set backend.onnxruntime to the path of libonnxruntime.so")
+}
+
+func loadLibrary(path, todo string) error {
 	if _, err := os.Stat(path); err != nil { // also when one is loaded: a wrong path stays wrong
-		return fmt.Errorf("%w: %w; run `make models`, or set backend.onnxruntime to the path of libonnxruntime.so", ErrUnsupported, err)
+		return fmt.Errorf("%w: %w; %s", ErrUnsupported, err, todo)
 	}
 	if ort.IsInitialized() {
 		return nil
@@ -58,14 +62,7 @@ type bound struct{ inputs, outputs []ort.Value }
 // Open loads a model and checks it against its specification. threads is how
 // many one execution uses.
 func Open(path string, spec *catalog.ModelSpec, threads int) (*Session, error) {
-	ins, outs, err := ort.GetInputOutputInfo(path)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrModel, path, err)
-	}
-	if err := match(path, "input", spec.Inputs, ins, spec.MaxBatch); err != nil {
-		return nil, err
-	}
-	if err := match(path, "output", spec.Outputs, outs, spec.MaxBatch); err != nil {
+	if err := checkFile(path, spec); err != nil {
 		return nil, err
 	}
 	o, err := options(threads)
@@ -127,6 +124,18 @@ func buffers(specs []catalog.TensorSpec, maxBatch int) ([]buffer, error) {
 		out = append(out, buffer{s, bytes, item})
 	}
 	return out, nil
+}
+
+// checkFile compares the file with its specification.
+func checkFile(path string, spec *catalog.ModelSpec) error {
+	ins, outs, err := ort.GetInputOutputInfo(path)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrModel, path, err)
+	}
+	if err := match(path, "input", spec.Inputs, ins, spec.MaxBatch); err != nil {
+		return err
+	}
+	return match(path, "output", spec.Outputs, outs, spec.MaxBatch)
 }
 
 // match compares what the file has with what the configuration says. The

@@ -20,6 +20,7 @@ type stored struct {
 	Threads int    `json:"threads"`
 	Batch   int    `json:"max_batch"`
 	Host
+	GPU
 	Profile catalog.Profile `json:"profile"`
 	Points  []Point         `json:"measured,omitempty"`
 }
@@ -33,7 +34,8 @@ type Key struct {
 	Device    string
 	Threads   int
 	MaxBatch  int
-	Host      Host
+	Host      Host // of a device of this host's processors
+	GPU       GPU  // of one that is a GPU
 }
 
 // Mismatch is why a stored profile is not that of a key.
@@ -86,7 +88,7 @@ func Read(k Key) (catalog.Profile, error) {
 // stored is what a file of the key says beside the profile.
 func (k Key) stored() (stored, error) {
 	hash, err := k.hash()
-	return stored{Model: hash, Runtime: k.Runtime, Device: k.Device, Threads: k.Threads, Batch: k.MaxBatch, Host: k.Host}, err
+	return stored{Model: hash, Runtime: k.Runtime, Device: k.Device, Threads: k.Threads, Batch: k.MaxBatch, Host: k.Host, GPU: k.GPU}, err
 }
 
 // differs is the first field in which s is of something else than here; nil: none.
@@ -105,8 +107,15 @@ func (s *stored) differs(here *stored) *Mismatch {
 		{"max_batch", count(s.Batch), count(here.Batch)},
 		{"CPU", s.CPU, here.CPU},
 		{"number of processors", count(s.Processors), count(here.Processors)},
+		{"GPU", s.Product, here.Product},
+		{"driver", s.Driver, here.Driver},
+		{"power limit", s.Power, here.Power},
+		{"precision", s.Precision, here.Precision},
+		{"provider", s.Provider, here.Provider},
+		{"batch sizes", list(s.Sizes), list(here.Sizes)},
 	} {
-		if f.Stored != f.Here {
+		unknown := f.Field == "power limit" && (f.Stored == "" || f.Here == "") // without NVML
+		if f.Stored != f.Here && !unknown {
 			return &f
 		}
 	}

@@ -76,6 +76,47 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// On a GPU what it is and how the model runs there belongs to the profile, too.
+func TestCacheOfGPU(t *testing.T) {
+	key, _ := storedKey(t)
+	key.Host, key.Threads = Host{}, 0
+	key.GPU = GPU{Product: "G", Driver: "CUDA 13.0", Power: "700 W", Precision: "fp16", Provider: "cuda", Sizes: []int{1, 3}}
+	p, err := profile.Table([]mono.Dur{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Write(key, &Result{Profile: p}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(key); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[Mismatch]func(*GPU){
+		{"GPU", "G", "H"}:                    func(g *GPU) { g.Product = "H" },
+		{"driver", "CUDA 13.0", "CUDA 13.1"}: func(g *GPU) { g.Driver = "CUDA 13.1" },
+		{"power limit", "700 W", "350 W"}:    func(g *GPU) { g.Power = "350 W" },
+		{"precision", "fp16", "tf32"}:        func(g *GPU) { g.Precision = "tf32" },
+		{"provider", "cuda", "tensorrt"}:     func(g *GPU) { g.Provider = "tensorrt" },
+		{"batch sizes", "1 3", "1 2 3"}:      func(g *GPU) { g.Sizes = []int{1, 2, 3} },
+	} {
+		k := key
+		change(&k.GPU)
+		var m *Mismatch
+		if _, err := Read(k); !errors.As(err, &m) || *m != want {
+			t.Errorf("%v, want %+v", err, want)
+		}
+	}
+}
+
+// Where the power's limit is not known, it is no reason to measure anew.
+func TestCacheWithoutPower(t *testing.T) {
+	key, _ := storedKey(t)
+	key.GPU.Power = "700 W"
+	if _, err := Read(key); err != nil {
+		t.Error(err)
+	}
+}
+
 // A file of before profiles knew their host is of no known host.
 func TestCacheWithoutHost(t *testing.T) {
 	key, path := storedKey(t)

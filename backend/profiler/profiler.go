@@ -19,6 +19,7 @@ type Options struct {
 	Warmup   int                          // runs per batch size that are not counted [3]
 	Rounds   int                          // counted runs per batch size [30]
 	Budget   mono.Dur                     // for the whole model; rounds are cut to keep it [10 s]
+	Ladder   []int                        // the sizes that the device runs, others it rounds up; nil: each size is another
 	Progress func(batch, of int, p Point) `json:"-"` // after each batch size
 }
 
@@ -33,9 +34,19 @@ type Point struct {
 // Result is a measured model.
 type Result struct {
 	Points  []Point
-	Profile *profile.Profile // interpolated through the Highs
+	Profile *profile.Profile // through the Highs: interpolated, or on a ladder in steps
 	Line    profile.Line     // fit of the medians, for people
 }
+
+// What a fit must hold for l(b) to be called a line.
+const (
+	lineR2       = 0.99
+	lineRelError = 0.05
+)
+
+// IsLine reports whether the fit describes what was measured. The plan has the table of
+// what was measured either way.
+func (r *Result) IsLine() bool { return r.Line.R2 >= lineR2 && r.Line.RelError <= lineRelError }
 
 // Measure runs the model on the device over batch sizes up to MaxBatch. The
 // device must be idle.
@@ -50,6 +61,9 @@ func Measure(ctx context.Context, d executor.Device, index int, spec *catalog.Mo
 		o.Budget = 10 * mono.Second
 	}
 	sizes := Sizes(spec.MaxBatch)
+	if len(o.Ladder) > 0 {
+		sizes = o.Ladder
+	}
 	r := &Result{}
 	each := o.Budget / mono.Dur(len(sizes))
 	for i, b := range sizes {
@@ -62,7 +76,7 @@ func Measure(ctx context.Context, d executor.Device, index int, spec *catalog.Mo
 			o.Progress(i+1, len(sizes), p)
 		}
 	}
-	return r, r.finish()
+	return r, r.finish(len(o.Ladder) > 0)
 }
 
 // Sizes are the batch sizes that are measured: each up to 4, then steps of
@@ -75,14 +89,18 @@ func Sizes(maxBatch int) []int {
 	return append(out, maxBatch)
 }
 
-func (r *Result) finish() error {
+func (r *Result) finish(ladder bool) error {
 	var high, median []profile.Sample
 	for _, p := range r.Points {
 		high = append(high, profile.Sample{Batch: p.Batch, Latency: p.High})
 		median = append(median, profile.Sample{Batch: p.Batch, Latency: p.Median})
 	}
+	between := profile.Interpolate
+	if ladder {
+		between = profile.Steps
+	}
 	var err error
-	if r.Profile, err = profile.Interpolate(high); err != nil {
+	if r.Profile, err = between(high); err != nil {
 		return err
 	}
 	if len(median) < 2 {

@@ -52,6 +52,28 @@ func TestMeasureFindsTheProfile(t *testing.T) {
 	}
 }
 
+// On a ladder only its sizes are measured, and the profile has steps.
+func TestMeasureLadder(t *testing.T) {
+	p, err := profile.Linear(300*mono.Microsecond, 2*mono.Millisecond, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Measure(context.Background(), exact{p}, 0, spec(8), Options{Warmup: 1, Rounds: 3, Ladder: []int{1, 4, 8}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Points) != 3 || r.Profile.Latency(2) != p.Latency(4) || r.Profile.Latency(5) != p.Latency(8) || r.Profile.MaxBatch() != 8 {
+		t.Errorf("%d points, l(2) = %v, l(5) = %v", len(r.Points), r.Profile.Latency(2), r.Profile.Latency(5))
+	}
+	if !r.IsLine() {
+		t.Errorf("a line was not seen: %+v", r.Line)
+	}
+	r.Points[1].Median *= 2
+	if err := r.finish(true); err != nil || r.IsLine() {
+		t.Errorf("%+v is no line, %v", r.Line, err)
+	}
+}
+
 // An emulated device takes at least what it was made with.
 func TestMeasureEmulated(t *testing.T) {
 	p, err := profile.Linear(300*mono.Microsecond, 2*mono.Millisecond, 8)

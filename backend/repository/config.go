@@ -12,6 +12,7 @@ package repository
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,12 @@ type file struct {
 	Image      *catalog.ImageSpec   `yaml:"image"`
 	Labels     []string             `yaml:"labels"`
 	Profile    *profileFile         `yaml:"profile"` // emulated models
+
+	// On GPUs; what is empty says the pool.
+	Precision  string `yaml:"precision"`   // fp32, tf32, fp16: a file whose weights were converted
+	Provider   string `yaml:"provider"`    // cuda, tensorrt
+	CUDAGraphs bool   `yaml:"cuda_graphs"` // each batch size as one launch: for models of many small kernels
+	BatchSizes []int  `yaml:"batch_sizes"` // what batches are rounded up to; the last one is max_batch
 }
 
 type profileFile struct {
@@ -52,6 +59,15 @@ type Model struct {
 	DeviceType string
 	Path       string // of model.onnx; empty for emulated models
 	Dir        string // <repo>/<model>
+	GPU        GPU
+}
+
+// GPU is how a model runs on GPUs; what is empty says the pool.
+type GPU struct {
+	Precision string
+	Provider  string
+	Graphs    bool
+	Sizes     []int // ascending, the last one max_batch
 }
 
 // spec turns the file into a model without its version; all errors at once.
@@ -61,7 +77,8 @@ func (f *file) spec(name string) (Model, error) {
 		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
 	}
 	m := Model{DeviceType: f.DeviceType, Spec: catalog.ModelSpec{Name: name, MaxBatch: f.MaxBatch, Inputs: f.Inputs, Outputs: f.Outputs,
-		Image: f.Image, Labels: f.Labels, DropPolicy: f.DropPolicy}}
+		Image: f.Image, Labels: f.Labels, DropPolicy: f.DropPolicy},
+		GPU: GPU{Precision: f.Precision, Provider: f.Provider, Graphs: f.CUDAGraphs, Sizes: f.BatchSizes}}
 	if m.DeviceType == "" {
 		m.DeviceType = "cpu"
 	}
@@ -91,6 +108,7 @@ func (f *file) spec(name string) (Model, error) {
 	if f.DropPolicy != "" && f.DropPolicy != "target" && f.DropPolicy != "head" {
 		bad("drop_policy", "%q is none of target, head", f.DropPolicy)
 	}
+	f.checkGPU(bad)
 	checkTensors("inputs", f.Inputs, bad)
 	checkTensors("outputs", f.Outputs, bad)
 	if f.Platform == PlatformEmulated && f.Profile != nil && f.MaxBatch >= 1 {
@@ -105,6 +123,27 @@ func (f *file) spec(name string) (Model, error) {
 		bad("image", "image preprocessing needs exactly one input")
 	}
 	return m, errors.Join(errs...)
+}
+
+// checkGPU checks what GPUs are told.
+func (f *file) checkGPU(bad func(field, format string, args ...any)) {
+	if !slices.Contains([]string{"", "fp32", "tf32", "fp16"}, f.Precision) {
+		bad("precision", "%q is none of fp32, tf32, fp16", f.Precision)
+	}
+	if !slices.Contains([]string{"", "cuda", "tensorrt"}, f.Provider) {
+		bad("provider", "%q is none of cuda, tensorrt", f.Provider)
+	}
+	before := 0
+	for _, n := range f.BatchSizes {
+		if n <= before {
+			bad("batch_sizes", "%v must rise, from 1 or more", f.BatchSizes)
+			return
+		}
+		before = n
+	}
+	if len(f.BatchSizes) > 0 && before != f.MaxBatch {
+		bad("batch_sizes", "the last one of %v must be max_batch, %d", f.BatchSizes, f.MaxBatch)
+	}
 }
 
 // lastDimension is the number of classes that labels name.

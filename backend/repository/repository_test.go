@@ -3,6 +3,7 @@ package repository
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func put(t *testing.T, dir, path, text string) {
 
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
-	put(t, dir, "cnn/config.yaml", good)
+	put(t, dir, "cnn/config.yaml", good+"precision: tf32\nprovider: tensorrt\ncuda_graphs: true\nbatch_sizes: [1, 4, 16]\n")
 	put(t, dir, "cnn/1/model.onnx", "")
 	put(t, dir, "cnn/3/model.onnx", "")
 	put(t, dir, "emu/config.yaml", "platform: emulated\nslo: 25ms\nmax_batch: 4\ndevice_type: e\nprofile: {alpha_ms: 1, beta_ms: 5}\ninputs: [{name: x, type: FP32, shape: [1]}]\noutputs: [{name: y, type: FP32, shape: [1]}]\n")
@@ -43,6 +44,9 @@ func TestLoad(t *testing.T) {
 	m := models[1]
 	if m.Spec.Key() != "cnn/3" || m.DeviceType != "cpu" || m.Spec.SLO != 50*mono.Millisecond || m.Path != filepath.Join(dir, "cnn/3/model.onnx") || m.Spec.Image.Channels != 1 {
 		t.Errorf("%+v", m)
+	}
+	if g := m.GPU; g.Precision != "tf32" || g.Provider != "tensorrt" || !g.Graphs || !slices.Equal(g.Sizes, []int{1, 4, 16}) {
+		t.Errorf("%+v", g)
 	}
 	if e := models[2]; e.Spec.Profile.Beta != 5*mono.Millisecond || e.DeviceType != "e" || e.Spec.Platform != PlatformEmulated {
 		t.Errorf("%+v", e)
@@ -71,6 +75,8 @@ func TestWrongModels(t *testing.T) {
 		{"no profile", replace("onnxruntime", "emulated"), []string{"profile"}},
 		{"bad profile", replace("onnxruntime", "emulated") + "profile: {alpha_ms: -1, beta_ms: 2}\n", []string{"profile", "negative"}},
 		{"labels", replace("[a, b]", "[a, b, c]"), []string{"labels", "3 labels"}},
+		{"gpu", good + "precision: int8\nprovider: rocm\nbatch_sizes: [4, 2]\n", []string{"precision", "int8", "provider", "rocm", "batch_sizes", "must rise"}},
+		{"short ladder", good + "batch_sizes: [1, 8]\n", []string{"batch_sizes", "must be max_batch, 16"}},
 		{"no version", good, []string{"no version"}},
 	} {
 		dir := t.TempDir()

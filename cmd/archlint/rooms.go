@@ -21,20 +21,22 @@ func networkRooms() map[string]room {
 		"transport/catalog":       {leaf, []string{"transport/mono", "transport/wire"}},
 		"transport/ring":          {leaf, []string{"transport/mono", "transport/histogram"}},
 		"transport/sampled":       {shell, nil},
+		"transport/pages":         {leaf, nil},
 		"transport/histogram":     {leaf, []string{"transport/mono"}},
-		"transport":               {shell, []string{"transport/mono", "transport/wire"}},
+		"transport":               {shell, []string{"transport/pages", "transport/mono", "transport/wire"}},
 		"transport/loopback":      {shell, []string{"transport", "transport/mono", "transport/wire"}},
 		"transport/tcp":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/ring"}},
 		"transport/transporttest": {leaf, []string{"transport", "transport/mono", "transport/wire"}},
-		"transport/rdmalink":      {shell, []string{"transport", "transport/mono", "transport/wire", "transport/tcp", "rdma"}},
+		"transport/rdmalink":      {shell, []string{"transport/pages", "transport", "transport/mono", "transport/wire", "transport/tcp", "rdma"}},
 		"transport/netprobe":      {shell, []string{"transport", "transport/mono"}},
 
-		"rdma":           {shell, []string{"transport/mono"}},
+		"rdma":           {shell, []string{"transport/pages", "transport/mono"}},
 		"rdma/discover":  {shell, []string{"rdma"}},
 		"rdma/fakeverbs": {leaf, []string{"rdma", "transport/mono"}},
 		"rdma/verbstest": {leaf, []string{"rdma", "transport/mono"}},
 		"cgo/verbs":      {shell, []string{"rdma", "transport/mono"}},
 		"cgo/nvml":       {shell, []string{"backend/telemetry", "backend/telemetry/health", "transport/mono"}},
+		"cgo/onnxrt":     {shell, nil},
 	}
 }
 
@@ -85,17 +87,17 @@ func dataRooms() map[string]room {
 		"frontend/ingress/malformed": {leaf, nil},
 		"frontend/ingress":           {shell, []string{"frontend", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
 
-		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/executor", "backend/emugpu", "backend/onnx", "backend/repository", "backend/profiler", "scheduler/profile"}},
+		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/repository", "backend/profiler", "scheduler/profile"}},
 		"backend/executor":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},
 		"backend/emugpu":             {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
-		"backend/onnx":               {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
-		"backend/cuda":               {shell, []string{"transport/mono", "transport/catalog", "backend/executor"}},
+		"backend/onnx":               {shell, []string{"transport/mono", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
+		"backend/cuda":               {shell, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 		"backend/gpulibs":            {leaf, nil},
+		"backend/repository":         {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
+		"backend/profiler":           {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 		"backend/telemetry":          {shell, []string{"transport/mono", "backend/telemetry/health"}},
 		"backend/telemetry/health":   {core, []string{"transport/mono"}},
 		"backend/telemetry/fakenvml": {leaf, []string{"transport/mono", "backend/telemetry", "backend/telemetry/health"}},
-		"backend/repository":         {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
-		"backend/profiler":           {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 	}
 }
 

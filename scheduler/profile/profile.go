@@ -93,6 +93,21 @@ func Interpolate(samples []Sample) (*Profile, error) {
 	return Table(table)
 }
 
+// Steps makes a table from samples of the batch sizes that a device runs, in ascending
+// order: what lies between two of them is run as the larger.
+func Steps(samples []Sample) (*Profile, error) {
+	var table []mono.Dur
+	for _, s := range samples {
+		if s.Batch <= len(table) || s.Batch > BatchMax {
+			return nil, fmt.Errorf("%w: batch sizes must rise and be 1 to %d; got %d after %d", ErrInvalid, BatchMax, s.Batch, len(table))
+		}
+		for len(table) < s.Batch {
+			table = append(table, s.Latency)
+		}
+	}
+	return Table(table)
+}
+
 // FromDoc reads a profile from the control plane's document; maxBatch bounds
 // it further.
 func FromDoc(d catalog.Profile, maxBatch int) (*Profile, error) {

@@ -92,6 +92,25 @@ func TestInterpolate(t *testing.T) {
 	}
 }
 
+// A batch between two sizes of a ladder takes what the larger takes.
+func TestSteps(t *testing.T) {
+	p, err := Steps([]Sample{{1, 10}, {2, 12}, {6, 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b, want := range []mono.Dur{0, 10, 12, 20, 20, 20, 20} {
+		if got := p.Latency(b); got != want {
+			t.Errorf("l(%d) = %d, want %d", b, got, want)
+		}
+	}
+	if b := p.Largest(20, 0); b != 6 {
+		t.Errorf("the largest batch within 20 is %d: a rung is taken whole", b)
+	}
+	if _, err := Steps([]Sample{{2, 1}, {2, 1}}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("repeated size: %v", err)
+	}
+}
+
 func TestFit(t *testing.T) {
 	var samples []Sample
 	for b := 1; b <= 16; b++ {

@@ -3,6 +3,7 @@ package rdmalink
 import (
 	"github.com/symphony-serving/symphony/rdma"
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/pages"
 )
 
 // Map implements transport.Direct.
@@ -22,20 +23,32 @@ func (n *Network) Buffers() transport.Allocator {
 	if n.pool == nil {
 		return transport.Heap{}
 	}
-	return buffers{n}
+	return buffers{n, n.pool}
 }
 
-// buffers are the pool's, or the heap's where that is used up: inputs then go over
+// PoolNear implements transport.Sharing.
+func (n *Network) PoolNear(node int, max int64, device pages.Registrar) (transport.Allocator, *pages.Pool) {
+	if n.cfg.NIC == nil {
+		return nil, nil
+	}
+	p := n.cfg.NIC.NewPoolNear(node, max, device)
+	return buffers{n, p}, p
+}
+
+// buffers are a pool's, or the heap's where that is used up: inputs then go over
 // TCP, and outputs are copied once more.
-type buffers struct{ n *Network }
+type buffers struct {
+	n    *Network
+	pool *pages.Pool
+}
 
 // Alloc implements transport.Allocator.
 func (b buffers) Alloc(size int) []byte {
-	if p, ok := b.n.pool.Alloc(size); ok {
+	if p, ok := b.pool.Alloc(size); ok {
 		return p
 	}
 	if b.n.counters.heapBuffers.Add(1) == 1 {
-		b.n.cfg.Logger.Warn().AnErr("cause", b.n.pool.Err()).Int64("limit", b.n.cfg.PoolMax).
+		b.n.cfg.Logger.Warn().AnErr("cause", b.pool.Err()).Int64("limit", b.pool.Max()).
 			Msg("no more registered memory for batches: some inputs go over TCP; raise rdma.buffers or the memlock limit")
 	}
 	return make([]byte, size)
@@ -43,7 +56,7 @@ func (b buffers) Alloc(size int) []byte {
 
 // Free implements transport.Allocator.
 func (b buffers) Free(p []byte) {
-	if _, ok := b.n.cfg.NIC.LocalKey(p[:cap(p)]); ok && cap(p) > 0 {
-		b.n.pool.Free(p)
+	if b.pool.Holds(p) {
+		b.pool.Free(p)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/symphony-serving/symphony/rdma"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/pages"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -54,7 +55,7 @@ func (c Config) complete() Config {
 // otherwise. Addresses are TCP's. It implements transport.Direct.
 type Network struct {
 	cfg      Config // Immutable.
-	pool     *rdma.Pool
+	pool     *pages.Pool
 	counters counters
 
 	mu    sync.Mutex // Guards what follows.

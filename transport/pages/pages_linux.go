@@ -1,4 +1,4 @@
-package rdma
+package pages
 
 import (
 	"fmt"

@@ -1,0 +1,6 @@
+//go:build race
+
+package cuda_test
+
+// raceEnabled: the detector allocates.
+const raceEnabled = true

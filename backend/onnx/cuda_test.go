@@ -1,0 +1,82 @@
+//go:build cgo
+
+package onnx
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/symphony-serving/symphony/backend/cuda"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// With a library for CPUs the message says so; nothing crashes.
+func TestNewCUDAWithoutCUDA(t *testing.T) {
+	if _, err := NewCUDA(CUDAOptions{Library: "/does/not/exist.so"}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "make gpu-libs") {
+		t.Errorf("%v", err)
+	}
+	load(t)
+	path := os.Getenv("SYMPHONY_ONNXRUNTIME")
+	if path == "" {
+		path = "../../build/onnxruntime/libonnxruntime.so"
+	}
+	if _, err := NewCUDA(CUDAOptions{Library: path}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "make gpu-libs") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestProviderOptions(t *testing.T) {
+	spec := &catalog.ModelSpec{MaxBatch: 8, Inputs: []catalog.TensorSpec{{Name: "a", Shape: []int64{3, 224, 224}}, {Name: "b"}}}
+	o := cudaOptions(2, 94387250021712, &cuda.Model{Spec: spec, Precision: cuda.FP32})
+	for key, want := range map[string]string{"device_id": "2", "user_compute_stream": "94387250021712", "has_user_compute_stream": "1",
+		"use_tf32": "0", "enable_cuda_graph": "0", "gpu_mem_limit": ""} {
+		if o[key] != want {
+			t.Errorf("%s is %q, want %q", key, o[key], want)
+		}
+	}
+	o = cudaOptions(0, 1, &cuda.Model{Spec: spec, Precision: cuda.TF32, Graphs: true, Memory: 1 << 30})
+	if o["use_tf32"] != "1" || o["enable_cuda_graph"] != "1" || o["gpu_mem_limit"] != "1073741824" {
+		t.Errorf("%v", o)
+	}
+	o = tensorRTOptions(1, 7, &cuda.Model{Spec: spec, Precision: cuda.FP16}, "/engines")
+	if o["trt_profile_min_shapes"] != "a:1x3x224x224,b:1" || o["trt_profile_max_shapes"] != "a:8x3x224x224,b:8" || o["trt_fp16_enable"] != "1" || o["trt_engine_cache_path"] != "/engines" {
+		t.Errorf("%v", o)
+	}
+}
+
+// ONNX Runtime's words become the errors of the contract.
+func TestDeviceError(t *testing.T) {
+	for text, want := range map[string]error{
+		"CUDA failure 2: out of memory ; GPU=0 ; hostname=h":                                                   cuda.ErrMemory,
+		"bfc_arena.cc:376 Failed to allocate memory for requested buffer of size 4096":                         cuda.ErrMemory,
+		"bfc_arena.cc: Available memory of 10 is smaller than requested bytes of 4096":                         cuda.ErrMemory,
+		"CUBLAS failure 3: CUBLAS_STATUS_ALLOC_FAILED ; GPU=0":                                                 cuda.ErrMemory,
+		"CUDA failure 700: an illegal memory access was encountered ; GPU=0":                                   cuda.ErrLost,
+		"Non-zero status code returned while running Conv node. CUDA failure 214: uncorrectable ECC error ; G": cuda.ErrLost,
+	} {
+		if err := deviceError(errors.New(text)); !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	if err := deviceError(errors.New("CUDA failure 1: invalid argument")); errors.Is(err, cuda.ErrLost) || errors.Is(err, cuda.ErrMemory) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	m := &cuda.Model{Path: "m.onnx", Graphs: true}
+	for text, want := range map[string]string{
+		"assigned to the default CPU EP, but fallback to CPU EP has been explicitly disabled by the user.": "pool of kind cpu",
+		"cannot use the graph capture feature as requested":                                                "cuda_graphs",
+		"anything else": "m.onnx: anything else",
+	} {
+		if err := explain(m, errors.New(text)); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := explain(m, errors.New("CUDA failure 2: out of memory")); !errors.Is(err, cuda.ErrMemory) {
+		t.Errorf("%v", err)
+	}
+}
