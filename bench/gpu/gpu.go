@@ -21,6 +21,8 @@ type Options struct {
 	Progress io.Writer
 	// What must stand beside a measurement.
 	Command, Version, Host, Time string
+
+	reserve mono.Dur // of tests; 0: reserveDefault
 }
 
 // LimitDefault is how long everything may take, and LimitQuick where a look will do.
@@ -29,8 +31,8 @@ const (
 	LimitQuick   = 150 * mono.Second
 )
 
-// reserve is kept of the limit for closing devices and for writing.
-const reserve = 12 * mono.Second
+// reserveDefault is kept of the limit for closing devices and for writing.
+const reserveDefault = 12 * mono.Second
 
 // Status is how a part ended.
 type Status string
@@ -95,7 +97,10 @@ func (o *Options) Check() error {
 	if o.Limit == 0 {
 		o.Limit = LimitDefault
 	}
-	if o.Limit < 20*mono.Second || o.Limit > 3600*mono.Second {
+	if o.reserve == 0 {
+		o.reserve = reserveDefault
+	}
+	if o.Limit < o.reserve*5/3 || o.Limit > 3600*mono.Second {
 		return fmt.Errorf("--limit: %v, must be between 20s and 1h", o.Limit.Std())
 	}
 	for _, dir := range []string{"data", "plots"} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -122,7 +123,7 @@ func (b *bench) tell(format string, args ...any) {
 }
 
 // left is what parts may still use.
-func (b *bench) left() mono.Dur { return b.o.Limit - reserve - mono.Now().Sub(b.begin) }
+func (b *bench) left() mono.Dur { return b.o.Limit - b.o.reserve - mono.Now().Sub(b.begin) }
 
 // share is what the first of these parts may use: its part of what is left, but no more than
 // twice what it was meant to have, however few are run.
@@ -155,13 +156,14 @@ func (b *bench) turn(ctx context.Context, p part, budget mono.Dur, o *Outcome) {
 		defer func() {
 			if v := recover(); v != nil { // a part's bug is a part's failure: the report has the others
 				a.err = fmt.Errorf("panic: %v", v)
+				b.tell("%s", debug.Stack())
 			}
 			done <- a
 		}()
 		b.release(p.uses)
 		a.s, a.err = p.run(bounded, b)
 	}()
-	grace := min(graceMax, b.left()-budget+reserve/2)
+	grace := min(graceMax, b.left()-budget+b.o.reserve/2)
 	late := time.NewTimer((budget + grace).Std())
 	defer late.Stop()
 	var a answer
@@ -233,7 +235,7 @@ func (b *bench) end() bool {
 			return true
 		}
 		o.Error = b.closing.Error()
-	case <-time.After((reserve / 2).Std()):
+	case <-time.After((b.o.reserve / 2).Std()):
 		o.Error = "it does not come back: the GPU, or a library, hangs"
 	}
 	o.Seconds = mono.Now().Sub(begin).Seconds()
