@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,7 @@ type Backend struct {
 	metrics *metrics
 	members *members
 	faults  faults
+	gpuHost *gpuHost // nil: no pool of kind cuda
 
 	instance   uint64 // of this process: a link of the same one replaces the one before
 	configured int64  // when its configuration was read, unix ns: the newest holds for all
@@ -60,25 +62,34 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	b.faults.log = b.log
 	b.members = newMembers(b)
 	repo, err := loadRepository(cfg.Repository, b.log)
+	if err == nil && slices.ContainsFunc(cfg.Pools, func(p PoolConfig) bool { return p.Kind == KindCUDA }) {
+		// Before the other pools: there is one ONNX Runtime in a process.
+		if b.gpuHost, err = openGPUs(cfg.GPUs, b.log); err != nil {
+			err = fmt.Errorf("pool of kind cuda: %w", err)
+		}
+	}
 	for _, p := range cfg.Pools {
 		var built *pool
 		if err == nil {
 			built, err = b.buildPool(ctx, p, repo)
 		}
 		if err != nil {
-			b.closeDevices()
+			b.abandon()
 			return nil, fmt.Errorf("backend: %w", err)
 		}
 		b.pools = append(b.pools, built)
 	}
+	if b.gpuHost != nil {
+		b.gpuHost.tellUnused()
+	}
 	if b.metrics, err = newMetrics(b, cfg.Metrics); err != nil {
-		b.closeDevices()
+		b.abandon()
 		return nil, fmt.Errorf("backend: %w", err)
 	}
 	memory := transport.BuffersOf(cfg.Network)
 	for i, p := range b.pools {
 		for k, d := range p.devices {
-			p.executors = append(p.executors, executor.New(d, p.models, b.members, memory, b, b.metrics.observer(i, k)))
+			p.executors = append(p.executors, executor.New(d, p.models, b.members, p.memory(k, memory), b, b.metrics.observer(i, k)))
 		}
 	}
 	b.orders.backend = b
@@ -164,11 +175,18 @@ func (b *Backend) Close() error {
 		}
 		b.closeDevices()
 		b.members.closeAll()
+		b.closeBuffers()
 		if b.metrics != nil {
 			b.metrics.unregister()
 		}
 	})
 	return nil
+}
+
+// abandon ends a start that failed.
+func (b *Backend) abandon() {
+	b.closeDevices()
+	b.closeBuffers()
 }
 
 func (b *Backend) closeDevices() {

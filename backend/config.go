@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/backend/repository"
 	"github.com/symphony-serving/symphony/transport"
@@ -12,6 +13,7 @@ import (
 // Kinds of pools.
 const (
 	KindCPU      = "cpu"
+	KindCUDA     = "cuda"
 	KindEmulated = "emulated"
 )
 
@@ -25,6 +27,7 @@ type Config struct {
 	ONNXRuntime string // path of the shared library; needed for pools of kind cpu
 	ProfileDir  string // where profiles are kept when not beside the models; empty: beside them
 	Pools       []PoolConfig
+	GPUs        *GPUs            // for pools of kind cuda; nil: this program cannot have any
 	Profiling   profiler.Options // of models without a profile, at start
 	Logger      zerolog.Logger
 	Metrics     prometheus.Registerer // nil: none
@@ -33,10 +36,16 @@ type Config struct {
 // PoolConfig is a set of equal devices.
 type PoolConfig struct {
 	DeviceType string
-	Kind       string // KindCPU or KindEmulated
-	Devices    int
+	Kind       string  // KindCPU, KindCUDA or KindEmulated
+	Devices    int     // cuda: 0 are all that are left
 	Threads    int     // of one execution on a cpu device; 0: 1
 	Jitter     float64 // emulated: share by which a run may take longer
 	Models     []string
 	Zoo        []repository.Zoo
+
+	// Of kind cuda. DeviceType may be empty: it is the GPUs' name then.
+	GPUs      []string       // indices or UUIDs; nil: the first Devices
+	Memory    int64          // of each GPU, bytes; 0: 90 % of what is free
+	Precision cuda.Precision // of models that do not say; empty: cuda.FP32
+	Provider  cuda.Provider  // likewise; empty: cuda.ProviderCUDA
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/emugpu"
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/onnx"
@@ -27,11 +28,19 @@ type pool struct {
 	documents documents           // that it may ask for
 	models    []executor.Model
 	devices   []executor.Device
+	gpus      []*gpu // of kind cuda: the devices
 	executors []*executor.Executor
 }
 
 // buildPool loads the pool's models and makes its devices.
 func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []repository.Model) (*pool, error) {
+	var gpus []cuda.Info
+	if cfg.Kind == KindCUDA {
+		var err error
+		if gpus, err = b.placeCUDA(&cfg); err != nil {
+			return nil, fmt.Errorf("pool %s of kind cuda: %w", cfg.DeviceType, err)
+		}
+	}
 	models, err := choose(cfg, repo)
 	if err != nil {
 		return nil, err
@@ -49,8 +58,10 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		err = p.emulate(b.clock, cfg, models)
 	case KindCPU:
 		err = b.loadCPU(ctx, p, cfg, models)
+	case KindCUDA:
+		err = b.loadCUDA(ctx, p, gpus, cfg, models)
 	default:
-		err = fmt.Errorf("pool %s: kind %q is none of %s, %s", cfg.DeviceType, cfg.Kind, KindCPU, KindEmulated)
+		err = fmt.Errorf("pool %s: kind %q is none of %s, %s, %s", cfg.DeviceType, cfg.Kind, KindCPU, KindCUDA, KindEmulated)
 	}
 	if err == nil && len(p.specs) == 0 {
 		err = fmt.Errorf("pool %s has no model that could be loaded", cfg.DeviceType)
@@ -71,6 +82,7 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		in, out := size(m.Inputs), size(m.Outputs)
 		p.models = append(p.models, executor.Model{InputSize: in, InputMax: in, OutputSize: out, MaxBatch: m.MaxBatch})
 	}
+	p.makeBuffers(b.cfg.Network)
 	return p, nil
 }
 
@@ -79,7 +91,12 @@ func choose(cfg PoolConfig, repo []repository.Model) ([]repository.Model, error)
 	var out []repository.Model
 	var errs []error
 	for _, m := range repo {
-		if m.DeviceType == cfg.DeviceType && (len(cfg.Models) == 0 || slices.Contains(cfg.Models, m.Spec.Name)) {
+		named := slices.Contains(cfg.Models, m.Spec.Name)
+		of := m.DeviceType == cfg.DeviceType
+		if cfg.Kind == KindCUDA { // the name of a GPU is no model's business
+			of = of || named || m.DeviceType == KindCUDA
+		}
+		if of && (named || len(cfg.Models) == 0) {
 			out = append(out, m)
 		}
 	}
@@ -126,8 +143,10 @@ func (p *pool) emulate(clock *emugpu.Clock, cfg PoolConfig, models []repository.
 // loadCPU opens the models on every device and measures those without a
 // profile. A model that fails is left out.
 func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models []repository.Model) error {
-	if err := onnx.Load(b.cfg.ONNXRuntime); err != nil {
-		return fmt.Errorf("pool %s: %w", cfg.DeviceType, err)
+	if b.gpuHost == nil || onnx.Version() == "" { // else the one for GPUs is loaded, which serves CPUs, too
+		if err := onnx.Load(b.cfg.ONNXRuntime); err != nil {
+			return fmt.Errorf("pool %s: %w", cfg.DeviceType, err)
+		}
 	}
 	b.log.Info().Str("version", onnx.Version()).Str("pool", cfg.DeviceType).Int("devices", cfg.Devices).Msg("ONNX Runtime on the CPU")
 	sessions := make([][]*onnx.Session, cfg.Devices)
@@ -185,24 +204,31 @@ func openAll(m repository.Model, cfg PoolConfig) ([]*onnx.Session, error) {
 
 // profileOf reads the model's profile, or measures it on a device of its own.
 func (b *Backend) profileOf(ctx context.Context, s *onnx.Session, m *repository.Model, cfg PoolConfig) (catalog.Profile, error) {
-	key := ProfileKey(m, cfg, b.cfg.ProfileDir)
+	return b.profile(ProfileKey(m, cfg, b.cfg.ProfileDir), &m.Spec, cfg.DeviceType, nil, func(o profiler.Options) (*profiler.Result, error) {
+		d := onnx.NewDevice([]*onnx.Session{s})
+		defer d.Stop()
+		return profiler.Measure(ctx, d, 0, &m.Spec, o)
+	})
+}
+
+// profile reads a model's profile, or has it measured and keeps it.
+func (b *Backend) profile(key profiler.Key, m *catalog.ModelSpec, deviceType string, ladder []int, measure func(profiler.Options) (*profiler.Result, error)) (catalog.Profile, error) {
 	doc, err := profiler.Read(key)
 	if err == nil {
 		return doc, nil
 	}
-	b.logNoProfile(m.Spec.Key(), cfg.DeviceType, err)
+	b.logNoProfile(m.Key(), deviceType, err)
 	o := b.cfg.Profiling
+	o.Ladder = ladder
 	if o.Budget == 0 {
 		o.Budget = 1500 * mono.Millisecond // at start, briefly; `symphony profile` takes its time
 	}
-	d := onnx.NewDevice([]*onnx.Session{s})
-	defer d.Stop()
-	r, err := profiler.Measure(ctx, d, 0, &m.Spec, o)
+	r, err := measure(o)
 	if err != nil {
 		return catalog.Profile{}, err
 	}
 	path, err := profiler.Write(key, r)
-	b.logProfile(m.Spec.Key(), r, path, err)
+	b.logProfile(m.Key(), r, path, err)
 	return r.Profile.Doc(), nil
 }
 
@@ -232,13 +258,16 @@ func (b *Backend) logProfile(model string, r *profiler.Result, path string, err 
 
 // ProfileKey is what a model's stored profile belongs to.
 func ProfileKey(m *repository.Model, cfg PoolConfig, dir string) profiler.Key {
-	if dir == "" {
-		dir = m.Dir
-	} else {
-		dir = filepath.Join(dir, m.Spec.Name)
-	}
-	return profiler.Key{ModelPath: m.Path, Dir: dir, Version: m.Spec.Version, Runtime: "onnxruntime " + onnx.Version(),
+	return profiler.Key{ModelPath: m.Path, Dir: profileDir(m, dir), Version: m.Spec.Version, Runtime: "onnxruntime " + onnx.Version(),
 		Device: cfg.DeviceType, Threads: max(1, cfg.Threads), MaxBatch: m.Spec.MaxBatch, Host: profiler.ThisHost()}
+}
+
+// profileDir is where a model's profiles lie: beside it, or below dir.
+func profileDir(m *repository.Model, dir string) string {
+	if dir == "" {
+		return m.Dir
+	}
+	return filepath.Join(dir, m.Spec.Name)
 }
 
 // loadRepository reads the models and says which were left out.

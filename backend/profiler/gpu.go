@@ -13,6 +13,7 @@ type GPU struct {
 	Power     string `json:"power_limit,omitempty"` // "700 W"; empty: unknown
 	Precision string `json:"precision,omitempty"`
 	Provider  string `json:"provider,omitempty"`
+	Graphs    bool   `json:"cuda_graphs,omitempty"`
 	Sizes     []int  `json:"batch_sizes,omitempty"` // the ladder
 }
 
@@ -21,4 +22,23 @@ func list(sizes []int) string {
 		return ""
 	}
 	return strings.Trim(fmt.Sprint(sizes), "[]")
+}
+
+func yes(v bool) string {
+	if v {
+		return "yes"
+	}
+	return "no"
+}
+
+// Where says what a profile of the key is for, to people.
+func (k Key) Where() string {
+	if k.GPU.Product == "" {
+		return fmt.Sprintf("%d processors %s", k.Host.Processors, k.Host.CPU)
+	}
+	power := ""
+	if k.GPU.Power != "" {
+		power = ", " + k.GPU.Power
+	}
+	return fmt.Sprintf("%s with %s%s, in %s by %s", k.GPU.Product, k.GPU.Driver, power, k.GPU.Precision, k.GPU.Provider)
 }

@@ -36,17 +36,18 @@ type Result struct {
 	Points  []Point
 	Profile *profile.Profile // through the Highs: interpolated, or on a ladder in steps
 	Line    profile.Line     // fit of the medians, for people
+	Ladder  bool             // in steps
 }
 
 // What a fit must hold for l(b) to be called a line.
 const (
-	lineR2       = 0.99
-	lineRelError = 0.05
+	LineR2       = 0.99
+	LineRelError = 0.05
 )
 
 // IsLine reports whether the fit describes what was measured. The plan has the table of
 // what was measured either way.
-func (r *Result) IsLine() bool { return r.Line.R2 >= lineR2 && r.Line.RelError <= lineRelError }
+func (r *Result) IsLine() bool { return r.Line.R2 >= LineR2 && r.Line.RelError <= LineRelError }
 
 // Measure runs the model on the device over batch sizes up to MaxBatch. The
 // device must be idle.
@@ -64,7 +65,7 @@ func Measure(ctx context.Context, d executor.Device, index int, spec *catalog.Mo
 	if len(o.Ladder) > 0 {
 		sizes = o.Ladder
 	}
-	r := &Result{}
+	r := &Result{Ladder: len(o.Ladder) > 0}
 	each := o.Budget / mono.Dur(len(sizes))
 	for i, b := range sizes {
 		p, err := measureSize(ctx, d, newBatch(index, spec, b), o, each)
@@ -76,7 +77,7 @@ func Measure(ctx context.Context, d executor.Device, index int, spec *catalog.Mo
 			o.Progress(i+1, len(sizes), p)
 		}
 	}
-	return r, r.finish(len(o.Ladder) > 0)
+	return r, r.finish()
 }
 
 // Sizes are the batch sizes that are measured: each up to 4, then steps of
@@ -89,14 +90,14 @@ func Sizes(maxBatch int) []int {
 	return append(out, maxBatch)
 }
 
-func (r *Result) finish(ladder bool) error {
+func (r *Result) finish() error {
 	var high, median []profile.Sample
 	for _, p := range r.Points {
 		high = append(high, profile.Sample{Batch: p.Batch, Latency: p.High})
 		median = append(median, profile.Sample{Batch: p.Batch, Latency: p.Median})
 	}
 	between := profile.Interpolate
-	if ladder {
+	if r.Ladder {
 		between = profile.Steps
 	}
 	var err error

@@ -69,7 +69,7 @@ func TestMeasureLadder(t *testing.T) {
 		t.Errorf("a line was not seen: %+v", r.Line)
 	}
 	r.Points[1].Median *= 2
-	if err := r.finish(true); err != nil || r.IsLine() {
+	if err := r.finish(); err != nil || r.IsLine() {
 		t.Errorf("%+v is no line, %v", r.Line, err)
 	}
 }

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"text/tabwriter"
+
+	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend"
 	"github.com/symphony-serving/symphony/backend/onnx"
@@ -21,8 +25,12 @@ type profileCmd struct {
 	Repository string `help:"Folder of models (backend.repository)." placeholder:"DIR"`
 	// Not Version: --version is of the program, everywhere, and would win.
 	Version    string `name:"model-version" help:"The model's version; the highest that is there if empty."`
-	DeviceType string `help:"Device type to measure for." default:"cpu"`
-	Threads    int    `help:"Threads of one execution." default:"1"`
+	Kind       string `help:"What to measure on: cpu, cuda." enum:"cpu,cuda" default:"cpu"`
+	DeviceType string `help:"Device type to measure for; cpu, or the GPU's name, if empty."`
+	Threads    int    `help:"Threads of one execution on a CPU." default:"1"`
+	GPU        string `help:"With --kind cuda: the GPU, by index or UUID; the first one if empty." placeholder:"ID"`
+	Precision  string `help:"With --kind cuda: fp32, tf32 or fp16, if the model does not say; fp32 if empty."`
+	Provider   string `help:"With --kind cuda: cuda or tensorrt, if the model does not say; cuda if empty."`
 	Rounds     int    `help:"Counted runs per batch size." default:"50"`
 	Seconds    int    `help:"Most seconds for the whole measurement." default:"30"`
 	DryRun     bool   `help:"Print only, write nothing."`
@@ -49,16 +57,11 @@ func (c profileCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	if err := onnx.Load(parts.ONNXLibrary(cfg.Backend.ONNXRuntime)); err != nil {
-		return err
+	measure := c.onCPU
+	if c.Kind == backend.KindCUDA {
+		measure = c.onGPU
 	}
-	s, err := onnx.Open(m.Path, &m.Spec, c.Threads)
-	if err != nil {
-		return err
-	}
-	d := onnx.NewDevice([]*onnx.Session{s})
-	defer d.Close()
-	r, err := profiler.Measure(ctx, d, 0, &m.Spec, profiler.Options{Rounds: c.Rounds, Budget: mono.Dur(c.Seconds) * mono.Second,
+	r, key, err := measure(ctx, cfg.Backend, log, m, profiler.Options{Rounds: c.Rounds, Budget: mono.Dur(c.Seconds) * mono.Second,
 		Progress: func(i, of int, p profiler.Point) {
 			fmt.Fprintf(os.Stderr, "\rbatch size %d (%d of %d) ", p.Batch, i, of)
 		}})
@@ -70,12 +73,41 @@ func (c profileCmd) Run() error {
 	if c.DryRun {
 		return nil
 	}
-	key := backend.ProfileKey(m, backend.PoolConfig{DeviceType: c.DeviceType, Threads: c.Threads}, "")
 	path, err := profiler.Write(key, r)
 	if err == nil {
-		fmt.Printf("written to %s, for %d processors %s\n", path, key.Host.Processors, key.Host.CPU)
+		fmt.Printf("written to %s, for %s\n", path, key.Where())
 	}
 	return err
+}
+
+func (c profileCmd) onCPU(ctx context.Context, b config.Backend, _ zerolog.Logger, m *repository.Model, o profiler.Options) (*profiler.Result, profiler.Key, error) {
+	if err := onnx.Load(parts.ONNXLibrary(b.ONNXRuntime)); err != nil {
+		return nil, profiler.Key{}, err
+	}
+	s, err := onnx.Open(m.Path, &m.Spec, c.Threads)
+	if err != nil {
+		return nil, profiler.Key{}, err
+	}
+	d := onnx.NewDevice([]*onnx.Session{s})
+	defer d.Close()
+	r, err := profiler.Measure(ctx, d, 0, &m.Spec, o)
+	return r, backend.ProfileKey(m, backend.PoolConfig{DeviceType: cmp.Or(c.DeviceType, "cpu"), Threads: c.Threads}, ""), err
+}
+
+// onGPU measures with the device's own events: what a batch takes there, without copies.
+func (c profileCmd) onGPU(ctx context.Context, b config.Backend, log zerolog.Logger, m *repository.Model, o profiler.Options) (*profiler.Result, profiler.Key, error) {
+	pool := config.Pool{Kind: backend.KindCUDA, DeviceType: c.DeviceType, Precision: c.Precision, Provider: c.Provider}
+	if c.GPU != "" {
+		pool.GPUs = []string{c.GPU}
+	}
+	if err := pool.Check(); err != nil {
+		return nil, profiler.Key{}, err
+	}
+	r, err := backend.ProfileGPU(ctx, backend.Config{GPUs: parts.GPUs(b, log), Logger: log}, parts.Pools([]config.Pool{pool})[0], m, o)
+	if err != nil {
+		return nil, profiler.Key{}, err
+	}
+	return r.Result, r.Key, nil
 }
 
 func (c profileCmd) find(dir string) (*repository.Model, error) {
@@ -122,4 +154,11 @@ func printProfile(model string, r *profiler.Result) {
 	}
 	fmt.Printf("%s: l(b) = %.4f ms * b + %.4f ms; beta/alpha = %s; off by at most %.3f ms (%.0f %%), R2 = %.4f\n",
 		model, l.Alpha.Millis(), l.Beta.Millis(), ratio, l.MaxError.Millis(), 100*l.RelError, l.R2)
+	if !r.IsLine() {
+		fmt.Printf("That is no line: R2 is below %.2f, or a batch is off by more than %.0f %%. Plans use the table above, by its p95, as they do of lines.\n",
+			profiler.LineR2, 100*profiler.LineRelError)
+	}
+	if r.Ladder {
+		fmt.Println("Between these sizes a batch runs as the next larger one, and takes as long.")
+	}
 }

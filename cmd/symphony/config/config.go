@@ -106,10 +106,14 @@ type Backend struct {
 
 // Pool is a set of equal devices of a backend.
 type Pool struct {
-	DeviceType string   `yaml:"device_type"` // "cpu", "emulated-1080ti": pools of one type form a sub-cluster
-	Kind       string   `yaml:"kind"`        // "cpu" or "emulated"
-	Devices    int      `yaml:"devices"`
+	DeviceType string   `yaml:"device_type"`      // "cpu", "emulated-1080ti": pools of one type form a sub-cluster; of a cuda pool empty: the GPUs' name, "nvidia-h100-80gb-hbm3"
+	Kind       string   `yaml:"kind"`             // "cpu", "cuda" or "emulated"
+	Devices    int      `yaml:"devices"`          // how many; of a cuda pool 0: all that CUDA_VISIBLE_DEVICES leaves, or those that gpus names
 	Threads    int      `yaml:"threads"`          // of one execution on a cpu device; 0: 1
+	GPUs       []string `yaml:"gpus,omitempty"`   // cuda: which, by UUID ("GPU-5a1c...", "MIG-...", a unique beginning will do) or by index
+	Memory     Size     `yaml:"memory"`           // cuda: of each GPU, for models and batches, at most; 0: 90 % of what is free at the start
+	Precision  string   `yaml:"precision"`        // cuda: fp32, tf32 or fp16, of models that do not say; empty: fp32
+	Provider   string   `yaml:"provider"`         // cuda: cuda or tensorrt, of models that do not say; empty: cuda
 	Jitter     float64  `yaml:"jitter"`           // emulated: share by which a run may take longer
 	Models     []string `yaml:"models,omitempty"` // of the repository; empty: all of this device type
 	Zoo        []Zoo    `yaml:"zoo,omitempty"`    // emulated models from a table of profiles

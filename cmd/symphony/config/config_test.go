@@ -67,6 +67,29 @@ backend:
 	}
 }
 
+// What is of GPUs is for pools of kind cuda, and checked there.
+func TestPoolsOfGPUs(t *testing.T) {
+	c, err := Load(write(t, "backend: {pools: [{kind: cuda}, {kind: cuda, device_type: a, gpus: [GPU-1, \"0\"], memory: 20GiB, precision: tf32, provider: tensorrt}]}\n"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Backend.Pools[1]; len(p.GPUs) != 2 || p.GPUs[1] != "0" || p.Memory != 20<<30 || p.Precision != "tf32" || p.Provider != "tensorrt" {
+		t.Errorf("%+v", p)
+	}
+	_, err = Load(write(t, `
+backend:
+  pools:
+    - {kind: cuda, gpus: [a, a], devices: 1, memory: 1KiB, precision: int8, provider: rocm}
+    - {device_type: cpu, kind: cpu, devices: 1, gpus: [a], memory: 1GiB, precision: fp32, provider: cuda}
+`), nil, nil)
+	for _, want := range []string{"pools[0].gpus: \"a\"", "pools[0].devices: is 1, and gpus names 2", "pools[0].memory", "pools[0].precision", "pools[0].provider",
+		"pools[1].gpus: is for pools of kind cuda", "pools[1].memory", "pools[1].precision", "pools[1].provider", "configuration: 9 errors:\n"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+}
+
 // A value that cannot even be read does not hide the others.
 func TestDecodingErrorsHideNothing(t *testing.T) {
 	_, err := Load(write(t, "scheduler: {margin: fast, qeue_max: 3, model_loops: 0}\n"), nil, nil)

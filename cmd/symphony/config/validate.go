@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -142,9 +143,9 @@ func (b *Backend) validate(r *report) {
 	r.address("backend.scheduler", b.Scheduler)
 	for i, p := range b.Pools {
 		key := fmt.Sprintf("backend.pools[%d]", i)
-		r.need(p.DeviceType != "", key+".device_type", "is empty: name the kind of device, for example cpu")
-		r.need(p.Kind == "cpu" || p.Kind == "emulated", key+".kind", "%q is none of cpu, emulated", p.Kind)
-		r.between(key+".devices", int64(p.Devices), 1, 4096)
+		r.need(p.DeviceType != "" || p.Kind == "cuda", key+".device_type", "is empty: name the kind of device, for example cpu")
+		r.oneOf(key+".kind", p.Kind, "cpu", "cuda", "emulated")
+		p.validateGPUs(r, key)
 		r.between(key+".threads", int64(p.Threads), 0, 256)
 		r.need(p.Jitter >= 0 && p.Jitter <= 10, key+".jitter", "is %g, must be 0 to 10", p.Jitter)
 		for j, z := range p.Zoo {
@@ -156,4 +157,37 @@ func (b *Backend) validate(r *report) {
 			r.between(zkey+".max_batch", int64(z.MaxBatch), 0, 1024)
 		}
 	}
+}
+
+// validateGPUs checks what only pools of kind cuda have, and how many devices there are.
+func (p *Pool) validateGPUs(r *report, key string) {
+	if p.Kind != "cuda" {
+		r.between(key+".devices", int64(p.Devices), 1, 4096)
+		r.need(len(p.GPUs) == 0, key+".gpus", "is for pools of kind cuda")
+		r.need(p.Memory == 0, key+".memory", "is for pools of kind cuda")
+		r.need(p.Precision == "", key+".precision", "is for pools of kind cuda")
+		r.need(p.Provider == "", key+".provider", "is for pools of kind cuda")
+		return
+	}
+	r.between(key+".devices", int64(p.Devices), 0, 64)
+	r.need(len(p.GPUs) == 0 || p.Devices == 0 || p.Devices == len(p.GPUs), key+".devices", "is %d, and gpus names %d: leave one of them out", p.Devices, len(p.GPUs))
+	for i, g := range p.GPUs {
+		r.need(g != "" && slices.Index(p.GPUs, g) == i, key+".gpus", "%q is empty or there twice", g)
+	}
+	if p.Memory != 0 {
+		r.between(key+".memory", int64(p.Memory), 16<<20, 1<<42)
+	}
+	if p.Precision != "" {
+		r.oneOf(key+".precision", p.Precision, "fp32", "tf32", "fp16")
+	}
+	if p.Provider != "" {
+		r.oneOf(key+".provider", p.Provider, "cuda", "tensorrt")
+	}
+}
+
+// Check is what validate says of one pool of GPUs that flags make.
+func (p *Pool) Check() error {
+	r := &report{}
+	p.validateGPUs(r, "pool")
+	return errors.Join(r.errs...)
 }

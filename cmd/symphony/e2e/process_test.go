@@ -27,6 +27,13 @@ var symphony string
 const root = "../../.."
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(fakeGPUsEnv); path != "" {
+		if err := serveFakeGPUs(path); err != nil {
+			fmt.Fprintln(os.Stderr, "backend on fake GPUs:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	dir, err := os.MkdirTemp("", "symphony-e2e")
 	if err != nil {
 		panic(err)

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend"
+	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/repository"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
@@ -28,7 +30,8 @@ import (
 // Process makes the parts of one process from its configuration.
 type Process struct {
 	Log   zerolog.Logger
-	Watch server.Watch // for benchmarks
+	Watch server.Watch  // for benchmarks
+	GPUs  *backend.GPUs // nil: this host's
 
 	setting  batching.Setting // of a scheduler without a tuner, for comparisons (Again)
 	cfg      config.Config
@@ -80,8 +83,14 @@ func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
 	if len(c.Pools) == 0 {
 		return nil, errors.New("backend.pools: no pool is configured; give at least one, for example {device_type: cpu, kind: cpu, devices: 1}, or begin with --config examples/quickstart.yaml")
 	}
+	if p.GPUs == nil {
+		p.GPUs = GPUs(c, p.Log)
+	}
+	if !slices.ContainsFunc(c.Pools, func(p config.Pool) bool { return p.Kind == backend.KindCUDA }) {
+		tellGPUs(p.GPUs, p.Log)
+	}
 	return backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
-		Repository: c.Repository, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: pools(c.Pools), Logger: p.Log, Metrics: p.registry})
+		Repository: c.Repository, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Logger: p.Log, Metrics: p.registry})
 }
 
 // backendName is unique by default: a restart of the same process on the same
@@ -109,10 +118,12 @@ func ONNXLibrary(path string) string {
 	return path
 }
 
-func pools(in []config.Pool) []backend.PoolConfig {
+// Pools are a backend's as it takes them.
+func Pools(in []config.Pool) []backend.PoolConfig {
 	var out []backend.PoolConfig
 	for _, p := range in {
-		b := backend.PoolConfig{DeviceType: p.DeviceType, Kind: p.Kind, Devices: p.Devices, Threads: p.Threads, Jitter: p.Jitter, Models: p.Models}
+		b := backend.PoolConfig{DeviceType: p.DeviceType, Kind: p.Kind, Devices: p.Devices, Threads: p.Threads, Jitter: p.Jitter, Models: p.Models,
+			GPUs: p.GPUs, Memory: int64(p.Memory), Precision: cuda.Precision(p.Precision), Provider: cuda.Provider(p.Provider)}
 		for _, z := range p.Zoo {
 			b.Zoo = append(b.Zoo, repository.Zoo{CSV: z.CSV, Models: z.Models, Copies: z.Copies, SLO: z.SLO, MaxBatch: z.MaxBatch})
 		}

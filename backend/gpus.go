@@ -1,0 +1,156 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/backend/cuda"
+	"github.com/symphony-serving/symphony/backend/profiler"
+	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/transport"
+)
+
+// GPUs are what pools of kind cuda run on.
+type GPUs struct {
+	Driver cuda.Driver
+	// Runtime loads what computes, and names it: "onnxruntime 1.31.1". It is called once, if
+	// there is a pool of kind cuda.
+	Runtime func() (cuda.Runtime, string, error)
+	// PowerLimit is a GPU's, by its UUID, as people write it; "": unknown. nil: never known.
+	PowerLimit func(uuid string) string
+}
+
+// ErrNoCUDA: this program has no door to GPUs.
+var ErrNoCUDA = errors.New("this program was built without CUDA: build it with `make build` where CUDA's headers are (`make gpu-libs` fetches them), or take kind cpu")
+
+// gpuHost is this host's GPUs, and what computes there.
+type gpuHost struct {
+	*GPUs
+	log     zerolog.Logger
+	infos   []cuda.Info
+	runtime cuda.Runtime
+	name    string         // the runtime's
+	taken   map[int]string // pools that have a GPU, by its index
+}
+
+// openGPUs looks what there is, and loads what computes.
+func openGPUs(g *GPUs, log zerolog.Logger) (*gpuHost, error) {
+	if g == nil || g.Driver == nil || g.Runtime == nil {
+		return nil, ErrNoCUDA
+	}
+	h := &gpuHost{GPUs: g, log: log, taken: map[int]string{}}
+	var err error
+	if h.infos, err = g.Driver.Devices(); err != nil {
+		return nil, err
+	}
+	if len(h.infos) == 0 {
+		return nil, &cuda.UnsupportedError{What: "no GPU that this process may use", Need: "look at CUDA_VISIBLE_DEVICES and nvidia-smi, or take kind cpu"}
+	}
+	if h.runtime, h.name, err = g.Runtime(); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// tellUnused says which GPUs no pool has.
+func (h *gpuHost) tellUnused() {
+	for _, g := range h.infos {
+		if _, ok := h.taken[g.Index]; !ok {
+			about(h.log.Info(), g).Msg("a GPU that no pool uses")
+		}
+	}
+}
+
+// about are a GPU's fields in a line of the log.
+func about(line *zerolog.Event, g cuda.Info) *zerolog.Event {
+	return line.Int("gpu", g.Index).Str("name", g.Name).Str("uuid", g.UUID).Str("pci", g.PCI).Int64("memory_mib", g.Memory>>20).
+		Str("capability", fmt.Sprintf("%d.%d", g.Major, g.Minor)).Int("numa", g.NUMANode).Str("driver", driverVersion(g.DriverVersion))
+}
+
+// gpu is a device of a pool of kind cuda.
+type gpu struct {
+	info    cuda.Info
+	device  *cuda.Device
+	pinned  *cuda.Pinned
+	buffers *transport.Buffers // of its executor
+	budget  int64              // bytes of its memory
+}
+
+// open makes a device with models. Those that are refused are said; which, the device knows.
+func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*gpu, []*cuda.RefusedError, error) {
+	c, err := h.Driver.Open(info.Index)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := &gpu{info: info, pinned: cuda.NewPinned()}
+	if g.budget, err = budget(c, cfg.Memory); err != nil {
+		return nil, nil, errors.Join(err, c.Close())
+	}
+	own := append([]cuda.Model(nil), models...)
+	for i := range own {
+		own[i].Memory = g.budget
+	}
+	var refused []*cuda.RefusedError
+	g.device, refused, err = cuda.NewDevice(c, h.runtime, own, cuda.Options{Budget: g.budget, Pinned: g.pinned,
+		Lost: func(err error) { about(h.log.Error(), info).Err(err).Msg("a GPU is lost") },
+		Warn: func(err error) { about(h.log.Warn(), info).Err(err).Msg("a GPU") }})
+	for _, r := range refused {
+		about(h.log.Error(), info).Str("model", r.Model).Err(r).Msg("not served")
+	}
+	return g, refused, err
+}
+
+// budget is how much of a device's memory models may take: what is configured, or most of
+// what is free. (Not all: the context, kernels and other processes grow, too.)
+func budget(c cuda.Context, configured int64) (int64, error) {
+	var free, total int64
+	err := cuda.On(c, func() (err error) {
+		free, total, err = c.Memory()
+		return err
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case configured > total:
+		return 0, fmt.Errorf("memory: %d MiB of each GPU are configured, GPU %d has %d MiB", configured>>20, c.Info().Index, total>>20)
+	case configured > 0:
+		return configured, nil
+	}
+	return free / 10 * 9, nil
+}
+
+// gpuModel is a model as it runs on the pool's GPUs.
+func gpuModel(m *repository.Model, cfg *PoolConfig) cuda.Model {
+	c := cuda.Model{Spec: &m.Spec, Path: m.Path, Precision: cuda.Precision(m.GPU.Precision), Provider: cuda.Provider(m.GPU.Provider),
+		Graphs: m.GPU.Graphs, Sizes: m.GPU.Sizes}
+	if c.Precision == "" {
+		c.Precision = orElse(cfg.Precision, cuda.FP32)
+	}
+	if c.Provider == "" {
+		c.Provider = orElse(cfg.Provider, cuda.ProviderCUDA)
+	}
+	if c.Sizes == nil {
+		c.Sizes = cuda.Ladder(m.Spec.MaxBatch)
+	}
+	return c
+}
+
+func orElse[T ~string](v, other T) T {
+	if v == "" {
+		return other
+	}
+	return v
+}
+
+// profileKey is what a profile measured on the GPU belongs to.
+func (h *gpuHost) profileKey(m *repository.Model, c *cuda.Model, info cuda.Info, deviceType, dir string) profiler.Key {
+	k := profiler.Key{ModelPath: m.Path, Dir: profileDir(m, dir), Version: m.Spec.Version, Runtime: h.name, Device: deviceType, MaxBatch: m.Spec.MaxBatch,
+		GPU: profiler.GPU{Product: info.Name, Driver: driverVersion(info.DriverVersion), Precision: string(c.Precision), Provider: string(c.Provider),
+			Graphs: c.Graphs, Sizes: c.Sizes}}
+	if h.PowerLimit != nil {
+		k.GPU.Power = h.PowerLimit(info.UUID)
+	}
+	return k
+}
