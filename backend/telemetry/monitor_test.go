@@ -186,8 +186,8 @@ func TestReactionInService(t *testing.T) {
 	before := fake.Asked(gpu0)
 	fake.Set(gpu0, func(s *telemetry.Sample) { s.Throttle = telemetry.Known(health.PowerBrake) })
 	r.await(gpu0, health.Out, "power brake")
-	if n := fake.Asked(gpu0) - before; n > 3 {
-		t.Errorf("%d samples of 500 ms until the verdict: more than 1.5 s", n)
+	if n := fake.Asked(gpu0) - before; n > 4 {
+		t.Errorf("%d samples of 500 ms until the verdict: more than 2 s", n)
 	}
 }
 

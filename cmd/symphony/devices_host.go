@@ -151,14 +151,14 @@ func runtimes() []library {
 	return []library{l}
 }
 
-// located is the path, and the version that the file's real name ends in.
+// located is the path, and the version that the real name of the file behind a link ends in.
 func located(path string) (string, string) {
 	if path == "" {
 		return "", ""
 	}
 	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		real = path
+	if err != nil || filepath.Base(real) == filepath.Base(path) {
+		return path, ""
 	}
 	_, version, _ := strings.Cut(filepath.Base(real), ".so.")
 	return path, version

@@ -95,7 +95,7 @@ NUMA node 1: processors 16-31
 LIBRARIES
 CUDA driver   not found: install NVIDIA's driver; in a container, pass it in (docker run --gpus all)
 NVML          libnvidia-ml.so.1 is not here: install NVIDIA's driver
-RDMA verbs    /lib/none/libibverbs.so.1 (1)
+RDMA verbs    /lib/none/libibverbs.so.1
 ONNX Runtime  not at build/libonnxruntime.so: run `+"`make models`"+`
 `)
 }
@@ -152,9 +152,9 @@ CPU
 Some CPU @ 2 GHz, 2 processors
 
 LIBRARIES
-CUDA driver   /usr/lib/none/libcuda.so.1 (1)
-NVML          /usr/lib/none/libnvidia-ml.so.1 (1)
-RDMA verbs    /usr/lib/none/libibverbs.so.1 (1): RDMA verbs not available: install libibverbs1
+CUDA driver   /usr/lib/none/libcuda.so.1
+NVML          /usr/lib/none/libnvidia-ml.so.1
+RDMA verbs    /usr/lib/none/libibverbs.so.1: RDMA verbs not available: install libibverbs1
 ONNX Runtime  not at build/libonnxruntime.so: run `+"`make models`"+`
 `)
 	if fake.Closed() != 1 {

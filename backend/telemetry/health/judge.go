@@ -195,7 +195,7 @@ func (j *Judge) memoryError(now mono.Time, text string) {
 
 func (j *Judge) observeClocks(dt mono.Dur, f *Facts) {
 	level := Out
-	if j.cfg.ThrottleIn {
+	if j.cfg.ThrottleWarns {
 		level = Warn
 	}
 	j.throttle.step(dt, f.Throttle&Slowing != 0)

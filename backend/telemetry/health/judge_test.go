@@ -80,7 +80,7 @@ func TestReactions(t *testing.T) {
 		{"hardware thermal", Config{}, throttle(HWSlowdown | HWThermal), Out, "hardware thermal", Wait, throttle(0), 8 * mono.Second},
 		{"software thermal", Config{}, throttle(SWThermal), Out, "software thermal", Wait, throttle(0), 8 * mono.Second},
 		{"power brake", Config{}, throttle(HWSlowdown | PowerBrake), Out, "power brake", Wait, throttle(0), 8 * mono.Second},
-		{"throttling only warns", Config{ThrottleIn: true}, throttle(SWThermal), Warn, "software thermal", Wait, throttle(0), 3 * mono.Second},
+		{"throttling only warns", Config{ThrottleWarns: true}, throttle(SWThermal), Warn, "software thermal", Wait, throttle(0), 3 * mono.Second},
 		{"fallen off the bus", Config{}, func(b *bench) { b.f.Gone = "it is lost" }, Out, "it is lost", Reset, func(b *bench) { b.f.Gone = "" }, 6 * mono.Second},
 		{"silence", Config{}, func(b *bench) { b.mute = true }, Warn, "not answered", Wait, func(b *bench) { b.mute = false }, mono.Second},
 		{"uncorrectable error counted", Config{}, func(b *bench) { b.f.Uncorrected += 2 }, Out, "2 uncorrectable", NewContext, func(*bench) {}, 70 * mono.Second},

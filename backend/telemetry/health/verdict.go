@@ -70,15 +70,15 @@ type Facts struct {
 
 // Config of a Judge; what is 0 is the default.
 type Config struct {
-	Throttle   mono.Dur // throttled for so long: out; 1 s
-	Silence    mono.Dur // without facts for so long: warn; for five times: out; 2 s
-	Hold       mono.Dur // without a reason to be out for so long: it returns; 5 s
-	HoldMax    mono.Dur // after relapses; 5 min
-	Forget     mono.Dur // relapses are forgotten after so long a time in service; 10 min
-	Probation  mono.Dur // out after an uncorrectable memory error; 1 min
-	Others     mono.Dur // a process of others for so long is said; 500 ms
-	OthersOut  bool     // out while processes of others compute on it
-	ThrottleIn bool     // throttling only warns: where slow is better than not at all
+	Throttle      mono.Dur // throttled for so long: out; 1 s
+	Silence       mono.Dur // without facts for so long: warn; for five times: out; 2 s
+	Hold          mono.Dur // without a reason to be out for so long: it returns; 5 s
+	HoldMax       mono.Dur // after relapses; 5 min
+	Forget        mono.Dur // relapses are forgotten after so long a time in service; 10 min
+	Probation     mono.Dur // out after an uncorrectable memory error; 1 min
+	Others        mono.Dur // a process of others for so long is said; 500 ms
+	OthersOut     bool     // out while processes of others compute on it
+	ThrottleWarns bool     // throttling only warns: where slow is better than not at all
 }
 
 func (c Config) withDefaults() Config {
