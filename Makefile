@@ -5,9 +5,12 @@ GO      ?= go
 ORT     := build/onnxruntime/libonnxruntime.so
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X github.com/symphony-serving/symphony/cmd/symphony/version.Number=$(VERSION)
-# What is linked: RDMA where libibverbs' headers are (libibverbs-dev). The library
-# itself is looked for when the binary runs.
-TAGS    := $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma)
+# What is linked: RDMA where libibverbs' headers are (libibverbs-dev), CUDA where a cuda.h
+# of CUDA 12 is (make cuda-headers). The libraries themselves are looked for when the binary runs.
+CUDA    := $(shell scripts/cuda-include.sh)
+TAGS    := $(strip $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma) $(if $(CUDA),cuda))
+comma   := ,
+space   := $(subst ,, )
 # Tested under the race detector: the shells, and the cores with their assertions on.
 RACE    := ./transport/... ./rdma/... ./cgo/... ./scheduler/... ./frontend/... ./backend/... ./bench/... ./cmd/symphony ./cmd/symphony/bench ./cmd/symphony/cli ./cmd/symphony/parts ./cmd/symphony/simcmd
 
@@ -25,9 +28,15 @@ demo: build models ## the same, and end: exit status 0 means that it worked
 test: build models ## everything that needs no hardware: unit, race detector, end to end
 	@scripts/test.sh
 
-build: ## bin/symphony; with RDMA where libibverbs-dev is installed
-	@$(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/symphony ./cmd/symphony
+ifneq ($(CUDA),)
+# link/ comes first, so that no libcuda.so of this machine is linked (docs/decisions/0034).
+build: export CGO_CFLAGS := $(or $(CGO_CFLAGS),-O2 -g) -I$(CUDA)
+build: export CGO_LDFLAGS := -L$(CURDIR)/cgo/cuda/link $(or $(CGO_LDFLAGS),-O2 -g)
+endif
+build: ## bin/symphony; with RDMA where libibverbs-dev is installed, with CUDA where cuda.h is (make cuda-headers)
+	@$(GO) build -tags '$(subst $(space),$(comma),$(TAGS))' -ldflags '$(LDFLAGS)' -o bin/symphony ./cmd/symphony
 	@echo "bin/symphony: $(if $(filter rdma,$(TAGS)),with RDMA,without RDMA (pkg-config finds no libibverbs: install libibverbs-dev and pkg-config))"
+	@echo "bin/symphony: $(if $(CUDA),with CUDA ($(CUDA)/cuda.h),without CUDA (no cuda.h of CUDA 12: make cuda-headers))"
 
 models: $(ORT) ## ONNX Runtime and the models that are not in the repository
 	@$(GO) run ./examples/digits/wide

@@ -38,7 +38,8 @@ type Ptr uint64
 // (runtime.LockOSThread); On does both.
 type Context interface {
 	Info() Info
-	// Enter makes the context the calling thread's.
+	// Enter makes the context the calling thread's, a lost one, too: what was made of it is
+	// to be closed. That may return ErrLost, and is done.
 	Enter() error
 	// Memory is what is free and what there is on the device, bytes.
 	Memory() (free, total int64, err error)

@@ -56,7 +56,7 @@ func leaks() error {
 
 // spinning waits 3 million cycles of the device's clock: 2 ms at 1.5 GHz.
 const spinning = `.version 6.0
-.target sm_50
+.target sm_70
 .address_size 64
 .visible .entry spin()
 {

@@ -117,7 +117,8 @@ func info(index int) (cuda.Info, error) {
 	if uuid.code != 0 {
 		return i, fmt.Errorf("asking CUDA device %d for its UUID: %w", index, failure(int(uuid.code)))
 	}
-	i.UUID = formatUUID(uuid.mig != 0, C.GoBytes(unsafePointer(&uuid.bytes[0]), 16))
+	// Either is enough: CUDA has named instances so, and told the two UUIDs apart, since there are any.
+	i.UUID = formatUUID(uuid.mig != 0 || strings.Contains(i.Name, " MIG "), C.GoBytes(unsafePointer(&uuid.bytes[0]), 16))
 	i.PCI = fmt.Sprintf("%04x:%02x:%02x.0", domain, bus, slot)
 	i.NUMANode = numaNode("/sys", i.PCI)
 	return i, nil

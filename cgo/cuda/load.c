@@ -15,7 +15,7 @@ static struct sc_loading state;
 static void load(void)
 {
 	CUresult (*init)(unsigned int);
-	void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+	void *handle = dlopen("libcuda.so.1", RTLD_NOW);
 
 	if (!handle) {
 		state.step = SC_NO_LIBRARY;

@@ -53,7 +53,7 @@ func testRounds(t *testing.T, f Fixture) {
 // round makes all that can be made, uses and closes it, every tenth time from a context
 // of its own.
 func round(t *testing.T, f Fixture, c cuda.Context, i int) {
-	const size = 256 << 10
+	const size = 16 << 10
 	if i%10 == 9 {
 		own, err := f.Driver.Open(f.Device)
 		must(t, err)

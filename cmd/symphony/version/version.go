@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/symphony-serving/symphony/cgo/cuda"
 	"github.com/symphony-serving/symphony/cgo/verbs"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -14,9 +15,7 @@ var Number = "unknown"
 
 // Text is the version of the binary, of Go, and of the wire protocol.
 func Text() string {
-	with := "without RDMA"
-	if verbs.Linked {
-		with = "with RDMA"
-	}
-	return fmt.Sprintf("symphony %s (%s %s/%s, wire protocol %d, %s)", Number, runtime.Version(), runtime.GOOS, runtime.GOARCH, wire.Version, with)
+	with := map[bool]string{true: "with", false: "without"}
+	return fmt.Sprintf("symphony %s (%s %s/%s, wire protocol %d, %s RDMA, %s CUDA)",
+		Number, runtime.Version(), runtime.GOOS, runtime.GOARCH, wire.Version, with[verbs.Linked], with[cuda.Linked])
 }
