@@ -22,10 +22,11 @@ type Options struct {
 	Budget int64
 	// Pinned pins the batch buffers for this device, while it lives [nobody does].
 	Pinned *Pinned
-	// Hang is how long beyond 20 times its own time a batch may take until the device counts
-	// as lost [2 s].
-	Hang mono.Dur
-	// Stall is the same for each step of the loading: a model, or the first run of a size,
+	// A batch that takes longer than HangFactor [20] times its own time, and Hang [2 s] more,
+	// makes the device lost.
+	HangFactor int
+	Hang       mono.Dur
+	// Stall is the longest that may pass with each step of the loading: a model, or the first run of a size,
 	// for which kernels are chosen or built [10 min].
 	Stall mono.Dur
 	// FailuresMax is how many batches in a row may fail, for want of memory or otherwise,
@@ -39,6 +40,9 @@ type Options struct {
 }
 
 func (o Options) complete() Options {
+	if o.HangFactor == 0 {
+		o.HangFactor = 20
+	}
 	if o.Hang == 0 {
 		o.Hang = 2 * mono.Second
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -33,8 +34,8 @@ type Info struct {
 // Ptr is an address in a device's memory.
 type Ptr uint64
 
-// Context is one device. But for Close, which comes when no other call is under way, all
-// calls come from threads that have Entered it and are locked to their goroutine
+// Context is one device. But for Info, and Close, which comes when no other call is under way,
+// all calls come from threads that have Entered it and are locked to their goroutine
 // (runtime.LockOSThread); On does both.
 type Context interface {
 	Info() Info
@@ -96,7 +97,7 @@ var (
 	ErrMemory = errors.New("out of device memory")
 	// ErrLost: nothing more can be done with this context: a kernel failed (illegal
 	// address, assertion), memory had an uncorrectable error, or the device is gone.
-	ErrLost = errors.New("the device is lost")
+	ErrLost = executor.ErrLost
 	// ErrRegistered: the memory is registered already.
 	ErrRegistered = errors.New("memory is registered already")
 )

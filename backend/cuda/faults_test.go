@@ -151,7 +151,7 @@ func TestLostUnderLoad(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			hang := 30 * mono.Second // a busy machine is not a hang
 			if c.hangs {
-				hang = 2 * mono.Second
+				hang = mono.Second
 			}
 			r := newRig(t, config{length: takes(mono.Millisecond), options: cuda.Options{Hang: hang}})
 			b := newBuffers(r)

@@ -35,8 +35,8 @@ func layoutOf(specs []catalog.TensorSpec, maxBatch int) layout {
 	return l
 }
 
-// staged reports whether a batch is rearranged on the host on its way. One strided copy for
-// each item and tensor would need no such thing, but costs some 4 us each to queue.
+// staged reports whether a batch is rearranged on the host on its way. A copy for each
+// item and tensor would need no such thing, but is a call of the driver each.
 func (l *layout) staged() bool { return len(l.tensors) > 1 }
 
 // pointers are the tensors' places in memory that begins at base.

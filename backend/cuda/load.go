@@ -173,7 +173,8 @@ func (p *pipeline) loadModel(m *Model) (*served, error) {
 	if err != nil {
 		return s, err
 	}
-	s.need = max(s.need, before-after) // kernels' workspace came with the first runs
+	// Kernels' workspace came with the first runs; others on the device may have freed some.
+	s.need = max(Depth*(s.in.bytes+s.out.bytes)+s.program.Memory(), before-after)
 	if err := p.fits(s); err != nil {
 		return s, err
 	}

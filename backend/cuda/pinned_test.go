@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/symphony-serving/symphony/backend/cuda"
@@ -9,6 +10,8 @@ import (
 	"github.com/symphony-serving/symphony/rdma/fakeverbs"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/loopback"
+	"github.com/symphony-serving/symphony/transport/rdmalink"
+	"github.com/symphony-serving/symphony/transport/tcp"
 )
 
 // buffers are batch buffers as the backend has them, on a network without RDMA.
@@ -101,11 +104,10 @@ func TestPinnedAndRegistered(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, config{})
-	p := nic.NewPoolNear(-1, 64<<20, r.pinned)
-	b, ok := p.Alloc(150_000)
-	if !ok {
-		t.Fatal(p.Err())
-	}
+	network := rdmalink.New(rdmalink.Config{TCP: tcp.New(), NIC: nic})
+	p := transport.BuffersFor(transport.Mux{"tcp": network}, -1, 64<<20, r.pinned)
+	b := p.Alloc(150_000)
+	whole := b
 	if _, known := nic.LocalKey(b); !known || r.pinned.Bytes() != chunkBytes {
 		t.Errorf("known to the RDMA device: %v; %d bytes pinned", known, r.pinned.Bytes())
 	}
@@ -116,8 +118,10 @@ func TestPinnedAndRegistered(t *testing.T) {
 	if e := r.await(done); e.err != nil || r.gpu.Stats().Unpinned != before {
 		t.Errorf("%v, %d copies were not of pinned memory", e.err, r.gpu.Stats().Unpinned-before)
 	}
+	p.Free(whole)
+	p.Free(make([]byte, 10)) // of the heap, where the pool was used up
 	r.device.Close()
-	if err := p.Close(); err != nil {
+	if err := errors.Join(p.Close(), network.Close()); err != nil {
 		t.Error(err)
 	}
 	if err := nic.Close(); err != nil {
@@ -147,6 +151,55 @@ func TestProbe(t *testing.T) {
 	}
 	if left := d.Counts(); left != (fakecuda.Counts{}) {
 		t.Errorf("left open: %+v", left)
+	}
+	for _, err := range d.Misused() {
+		t.Error(err)
+	}
+}
+
+// stuck is a context whose calls that pin, or unpin, do not come back before the test says so.
+type stuck struct {
+	cuda.Context
+	pins, unpins chan struct{}
+}
+
+func (s *stuck) HostRegister(b []byte) error {
+	<-s.pins
+	return s.Context.HostRegister(b)
+}
+
+func (s *stuck) HostUnregister(b []byte) error {
+	<-s.unpins
+	return s.Context.HostUnregister(b)
+}
+
+// A driver that hangs while it pins hangs nobody; the buffer is used. What it may hold for
+// ever is not unmapped.
+func TestDriverHangsWhilePinning(t *testing.T) {
+	defer leaks(t)
+	d := fakecuda.New(fakecuda.Config{})
+	c, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stuck{c, make(chan struct{}), make(chan struct{})}
+	p := cuda.NewPinned()
+	p.Attach(s)
+	pool := transport.BuffersFor(loopback.New(), -1, 64<<20, p)
+	b := pool.Alloc(100)
+	if b[0] = 1; p.Bytes() != 0 || p.Err() == nil || pool.Bytes() != chunkBytes {
+		t.Errorf("%d bytes pinned, %v, %d bytes of the pool", p.Bytes(), p.Err(), pool.Bytes())
+	}
+	close(s.pins)
+	until(t, "it is pinned after all", func() bool { return d.Counts().Pinned == 1 })
+	if err := pool.Close(); err == nil {
+		t.Error("unmapped while it may be pinned")
+	}
+	b[0] = 2 // else a fault that ends the test
+	close(s.unpins)
+	until(t, "it is unpinned after all", func() bool { return d.Counts().Pinned == 0 })
+	if err := c.Close(); err != nil {
+		t.Error(err)
 	}
 	for _, err := range d.Misused() {
 		t.Error(err)

@@ -24,6 +24,7 @@ import (
 type pipeline struct {
 	rt    Runtime // Immutable.
 	ctx   Context // Immutable.
+	info  Info    // Immutable.
 	o     Options // Immutable.
 	stats *Stats  // Immutable.
 
@@ -52,6 +53,7 @@ type pipeline struct {
 	count    int        // batches under way
 	since    mono.Time  // when the oldest became that
 	armed    bool       // the watchdog's timer runs
+	suspect  mono.Time  // the since of a batch that is over its time
 	watchdog *time.Timer
 	closing  bool
 	over     bool // copies is closed
@@ -81,7 +83,7 @@ func (s *slot) events() []*Event { return []*Event{&s.inBegin, &s.inEnd, &s.begi
 // newPipeline opens the device: it returns when the models are loaded, also with those that
 // were not. With an error all has been given back, or left alone.
 func newPipeline(d *Device, c Context) (*pipeline, []*RefusedError, error) {
-	p := &pipeline{rt: d.rt, ctx: c, o: d.o, stats: &d.stats, copies: make(chan *slot, Depth), runs: make(chan *slot, Depth),
+	p := &pipeline{rt: d.rt, ctx: c, info: c.Info(), o: d.o, stats: &d.stats, copies: make(chan *slot, Depth), runs: make(chan *slot, Depth),
 		waits: make(chan *slot, Depth), waited: make(chan struct{}), calls: make(chan func()), dropped: make(chan struct{}), left: make(chan struct{}), done: make(chan struct{})}
 	for i := range p.slots {
 		p.slots[i].index = i
@@ -126,8 +128,7 @@ func (p *pipeline) await(loaded chan error, err *error) (stalled error) {
 
 // name is the device's in messages.
 func (p *pipeline) name() string {
-	i := p.ctx.Info()
-	return fmt.Sprintf("GPU %d (%s)", i.Index, i.Name)
+	return fmt.Sprintf("GPU %d (%s)", p.info.Index, p.info.Name)
 }
 
 // settle makes this goroutine's thread one of the device's, until it ends: near it. These
@@ -135,7 +136,7 @@ func (p *pipeline) name() string {
 // are: a GPU that waits for its next kernel is dear.
 func (p *pipeline) settle() {
 	runtime.LockOSThread()
-	if err := near(p.ctx.Info().NUMANode); err != nil {
+	if err := near(p.info.NUMANode); err != nil {
 		p.warned.Do(func() { p.o.Warn(fmt.Errorf("%s: its threads run anywhere: %w", p.name(), err)) })
 	}
 }

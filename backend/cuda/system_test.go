@@ -178,8 +178,8 @@ func TestExecutorOnDevice(t *testing.T) {
 	var last wire.Done
 	for b := range batches {
 		d := s.reports[wire.BatchID(b+1)][0]
-		if d.End.Sub(d.Start) < length || d.Start < last.Start.Add(length/2) || d.Ready > d.Start {
-			t.Errorf("batch %d: ready %v, start %v, end %v; the one before started at %v", b+1, d.Ready, d.Start, d.End, last.Start)
+		if d.End.Sub(d.Start) < length || d.End.Add(mono.Millisecond) <= last.End || d.Ready > d.Start {
+			t.Errorf("batch %d: ready %v, start %v, end %v; the one before ended at %v", b+1, d.Ready, d.Start, d.End, last.End)
 		}
 		last = d
 	}

@@ -6,18 +6,18 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// hangFactor is how many times its own time a batch may take, beside Options.Hang, which
-// allows for clocks that are low and for copies.
-const hangFactor = 20
-
-// patience is how long a batch may be the oldest. Caller holds mu.
+// patience is how long a batch may be the oldest: many times its own time, for clocks may be
+// low, and what copies and a busy host may take. Caller holds mu.
 func (p *pipeline) patience(s *slot) mono.Dur {
-	return hangFactor*mono.Dur(s.model.lengths[s.rounded].Load()) + p.o.Hang
+	return mono.Dur(p.o.HangFactor)*mono.Dur(s.model.lengths[s.rounded].Load()) + p.o.Hang
 }
 
 // watch is the watchdog: the device whose oldest batch does not end is lost, whichever of
 // the threads has it, and however that thread hangs. It runs on a timer's goroutine, while
-// there are batches: one look for each batch's patience, not for each batch.
+// there are batches: a look now and then, not one for each batch.
+//
+// A batch that is over its time is given an eighth of it more: where the whole process was
+// stopped the timer may come before those who would have finished the batch.
 func (p *pipeline) watch() {
 	p.mu.Lock()
 	if p.lost != nil || p.count == 0 {
@@ -26,9 +26,13 @@ func (p *pipeline) watch() {
 		return
 	}
 	s := &p.slots[p.first]
-	waited := mono.Now().Sub(p.since)
-	if left := p.patience(s) - waited; left > 0 {
-		p.watchdog.Reset(left.Std())
+	waited, patience := mono.Now().Sub(p.since), p.patience(s)
+	next := patience - waited
+	if next <= 0 && p.suspect != p.since {
+		p.suspect, next = p.since, patience/8
+	}
+	if next > 0 {
+		p.watchdog.Reset(next.Std())
 		p.mu.Unlock()
 		return
 	}

@@ -50,6 +50,9 @@ func depthOf(d Device) int {
 	return 1
 }
 
+// ErrLost is the error of batches of a device that can be used no more: others may run them.
+var ErrLost = errors.New("the device is lost")
+
 // ErrAstray is the error of batches that a device has given up but could not stop: it may
 // yet read and write their buffers, which are therefore lost.
 var ErrAstray = errors.New("the device may still use its buffers")

@@ -209,9 +209,9 @@ func files(t *testing.T, folder, pattern string) []string {
 	return all
 }
 
-// outFolder is where a test's report goes: SYMPHONY_GPU_REPORT names a folder for who wants to look.
+// outFolder is where a test's report goes: GPU_REPORT names a folder for who wants to look.
 func outFolder(t *testing.T) string {
-	if dir := os.Getenv("SYMPHONY_GPU_REPORT"); dir != "" {
+	if dir := os.Getenv("GPU_REPORT"); dir != "" {
 		return filepath.Join(dir, t.Name())
 	}
 	return t.TempDir()
