@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What this machine's NVIDIA GPU makes of Symphony (make test-gpu): builds with the tag cuda,
 # and runs `symphony bench gpu`, which leaves bench/gpu/REPORT.md. At most nine minutes, of
-# which building is a part; fetching libraries (once, 2.6 GB) is not. Without a GPU it says
+# which building is a part; fetching libraries (once, 1.4 GB) is not. Without a GPU it says
 # what is missing, and ends before anything is built.
 #
 #   QUICK=1        a look, in some two minutes, into build/gpu/report
@@ -37,9 +37,7 @@ have_gpu() {
   compgen -G '/dev/nvidia[0-9]*' >/dev/null || [ -e /dev/dxg ]
 }
 
-have_header() {
-  [ -e build/cuda/include/cuda.h ] || compgen -G '/usr/local/cuda*/include/cuda.h' >/dev/null || [ -e /usr/include/cuda.h ]
-}
+have_header() { [ -n "$(scripts/cuda-include.sh)" ]; }
 
 have_libraries() { compgen -G 'build/gpu/lib/libonnxruntime_providers_cuda.so*' >/dev/null; }
 
@@ -55,8 +53,8 @@ tell_missing() {
     ok=1
   fi
   [ $ok = 1 ] || return 0
-  have_libraries || miss 'ONNX Runtime with CUDA in build/gpu/lib: `make gpu-libs` fetches it (2.6 GB), unless PyTorch and onnxruntime-gpu are installed'
-  have_header || miss 'cuda.h, for the tag cuda: `make cuda-headers` fetches it'
+  have_libraries || miss 'ONNX Runtime with CUDA in build/gpu/lib: `make gpu-libs` fetches it (1.4 GB), unless PyTorch and onnxruntime-gpu are installed'
+  have_header || miss 'cuda.h of CUDA 12, which the tag cuda is built with: `make cuda-headers` fetches it'
   return 1
 }
 
@@ -69,9 +67,7 @@ build() {
   fi
   have_header || make --no-print-directory cuda-headers
   say 'building'
-  make --no-print-directory build models
-  mkdir -p "$(dirname "$suite")"
-  go test -c -tags "$(make -s --no-print-directory tags)" -o "$suite" ./cgo/cuda
+  make --no-print-directory build gpu-suite models zoo
 }
 
 if [ "${BUILD:-}" = 1 ]; then

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/bench/plot"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -27,7 +28,7 @@ type latencyOf struct {
 	Relative  float64        `json:"largest_relative_error"`
 	RMSEMS    float64        `json:"rmse_ms"`
 	R2        float64        `json:"r2"`
-	Line      bool           `json:"is_line"` // else the scheduler needs the table
+	Line      bool           `json:"is_line"` // as symphony profile has it
 	Error     string         `json:"error,omitempty"`
 }
 
@@ -39,9 +40,6 @@ type latencyPoint struct {
 	P95MS    float64 `json:"p95_ms"`
 	Runs     int     `json:"runs"`
 }
-
-// lineMost is how far a size may be from the line for that to be called one.
-const lineMost = 0.1
 
 // Runs of one size: those before them are not counted.
 const (
@@ -89,7 +87,7 @@ func (d *Direct) measureSize(ctx context.Context, index, size int, span mono.Dur
 	if err != nil {
 		return err
 	}
-	defer func() { free() }()
+	defer free()
 	var spans []mono.Dur
 	begin := mono.Now()
 	for i := 0; i < warmRuns+countMost; i++ {
@@ -125,7 +123,7 @@ func (l *latencyOf) fit() error {
 	}
 	l.AlphaMS, l.BetaMS, l.MostMS, l.RMSEMS = line.Alpha.Millis(), line.Beta.Millis(), line.MaxError.Millis(), line.RMSE.Millis()
 	l.Relative, l.R2 = line.RelError, line.R2
-	l.Line = l.Relative <= lineMost
+	l.Line = l.R2 >= profiler.LineR2 && l.Relative <= profiler.LineRelError
 	return nil
 }
 
@@ -186,12 +184,13 @@ func (l *latency) text() string {
 		row := []string{m.Model, m.Precision, "-", "-", "-", "-", "-", "one size only"}
 		if len(m.Points) > 1 {
 			row = []string{m.Model, m.Precision, fmt.Sprintf("%.4f", m.AlphaMS), fmt.Sprintf("%.4f", m.BetaMS), ratio(m.BetaMS, m.AlphaMS),
-				fmt.Sprintf("%.3f ms (%.0f %%)", m.MostMS, 100*m.Relative), fmt.Sprintf("%.4f", m.R2), map[bool]string{true: "yes", false: "no: table"}[m.Line]}
+				fmt.Sprintf("%.3f ms (%.0f %%)", m.MostMS, 100*m.Relative), fmt.Sprintf("%.4f", m.R2), map[bool]string{true: "yes", false: "no"}[m.Line]}
 		}
 		if m.Error != "" {
 			row[7] = firstLine(m.Error)
 		}
 		t = append(t, append(row, fmt.Sprintf("%.3f (%d)", m.Points[0].MedianMS, m.Points[0].Batch), fmt.Sprintf("%s (%d)", thousands(1000*float64(last.Batch)/last.MedianMS), last.Batch)))
 	}
-	return fmt.Sprintf("Medians of runs, by the device's events, over the sizes of the ladder. Where a size is more than %.0f %% from the line, the scheduler plans with the table.\n\n%s", 100*lineMost, t)
+	return fmt.Sprintf("Medians of runs, by the device's events, over the sizes of the ladder. It is a line where no size is more than %.0f %% from it and R2 is %.2f or more; the scheduler plans with the table of what was measured either way.\n\n%s",
+		100*profiler.LineRelError, profiler.LineR2, t)
 }

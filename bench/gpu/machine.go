@@ -55,6 +55,7 @@ type Direct struct {
 	GPU     executor.Device // indices are those of Models
 	CPU     executor.Device // indices are Model.CPU; nil: NoCPU says why
 	NoCPU   string
+	Refused []error // models that the device did not take
 	// Alloc gives memory that the device copies from and to, pinned; Free takes it back.
 	Alloc func(bytes int) ([]byte, error)
 	Free  func([]byte)

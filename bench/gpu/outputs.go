@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -43,8 +44,7 @@ func compareOutputs(ctx context.Context, b *bench) (section, error) {
 	if d.CPU == nil {
 		return nil, fmt.Errorf("nothing to compare with on the CPU: %s", d.NoCPU)
 	}
-	all := &outputs{}
-	var errs []error
+	all, errs := &outputs{}, slices.Clone(d.Refused)
 	for i := range d.Models {
 		one, err := d.compare(ctx, i, leftOf(ctx)/mono.Dur(len(d.Models)-i))
 		if one != nil {

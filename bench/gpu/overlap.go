@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/bench/plot"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -31,8 +32,10 @@ type overlapOf struct {
 	// ahead, and one only after the end of the one before.
 	GapAheadUS float64 `json:"gap_ahead_us"`
 	GapAfterUS float64 `json:"gap_after_us"`
-	Depth      int     `json:"depth"` // batches that the device takes ahead; 1: none
-	Error      string  `json:"error,omitempty"`
+	Depth      int     `json:"depth"` // batches that the device takes at a time; 1: none ahead
+	// HiddenThere is the device's own count of the first: both ways, by its events.
+	HiddenThere float64 `json:"hidden_in_device"`
+	Error       string  `json:"error,omitempty"`
 
 	timeline []phases
 }
@@ -138,9 +141,19 @@ func (d *Direct) overlapDevice(ctx context.Context, index int, one *overlapOf) e
 	if p, ok := d.GPU.(interface{ Depth() int }); ok {
 		one.Depth = max(1, p.Depth())
 	}
+	counted, _ := d.GPU.(interface{ Stats() *cuda.Stats })
+	var copied, hid int64
+	if counted != nil {
+		copied, hid = counted.Stats().Copied.Load(), counted.Stats().Hidden.Load()
+	}
 	ahead, err := d.gaps(ctx, index, one.Batch, one.Depth)
 	if err != nil {
 		return err
+	}
+	if counted != nil {
+		if copied = counted.Stats().Copied.Load() - copied; copied > 0 {
+			one.HiddenThere = float64(counted.Stats().Hidden.Load()-hid) / float64(copied)
+		}
 	}
 	after, err := d.gaps(ctx, index, one.Batch, 1)
 	if err != nil {
@@ -204,21 +217,21 @@ func (o *overlap) summary() string {
 }
 
 func (o *overlap) table() [][]string {
-	t := [][]string{{"model", "batch", "bytes_in", "copy_in_us", "copy_out_us", "run_us", "hidden_in", "hidden_out", "gap_ahead_us", "gap_after_us", "depth"}}
+	t := [][]string{{"model", "batch", "bytes_in", "copy_in_us", "copy_out_us", "run_us", "hidden_in", "hidden_out", "hidden_in_device", "gap_ahead_us", "gap_after_us", "depth"}}
 	for _, m := range o.Models {
 		t = append(t, []string{m.Model, fmt.Sprint(m.Batch), fmt.Sprint(m.BytesIn), precise(m.CopyInUS), precise(m.CopyOutUS), precise(m.RunUS),
-			precise(m.HiddenIn), precise(m.HiddenOut), precise(m.GapAheadUS), precise(m.GapAfterUS), fmt.Sprint(m.Depth)})
+			precise(m.HiddenIn), precise(m.HiddenOut), precise(m.HiddenThere), precise(m.GapAheadUS), precise(m.GapAfterUS), fmt.Sprint(m.Depth)})
 	}
 	return t
 }
 
 func (o *overlap) text() string {
-	t := grid{{"model", "batch", "copy in us (MB)", "copy out us", "execution us", "of copies in hidden", "of copies out", "gap, launched ahead, us", "gap, launched after, us"}}
+	t := grid{{"model", "batch", "copy in us (MB)", "copy out us", "execution us", "of copies in hidden", "of copies out", "of the device's copies", "gap, launched ahead, us", "gap, launched after, us"}}
 	for _, m := range o.Models {
 		t = append(t, []string{m.Model, fmt.Sprint(m.Batch), fmt.Sprintf("%.1f (%.2f)", m.CopyInUS, float64(m.BytesIn)/1e6), fmt.Sprintf("%.1f", m.CopyOutUS), fmt.Sprintf("%.1f", m.RunUS),
-			percent(m.HiddenIn), percent(m.HiddenOut), fmt.Sprintf("%.1f", m.GapAheadUS), fmt.Sprintf("%.1f", m.GapAfterUS)})
+			percent(m.HiddenIn), percent(m.HiddenOut), percent(m.HiddenThere), fmt.Sprintf("%.1f", m.GapAheadUS), fmt.Sprintf("%.1f", m.GapAfterUS)})
 	}
-	return fmt.Sprintf("%d batches in a row through two slots on three streams; hidden is the share of the copies' time, by events, in which a batch executed. The gaps are those of the device that serves: from the end of an execution to the begin of the next, with the next batch handed over ahead, or after.\n\n%s", overlapBatches, t)
+	return fmt.Sprintf("%d batches in a row through two slots on three streams; hidden is the share of the copies' time, by events, in which a batch executed. The device that serves counts its own copies, both ways, with batches handed over ahead. The gaps are its, too: from the end of an execution to the begin of the next, with the next batch handed over ahead, or after.\n\n%s", overlapBatches, t)
 }
 
 // shownPhases are drawn.
@@ -232,7 +245,7 @@ func (o *overlap) pictures() []named {
 		}
 		from := len(m.timeline)/2 - shownPhases/2
 		part := m.timeline[from : from+shownPhases]
-		t := plot.Timeline{Title: fmt.Sprintf("%s, batches of %d: copies in (GPU 0), execution (1), copies out (2)", m.Model, m.Batch), GPUs: 3}
+		t := plot.Timeline{Title: fmt.Sprintf("%s, batches of %d", m.Model, m.Batch), GPUs: 3, Rows: []string{"copies in", "execution", "copies out"}}
 		for _, p := range part {
 			for row, i := range []interval{p.in, p.run, p.out} {
 				t.Batches = append(t.Batches, plot.Batch{GPU: row, Start: mono.Time(i.from - part[0].in.from), End: mono.Time(i.to - part[0].in.from), Size: m.Batch})

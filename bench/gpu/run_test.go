@@ -39,11 +39,11 @@ func TestDirectParts(t *testing.T) {
 		t.Errorf("l(b): %+v", l)
 	}
 	s := res.Sections["spread"].(*spread)
-	if s.Runs < spreadLeast || s.P50MS < rigTime(s.Batch).Millis() || s.P99MS < s.P50MS || s.Batch != 4 {
+	if s.Runs < spreadLeast || s.P50MS < rigTime(s.Batch).Millis() || s.P99MS < s.P50MS || s.Batch != 1 {
 		t.Errorf("spread: %s", s.summary())
 	}
 	v := res.Sections["overlap"].(*overlap).Models[0]
-	if v.Batches != overlapBatches || v.HiddenIn < 0.5 || v.CopyInUS < 60 || v.RunUS < 1000 || v.Depth != 2 || v.GapAheadUS > v.GapAfterUS {
+	if v.Batches != overlapBatches || v.HiddenIn < 0.5 || v.CopyInUS < 60 || v.RunUS < 1000 || v.Depth != 2 || v.HiddenThere < 0.5 || v.GapAheadUS > v.GapAfterUS {
 		t.Errorf("overlap: %+v", v)
 	}
 	text, err := os.ReadFile(filepath.Join(o.Out, "REPORT.md"))
@@ -65,6 +65,25 @@ func TestDirectParts(t *testing.T) {
 	if err != nil || !json.Valid(text) {
 		t.Errorf("result.json: %v", err)
 	}
+}
+
+// The size that is run over and over is the largest, up to the ladder's middle, for which
+// there is time.
+func TestSizeFor(t *testing.T) {
+	r := newRig()
+	d, err := r.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, span := range map[int]mono.Dur{4: 3600 * mono.Second, 1: mono.Second} {
+		if size, err := d.sizeFor(t.Context(), span); err != nil || size != want {
+			t.Errorf("in %v: %d, %v; want %d", span, size, err, want)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	r.leaks(t)
 }
 
 // A model whose outputs are wrong fails that part, by name and numbers; those after it run.

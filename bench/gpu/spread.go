@@ -39,12 +39,15 @@ func measureSpread(ctx context.Context, b *bench) (section, error) {
 		return nil, err
 	}
 	m := &d.Models[0]
-	size := m.Sizes[len(m.Sizes)/2]
+	size, err := d.sizeFor(ctx, leftOf(ctx)*7/10)
+	if err != nil {
+		return nil, err
+	}
 	s, free, err := d.shot(m, 0, size, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { free() }()
+	defer free()
 	r := &spread{Model: m.Spec.Key(), Batch: size, Wanted: spreadRuns}
 	var spans []mono.Dur
 	enough := mono.Now().Add(leftOf(ctx) * 9 / 10)
@@ -61,6 +64,34 @@ func measureSpread(ctx context.Context, b *bench) (section, error) {
 		return r, fmt.Errorf("only %d runs in its time, too few to tell a p99", len(spans))
 	}
 	return r, nil
+}
+
+// sizeFor is the largest size of the first model, up to the middle of its ladder, of which all
+// the runs fit into a span; the smallest where none does.
+func (d *Direct) sizeFor(ctx context.Context, span mono.Dur) (int, error) {
+	m := &d.Models[0]
+	for i := len(m.Sizes) / 2; i > 0; i-- {
+		s, free, err := d.shot(m, 0, m.Sizes[i], 0)
+		if err != nil {
+			return 0, err
+		}
+		var took mono.Dur
+		for range warmRuns { // the last one's way there and back
+			begin := mono.Now()
+			if _, err = s.run(ctx, d.GPU); err != nil {
+				break
+			}
+			took = mono.Now().Sub(begin)
+		}
+		free()
+		if err != nil {
+			return 0, err
+		}
+		if took*spreadRuns <= span {
+			return m.Sizes[i], nil
+		}
+	}
+	return m.Sizes[0], nil
 }
 
 // of fills in what spans tell, in the order in which they were measured.

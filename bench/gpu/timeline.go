@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/symphony-serving/symphony/bench/plot"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -63,7 +64,7 @@ func (t *timeline) of(l *live) {
 	}
 	for _, r := range l.runs {
 		i := l.index(r.model)
-		if r.start < t.from || r.end > t.from.Add(window) || i < 0 || int(r.gpu) >= t.GPUs {
+		if r.end <= t.from || r.start >= t.from.Add(window) || i < 0 || int(r.gpu) >= t.GPUs {
 			continue
 		}
 		t.shown = append(t.shown, plot.Batch{GPU: int(r.gpu), Model: i, Start: r.start - t.from, End: r.end - t.from, Size: r.size})
@@ -87,8 +88,12 @@ func (t *timeline) pictures() []named {
 	if t.Batches == 0 {
 		return nil
 	}
+	boxes := slices.Clone(t.shown) // what reaches beyond the window is cut there
+	for i := range boxes {
+		boxes[i].Start, boxes[i].End = max(0, boxes[i].Start), min(mono.Time(window), boxes[i].End)
+	}
 	return []named{{"timeline", "Who had the GPU", plot.Size{W: 9, H: 1.4 + 0.4*float64(t.GPUs)}, plot.Timeline{
-		Title: fmt.Sprintf("%s at %s requests/s", t.Workload, thousands(t.Rate)), GPUs: t.GPUs, Models: t.models, Batches: t.shown, From: 0, To: mono.Time(window)}}}
+		Title: fmt.Sprintf("%s at %s requests/s", t.Workload, thousands(t.Rate)), GPUs: t.GPUs, Models: t.models, Batches: boxes, From: 0, To: mono.Time(window)}}}
 }
 
 func (t *timeline) text() string {

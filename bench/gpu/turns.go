@@ -58,6 +58,7 @@ type bench struct {
 	rec    *Recorder
 	live   *live   // what the live path was measured at, for those after
 	best   float64 // highest rate of the last workload that the first policy carried
+	blind  bool    // NVML has not answered
 	stuck  string  // the part that did not come back, and holds what it held
 
 	closing error // what went wrong when things were closed
@@ -197,16 +198,32 @@ func (o *Outcome) judge(ctx context.Context, err error) {
 	}
 }
 
+// lookMax is how long NVML may take: a driver that hangs takes it along.
+const lookMax = 3 * time.Second
+
 // look reads the GPUs; nothing where that is not possible, which discovery says.
 func (b *bench) look() []Reading {
-	if b.m.Look == nil || b.stuck != "" {
+	if b.m.Look == nil || b.blind {
 		return nil
 	}
-	all, err := b.m.Look()
-	if err != nil {
+	seen := make(chan []Reading, 1)
+	go func() {
+		all, err := b.m.Look()
+		if err != nil {
+			all = nil
+		}
+		seen <- all
+	}()
+	late := time.NewTimer(lookMax)
+	defer late.Stop()
+	select {
+	case all := <-seen:
+		return all
+	case <-late.C:
+		b.blind = true
+		b.tell("  NVML does not answer: it is asked no more\n")
 		return nil
 	}
-	return all
 }
 
 // release closes what the next part does not use. What goes wrong is no fault of that part.
@@ -258,7 +275,7 @@ func (b *bench) open(ctx context.Context) (*Direct, error) {
 		return nil, err
 	}
 	if len(d.Models) == 0 {
-		return nil, errors.Join(errors.New("there is no model to measure: run `make models` first"), d.Close())
+		return nil, errors.Join(append(d.Refused, errors.New("there is no model to measure: run `make models zoo` first"), d.Close())...)
 	}
 	b.held = d
 	return d, nil
