@@ -79,7 +79,7 @@ tell_missing || exit 1
 start=$SECONDS
 build
 spent=$((SECONDS - start))
-missing=$(bin/symphony bench gpu --check) || {
+missing=$(bin/symphony bench gpu --check ${ONLY:+--only "$ONLY"}) || {
   printf '%s\n' "$missing" | sed 's/^/test-gpu: missing: /' >&2
   # Only libraries can be fetched.
   if printf '%s\n' "$missing" | grep -qv '^libraries: ' || ! command -v go >/dev/null; then exit 1; fi

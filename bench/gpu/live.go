@@ -3,6 +3,7 @@ package gpu
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -179,9 +180,8 @@ type live struct {
 const (
 	shareOfBest  = 0.8
 	shareOfBound = 0.5
-	liveLeast    = 2 * mono.Second
 	liveMost     = 20 * mono.Second
-	liveWarmup   = mono.Second
+	liveWarmup   = mono.Second // or an eighth of the time, if that is less
 )
 
 // load runs the last workload once, for all parts that look at batches.
@@ -208,10 +208,11 @@ func (b *bench) load(ctx context.Context) (*live, error) {
 	if l.rate < 1 {
 		return nil, fmt.Errorf("%s: there is no rate that meets its SLOs: l(1) is too long", l.workload.Name)
 	}
-	span := max(liveLeast, min(liveMost, leftOf(ctx)/2))
+	left := leftOf(ctx)
+	warmup, span := min(liveWarmup, left/8), min(liveMost, left/2)
 	b.rec.begin()
-	l.begin = mono.Now().Add(liveWarmup)
-	l.report, err = s.offer(ctx, l.models, l.rate, liveWarmup, span)
+	l.begin = mono.Now().Add(warmup)
+	l.report, err = s.offer(ctx, l.models, l.rate, warmup, span)
 	l.runs, l.end, l.seconds = b.rec.take(), mono.Now(), span.Seconds()
 	if err != nil {
 		return nil, err
@@ -224,7 +225,10 @@ func (b *bench) load(ctx context.Context) (*live, error) {
 	return l, nil
 }
 
-// name finds a model's by its id.
+// errNoRuns: a load without batches.
+var errNoRuns = errors.New("no batch ran while it was looked at")
+
+// index finds a model's by its id.
 func (l *live) index(id wire.ModelID) int {
 	return slices.IndexFunc(l.models, func(m asked) bool { return m.id == id })
 }

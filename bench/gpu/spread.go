@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -198,5 +197,3 @@ func (r *spread) text() string {
 			ratio(r.P99MS, r.P50MS), fmt.Sprintf("%.4f ms", r.FirstMS), fmt.Sprintf("%.4f ms", r.LastMS)}}
 	return fmt.Sprintf("%s in batches of %d, one after the other: %s.\n\n%s", r.Model, r.Batch, how, t)
 }
-
-var errNoRuns = errors.New("no batch ran while it was looked at")

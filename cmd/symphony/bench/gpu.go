@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,10 +83,16 @@ func (c gpuCmd) missing(host *gpuMachine) []string {
 	case len(infos) == 0:
 		lines = append(lines, "GPU: the driver lists none: look at CUDA_VISIBLE_DEVICES and nvidia-smi")
 	}
-	if err := gpulibs.Find(gpulibs.Options{Path: c.ONNX}).Err(); err != nil {
+	if err := gpulibs.Find(gpulibs.Options{Path: c.ONNX}).Err(); err != nil && c.runsModels() {
 		lines = append(lines, "libraries: "+err.Error())
 	}
 	return lines
+}
+
+// runsModels: some parts run none.
+func (c gpuCmd) runsModels() bool {
+	without := []string{"discovery", "conformance", "scaling"}
+	return len(c.Only) == 0 || slices.ContainsFunc(c.Only, func(part string) bool { return !slices.Contains(without, part) })
 }
 
 // options reads the flags. A look has a folder of its own: it must not write over a full report.
