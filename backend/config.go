@@ -28,6 +28,7 @@ type Config struct {
 	ProfileDir  string // where profiles are kept when not beside the models; empty: beside them
 	Pools       []PoolConfig
 	GPUs        *GPUs            // for pools of kind cuda; nil: this program cannot have any
+	Buffers     int64            // most bytes of pinned batch buffers, of each GPU; 0: 1 GiB
 	Profiling   profiler.Options // of models without a profile, at start
 	Logger      zerolog.Logger
 	Metrics     prometheus.Registerer // nil: none

@@ -124,7 +124,7 @@ func budget(c cuda.Context, configured int64) (int64, error) {
 // gpuModel is a model as it runs on the pool's GPUs.
 func gpuModel(m *repository.Model, cfg *PoolConfig) cuda.Model {
 	c := cuda.Model{Spec: &m.Spec, Path: m.Path, Precision: cuda.Precision(m.GPU.Precision), Provider: cuda.Provider(m.GPU.Provider),
-		Graphs: m.GPU.Graphs, Sizes: m.GPU.Sizes}
+		Graphs: m.GPU.Graphs, CPUNodes: m.GPU.CPUNodes, Sizes: m.GPU.Sizes}
 	if c.Precision == "" {
 		c.Precision = orElse(cfg.Precision, cuda.FP32)
 	}

@@ -21,6 +21,7 @@ type metrics struct {
 	unreached  *prometheus.CounterVec
 	failed     *prometheus.CounterVec
 	fetch      *prometheus.HistogramVec
+	gpus       gpuMetrics
 }
 
 func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
@@ -37,6 +38,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 			Help: "Requests that a device could not execute, or whose order was refused; the log has the errors."}, []string{"pool", "model", "cause"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
+		gpus: newGPUMetrics(b),
 	}
 	if r == nil {
 		return m, nil
@@ -50,7 +52,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.fetch}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.fetch, m.gpus}
 }
 
 func (m *metrics) unregister() {

@@ -82,7 +82,7 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		in, out := size(m.Inputs), size(m.Outputs)
 		p.models = append(p.models, executor.Model{InputSize: in, InputMax: in, OutputSize: out, MaxBatch: m.MaxBatch})
 	}
-	p.makeBuffers(b.cfg.Network)
+	p.makeBuffers(b.cfg.Network, b.cfg.Buffers)
 	return p, nil
 }
 
@@ -253,7 +253,7 @@ func (b *Backend) logProfile(model string, r *profiler.Result, path string, err 
 	if err != nil {
 		event = b.log.Warn().AnErr("not_kept", err)
 	}
-	event.Str("model", model).Stringer("alpha", r.Line.Alpha).Stringer("beta", r.Line.Beta).Str("file", path).Msg("profile measured")
+	event.Str("model", model).Stringer("alpha", r.Line.Alpha).Stringer("beta", r.Line.Beta).Bool("line", r.IsLine()).Str("file", path).Msg("profile measured")
 }
 
 // ProfileKey is what a model's stored profile belongs to.

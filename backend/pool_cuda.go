@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/symphony-serving/symphony/backend/cuda"
@@ -110,23 +109,17 @@ func (b *Backend) profileCUDA(ctx context.Context, p *pool, cfg PoolConfig, mode
 	return nil
 }
 
-// buffersLeast and buffersMost bound the pinned memory for a GPU's batches.
-const (
-	buffersLeast = 64 << 20
-	buffersMost  = 4 << 30
-	ordersRoom   = 8 // orders that are fetched, run, or still sent
-)
+// buffersDefault is Config.Buffers where that is 0.
+const buffersDefault = 1 << 30
 
 // makeBuffers makes what each GPU's executor READs into and sends from: pinned for CUDA, and
 // registered with the network's device, if it has one.
-func (p *pool) makeBuffers(n transport.Network) {
-	piece := func(bytes int) int64 { return 1 << bits.Len64(uint64(max(bytes, 1)-1)) }
-	need := int64(0)
-	for _, m := range p.models {
-		need = max(need, piece(m.MaxBatch*m.InputSize)+piece(m.MaxBatch*m.OutputSize))
+func (p *pool) makeBuffers(n transport.Network, most int64) {
+	if most == 0 {
+		most = buffersDefault
 	}
 	for _, g := range p.gpus {
-		g.buffers = transport.BuffersFor(n, g.info.NUMANode, min(buffersMost, max(buffersLeast, ordersRoom*need)), g.pinned)
+		g.buffers = transport.BuffersFor(n, g.info.NUMANode, most, g.pinned)
 	}
 }
 

@@ -120,17 +120,7 @@ func NewDevice(c Context, rt Runtime, models []Model, o Options) (*Device, []*Re
 func (d *Device) Reopen(c Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	old := d.life.Load()
-	err := errClosed
-	if !d.closed {
-		err = nil
-		select {
-		case <-old.done:
-		default:
-			err = fmt.Errorf("%w: a thread is still in the driver: restart the backend", ErrLost)
-		}
-	}
-	if err != nil {
+	if err := d.reopens(); err != nil {
 		return errors.Join(err, c.Close())
 	}
 	refused, err := d.open(c)
@@ -142,6 +132,27 @@ func (d *Device) Reopen(c Context) error {
 	}
 	return err
 }
+
+// reopens is nil where the last life is over and another may begin. Caller holds mu.
+func (d *Device) reopens() error {
+	p := d.life.Load()
+	select {
+	case <-p.done:
+	default:
+		if !p.gone.Load() {
+			return fmt.Errorf("%s is not lost", p.name())
+		}
+		return fmt.Errorf("%w: %s: a thread of it is still in the driver, which has one context for the process: restart the backend if it stays", ErrLost, p.name())
+	}
+	if d.closed {
+		return errClosed
+	}
+	return nil
+}
+
+// Fail makes the device lost, for what is known of it from elsewhere: memory errors, say. All
+// that it has is given back, so that the GPU can be reset or reopened.
+func (d *Device) Fail(why error) { d.life.Load().lose(why) }
 
 // open begins a life.
 func (d *Device) open(c Context) ([]*RefusedError, error) {

@@ -145,6 +145,7 @@ func TestLostUnderLoad(t *testing.T) {
 	}{
 		{name: "the context", lose: func(r *rig) { r.gpu.Lose() }},
 		{name: "a kernel", lose: func(r *rig) { r.gpu.FailKernel() }},
+		{name: "what its owner knows", lose: func(r *rig) { r.device.Fail(errors.New("uncorrectable memory errors")) }},
 		{name: "the bus", lose: func(r *rig) { r.gpu.Vanish() }, repair: func(r *rig) { r.gpu.Return() }},
 		{name: "a hang", lose: func(r *rig) { r.gpu.Hang() }, repair: func(r *rig) { r.gpu.Release() }, hangs: true},
 	} {
@@ -200,6 +201,39 @@ func (r *rig) reopen() {
 	if e := r.run(0, 3, 1); e.err != nil && !strings.Contains(e.err.Error(), "at a time") { // a load may be there
 		r.t.Error(e.err)
 	}
+}
+
+// A device that is not lost is not reopened, nor one that has less room than it had.
+func TestReopenRefuses(t *testing.T) {
+	defer leaks(t)
+	r := newRig(t, config{})
+	if err := r.device.Reopen(r.open()); err == nil || isLost(err) {
+		t.Errorf("it serves: %v", err)
+	}
+	r.gpu.Lose()
+	if e := r.run(0, 1, 1); !isLost(e.err) || !errors.Is(e.err, executor.ErrLost) {
+		t.Error(e.err)
+	}
+	until(t, "it has given all back", func() bool { return r.driver.Counts().Contexts == 0 })
+	r.gpu.SetMemory(1<<20 + 1<<18)
+	var refused *cuda.RefusedError
+	until(t, "it refuses", func() bool { // once its threads have ended
+		err := r.device.Reopen(r.open())
+		return errors.As(err, &refused)
+	})
+	if refused.Model != "pair/1" {
+		t.Error(refused)
+	}
+	if e := r.run(0, 1, 1); e.err == nil {
+		t.Error("it runs")
+	}
+	r.gpu.SetMemory(1 << 30)
+	r.reopen()
+	r.close()
+	if err := r.device.Reopen(r.open()); err == nil {
+		t.Error("a closed device is reopened")
+	}
+	r.check()
 }
 
 // A device that hangs and does not come back is left alone: Close ends, and nothing more is

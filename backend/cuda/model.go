@@ -13,6 +13,7 @@ type Model struct {
 	Precision Precision
 	Provider  Provider
 	Graphs    bool  // run each size as a CUDA graph: one launch for all kernels
+	CPUNodes  bool  // what the provider does not run may run on the CPU, such as computations of shapes
 	Memory    int64 // what it may take of the device while it runs, bytes; 0: what there is
 	Sizes     []int // the batch sizes that it runs, ascending, the last one Spec.MaxBatch (Ladder)
 }

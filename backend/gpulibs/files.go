@@ -112,7 +112,9 @@ func (f *finder) runtime(s *Set, o Options) bool {
 				s.passed = append(s.passed, why)
 			}
 		}
-		s.looked = append(s.looked, describe(p))
+		if len(p.folders) > 0 || p.name == system {
+			s.looked = append(s.looked, describe(p))
+		}
 	}
 	return false
 }

@@ -66,8 +66,8 @@ func runtimeOf(version string) []string {
 
 var (
 	cublas = []string{"libcublas.so.13: libcublasLt.so.13 libc.so.6", "libcublasLt.so.13: libnvrtc.so.13 libc.so.6"}
-	rest   = []string{"libcudart.so.13:", "libcurand.so.10:", "libcufft.so.12:", "libnvrtc.so.13:"}
-	cudnn  = []string{"libcudnn.so.9: libcublasLt.so.13"}
+	rest   = []string{"libcudart.so.13:", "libcurand.so.10:", "libcufft.so.12:", "libnvrtc.so.13:", "libnvrtc-builtins.so.13.0:"}
+	dnn    = []string{"libcudnn.so.9:", "libcudnn_graph.so.9: libz.so.1", "libcudnn_ops.so.9: libcudnn_graph.so.9", "libcudnn_cnn.so.9: libcudnn_ops.so.9", "libcudnn_heuristic.so.9: libcudnn_graph.so.9", "libcudnn_engines_precompiled.so.9: libcudnn_graph.so.9", "libcudnn_engines_runtime_compiled.so.9: libcudnn_graph.so.9"}
 )
 
 // names of the libraries, in their order.
@@ -103,7 +103,7 @@ func ordered(t *testing.T, all []Library) {
 func TestAllOfMakeGPULibs(t *testing.T) {
 	m := newMachine(t)
 	m.put("build/gpu/lib", runtimeOf("1.31.1")...)
-	m.put("build/gpu/lib", slices.Concat(cublas, rest, cudnn)...)
+	m.put("build/gpu/lib", slices.Concat(cublas, rest, dnn)...)
 	s := m.find(Options{Oldest: "1.29"})
 	if err := s.Err(); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestAllOfMakeGPULibs(t *testing.T) {
 	if s.Runtime.Path != m.path("build/gpu/lib/libonnxruntime.so.1.31.1") || s.Runtime.Version != "1.31.1" || s.Runtime.From != "make gpu-libs" {
 		t.Errorf("%+v", s.Runtime)
 	}
-	want := []string{"libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcurand.so.10", "libcudart.so.13", "libcudnn.so.9", "libcufft.so.12"}
+	want := []string{"libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcurand.so.10", "libcudart.so.13", "libcudnn.so.9", "libnvrtc-builtins.so.13.0", "libcufft.so.12"}
 	if got := names(s.CUDA); !slices.Equal(got, want) {
 		t.Errorf("%v\nwant %v", got, want)
 	}
@@ -128,7 +128,7 @@ func TestAllOfMakeGPULibs(t *testing.T) {
 func TestOrderIsOfTheFiles(t *testing.T) {
 	m := newMachine(t)
 	m.put("build/gpu/lib", runtimeOf("1.31.1")...)
-	m.put("build/gpu/lib", slices.Concat(rest, cudnn)...)
+	m.put("build/gpu/lib", slices.Concat(rest, dnn)...)
 	m.put("build/gpu/lib", "libcublas.so.13:", "libcublasLt.so.13: libcublas.so.13 libcurand.so.10", "libcurand.so.10: libcudart.so.13", "libcudart.so.13: libcublasLt.so.13") // and in a ring
 	s := m.find(Options{})
 	want := []string{"libcublas.so.13", "libcudart.so.13", "libcurand.so.10", "libcublasLt.so.13"}
@@ -145,7 +145,7 @@ func TestPlacesInTheirOrder(t *testing.T) {
 	m.put("build/gpu/lib", "libcudart.so.13:", "libcurand.so.10:")
 	site := "venv/lib/python3.12/site-packages"
 	m.put(site+"/nvidia/cu13/lib", slices.Concat(cublas, []string{"libcurand.so.10:", "libcudart.so.13:"})...)
-	m.put(site+"/nvidia/cudnn/lib", cudnn...)
+	m.put(site+"/nvidia/cudnn/lib", dnn...)
 	m.put("ld", "libcufft.so.12:", "libcudnn.so.9:")
 	m.put("usr/lib/x86_64-linux-gnu", "libnvrtc.so.13.0.88:", "libcuda.so.580.65.06:", "libcufft.so.12:")
 	m.env["VIRTUAL_ENV"], m.env["LD_LIBRARY_PATH"] = m.path("venv"), ":"+m.path("ld")
@@ -200,7 +200,7 @@ func TestPythonByItsPath(t *testing.T) {
 	}
 	site := "opt/env/lib/python3.11/site-packages"
 	m.put(site+"/onnxruntime/capi", runtimeOf("1.31.1")...)
-	m.put(site+"/torch/lib", slices.Concat(cublas, rest, cudnn)...)
+	m.put(site+"/torch/lib", slices.Concat(cublas, rest, dnn)...)
 	m.put(site+"/tensorrt_libs", "libnvinfer.so.10: libcudart.so.13", "libnvonnxparser.so.10: libnvinfer.so.10")
 	s := m.find(Options{})
 	if err := s.Err(); err != nil || s.Runtime.From != "Python" {
@@ -239,10 +239,29 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// cuDNN opens its parts from beside itself: one that lies elsewhere is loaded before, with
+// what it needs, and one that lies nowhere is missing.
+func TestPartsOfCuDNN(t *testing.T) {
+	m := newMachine(t)
+	m.put("build/gpu/lib", runtimeOf("1.31.1")...)
+	m.put("build/gpu/lib", slices.Concat(cublas, rest, dnn[:3], dnn[4:6])...)
+	m.put("usr/lib", dnn[3])
+	s := m.find(Options{})
+	if err := s.Err(); err == nil || len(s.Missing) != 1 || !strings.Contains(err.Error(), "libcudnn_engines_runtime_compiled.so.9 for libcudnn.so.9") {
+		t.Errorf("%v, missing %+v", err, s.Missing)
+	}
+	got := names(s.CUDA)
+	graph, cnn := slices.Index(got, "libcudnn_graph.so.9"), slices.Index(got, "libcudnn_cnn.so.9")
+	if graph < 0 || cnn < graph || slices.Contains(got, "libcudnn_heuristic.so.9") {
+		t.Errorf("%v", got)
+	}
+	ordered(t, s.CUDA)
+}
+
 func TestRuntimesThatWillNotDo(t *testing.T) {
 	whole := func(m *machine, folder, version string) {
 		m.put(folder, runtimeOf(version)...)
-		m.put(folder, slices.Concat(cublas, rest, cudnn)...)
+		m.put(folder, slices.Concat(cublas, rest, dnn)...)
 	}
 	for name, c := range map[string]struct {
 		make func(m *machine) Options
@@ -305,6 +324,23 @@ func TestVersionOrder(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The files that are really fetched, where they are: all is there, in an order.
+func TestRealFiles(t *testing.T) {
+	build := "../../build/gpu/lib"
+	if _, err := os.Stat(filepath.Join(build, cudaProvider)); err != nil {
+		t.Skip("no build/gpu/lib (make gpu-libs)")
+	}
+	s := Find(Options{Build: build, Oldest: "1.29"})
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range append([]Library{s.Runtime}, s.CUDA...) {
+		t.Log(l)
+	}
+	t.Logf("TensorRT: %v %s", s.TensorRT, s.NoTensorRT)
+	ordered(t, s.CUDA)
 }
 
 // What this host has can be looked through, whatever it has.

@@ -50,9 +50,9 @@ func (w *walk) add(name, by string) {
 	w.order = append(w.order, l)
 }
 
-// opened adds what is opened while the provider of a path runs, which no file says before.
-// cuDNN computes convolutions: without it nothing works. Its parts lie beside it and are
-// opened from there, libnvrtc when it compiles a kernel, libcufft for the operators of that name.
+// opened adds what is opened while the provider of a path runs, which no file says before:
+// cuDNN, without which no convolution is computed, libnvrtc, when it compiles a kernel, and
+// libcufft, for the operators of that name.
 func (w *walk) opened(path string) {
 	major := ""
 	for _, name := range w.f.needed(path) {
@@ -60,14 +60,48 @@ func (w *walk) opened(path string) {
 			major = m
 		}
 	}
-	w.add("libcudnn.so.9", filepath.Base(path))
+	w.add(cudnn, filepath.Base(path))
+	w.parts()
+	w.builtins("libnvrtc.so." + major)
 	w.maybe("libnvrtc.so." + major)
 	w.maybe(map[string]string{"12": "libcufft.so.11", "13": "libcufft.so.12"}[major])
 }
 
+const cudnn = "libcudnn.so.9"
+
+// parts checks that what cuDNN opens of its own is there. It opens it from beside itself
+// ($ORIGIN) and only when it is needed: some are large, so they are loaded before only if
+// they lie elsewhere.
+func (w *walk) parts() {
+	l, _ := w.f.library(cudnn)
+	if l.Path == "" {
+		return
+	}
+	for _, part := range []string{"graph", "ops", "cnn", "heuristic", "engines_precompiled", "engines_runtime_compiled"} {
+		name := "libcudnn_" + part + ".so.9"
+		if _, err := w.f.open(filepath.Join(filepath.Dir(l.Path), name)); err != nil {
+			w.add(name, cudnn)
+		}
+	}
+}
+
+// builtins adds what libnvrtc opens by its name: unlike cuDNN it does not look beside itself.
+func (w *walk) builtins(nvrtc string) {
+	l, _ := w.f.library(nvrtc)
+	if l.Path == "" {
+		return
+	}
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(l.Path), "libnvrtc-builtins"+strings.TrimPrefix(nvrtc, "libnvrtc")+".*"))
+	for _, path := range found {
+		if name := filepath.Base(path); strings.Count(name, ".") == 3 { // .so.13.0, not what it links to
+			w.maybe(name)
+		}
+	}
+}
+
 // maybe adds a library if it and its needs are there.
 func (w *walk) maybe(name string) {
-	if l, _ := w.f.library(name); l.Path == "" {
+	if l, _ := w.f.library(name); name == "" || l.Path == "" {
 		return
 	}
 	before := len(w.missing)

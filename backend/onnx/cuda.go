@@ -67,10 +67,13 @@ func (r *CUDA) tellSignals(names string, n int) {
 }
 
 // provideCUDA puts TensorRT before CUDA where the model asks for it, and lets nothing fall
-// back to the CPU: such a node waits for the device and copies there and back.
+// back to the CPU unless the model allows it: such a node may wait for the device and copy
+// there and back. (Those that compute shapes from shapes do not, but are told apart by nobody.)
 func (r *CUDA) provideCUDA(o *ort.SessionOptions, device int, stream uintptr, m *cuda.Model) error {
-	if err := o.AddSessionConfigEntry("session.disable_cpu_ep_fallback", "1"); err != nil {
-		return err
+	if !m.CPUNodes {
+		if err := o.AddSessionConfigEntry("session.disable_cpu_ep_fallback", "1"); err != nil {
+			return err
+		}
 	}
 	if m.Provider == cuda.ProviderTensorRT {
 		if !r.options.TensorRT {
@@ -124,7 +127,8 @@ func explain(m *cuda.Model, err error) error {
 		return err
 	case strings.Contains(text, "fallback to CPU EP has been explicitly disabled"):
 		return fmt.Errorf("%w: %s: the CUDA provider cannot run all of it, and on the CPU the rest would stall the device: "+
-			"export it with fixed shapes but for the batch, or serve it by a pool of kind cpu (%w)", ErrModel, m.Path, err)
+			"export it with fixed shapes but for the batch; or put cpu_nodes: true into its config.yaml, if these nodes only compute shapes; "+
+			"or serve it by a pool of kind cpu (%w)", ErrModel, m.Path, err)
 	case m.Graphs && strings.Contains(text, "graph capture"):
 		return fmt.Errorf("%w: %s: it cannot run as a CUDA graph: leave cuda_graphs out of its config.yaml (%w)", ErrModel, m.Path, err)
 	}

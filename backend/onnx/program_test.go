@@ -61,11 +61,11 @@ func newPlace(t *testing.T, s *catalog.ModelSpec) place {
 	return place{memory(t, n*s.Inputs[0].ByteSize()), memory(t, n*s.Outputs[0].ByteSize())}
 }
 
-func loadDigits(t *testing.T) (cuda.Program, *cuda.Model) {
+func loadDigits(t *testing.T, graphs bool) (cuda.Program, *cuda.Model) {
 	t.Helper()
 	load(t)
 	m := digits(t)
-	model := &cuda.Model{Spec: &m.Spec, Path: m.Path, Precision: cuda.FP32, Sizes: []int{1, 7, 32}}
+	model := &cuda.Model{Spec: &m.Spec, Path: m.Path, Precision: cuda.FP32, Graphs: graphs, Sizes: []int{1, 7, 32}}
 	h := &host{free: 1 << 29}
 	p, err := hostRuntime().Load(h, h, model)
 	if err != nil {
@@ -75,8 +75,14 @@ func loadDigits(t *testing.T) (cuda.Program, *cuda.Model) {
 }
 
 // Batches of each size, in two slots, over plain addresses: as the session computes them.
-func TestProgramRunsOverAddresses(t *testing.T) {
-	p, m := loadDigits(t)
+func TestProgramRunsOverAddresses(t *testing.T) { runOverAddresses(t, false) }
+
+// The same with run options of its own for each slot and size, as graphs have them. (On a
+// CPU there are no graphs.)
+func TestProgramWithGraphs(t *testing.T) { runOverAddresses(t, true) }
+
+func runOverAddresses(t *testing.T, graphs bool) {
+	p, m := loadDigits(t, graphs)
 	want, err := Open(m.Path, m.Spec, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +132,7 @@ func TestProgramRunsOverAddresses(t *testing.T) {
 
 // A run allocates nothing of Go's heap.
 func TestProgramAllocatesNothing(t *testing.T) {
-	p, m := loadDigits(t)
+	p, m := loadDigits(t, false)
 	defer p.Close()
 	at := newPlace(t, m.Spec)
 	for _, size := range m.Sizes {
@@ -149,7 +155,7 @@ func TestProgramAllocatesNothing(t *testing.T) {
 
 // What cannot be bound or was not is an error, not a crash.
 func TestProgramRefuses(t *testing.T) {
-	p, m := loadDigits(t)
+	p, m := loadDigits(t, false)
 	defer p.Close()
 	at := newPlace(t, m.Spec)
 	one, none := []cuda.Ptr{address(at.in)}, []cuda.Ptr{}

@@ -21,8 +21,9 @@ const driverEnv = "SYMPHONY_TEST_CUDA_DRIVER"
 
 // TestProviderKnowsTheOptions: with `make gpu-libs` done, and no driver, the real CUDA
 // provider is loaded with CUDA's real libraries by their paths, and knows each option that a
-// session gets. Behind the one function that it wants of a driver is nothing. In a process of
-// its own: there is one ONNX Runtime in each.
+// session gets; behind the one function that it wants of a driver is nothing. And the GPU build
+// runs programs and devices on the CPU. In processes of
+// their own: there is one ONNX Runtime in each.
 func TestProviderKnowsTheOptions(t *testing.T) {
 	set := gpulibs.Find(gpulibs.Options{Build: "../../build/gpu/lib"})
 	if err := set.Err(); err != nil {
@@ -42,12 +43,16 @@ func TestProviderKnowsTheOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := exec.Command(self, "-test.run=^TestProviderKnowsTheOptions$", "-test.v")
-	again.Env = append(os.Environ(), driverEnv+"="+driver)
-	out, err := again.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS") {
-		t.Errorf("%v\n%s", err, out)
+	again := func(tests string, environ ...string) {
+		cmd := exec.Command(self, "-test.run="+tests, "-test.v")
+		cmd.Env = append(os.Environ(), environ...)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("%v\n%s", err, out)
+		}
 	}
+	again("^TestProviderKnowsTheOptions$", driverEnv+"="+driver)
+	again("^TestProgram|^TestDevice", "SYMPHONY_ONNXRUNTIME="+set.Runtime.Path, "SYMPHONY_REQUIRE_ONNXRUNTIME=1") // the GPU build on the CPU
 }
 
 func askProvider(t *testing.T, set gpulibs.Set, driver string) {

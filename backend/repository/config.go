@@ -44,6 +44,7 @@ type file struct {
 	Precision  string `yaml:"precision"`   // fp32, tf32, fp16: a file whose weights were converted
 	Provider   string `yaml:"provider"`    // cuda, tensorrt
 	CUDAGraphs bool   `yaml:"cuda_graphs"` // each batch size as one launch: for models of many small kernels
+	CPUNodes   bool   `yaml:"cpu_nodes"`   // nodes that the provider leaves to the CPU, of shapes mostly, may run there
 	BatchSizes []int  `yaml:"batch_sizes"` // what batches are rounded up to; the last one is max_batch
 }
 
@@ -67,6 +68,7 @@ type GPU struct {
 	Precision string
 	Provider  string
 	Graphs    bool
+	CPUNodes  bool
 	Sizes     []int // ascending, the last one max_batch
 }
 
@@ -78,7 +80,7 @@ func (f *file) spec(name string) (Model, error) {
 	}
 	m := Model{DeviceType: f.DeviceType, Spec: catalog.ModelSpec{Name: name, MaxBatch: f.MaxBatch, Inputs: f.Inputs, Outputs: f.Outputs,
 		Image: f.Image, Labels: f.Labels, DropPolicy: f.DropPolicy},
-		GPU: GPU{Precision: f.Precision, Provider: f.Provider, Graphs: f.CUDAGraphs, Sizes: f.BatchSizes}}
+		GPU: GPU{Precision: f.Precision, Provider: f.Provider, Graphs: f.CUDAGraphs, CPUNodes: f.CPUNodes, Sizes: f.BatchSizes}}
 	if m.DeviceType == "" {
 		m.DeviceType = "cpu"
 	}

@@ -32,7 +32,7 @@ func put(t *testing.T, dir, path, text string) {
 
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
-	put(t, dir, "cnn/config.yaml", good+"precision: tf32\nprovider: tensorrt\ncuda_graphs: true\nbatch_sizes: [1, 4, 16]\n")
+	put(t, dir, "cnn/config.yaml", good+"precision: tf32\nprovider: tensorrt\ncuda_graphs: true\ncpu_nodes: true\nbatch_sizes: [1, 4, 16]\n")
 	put(t, dir, "cnn/1/model.onnx", "")
 	put(t, dir, "cnn/3/model.onnx", "")
 	put(t, dir, "emu/config.yaml", "platform: emulated\nslo: 25ms\nmax_batch: 4\ndevice_type: e\nprofile: {alpha_ms: 1, beta_ms: 5}\ninputs: [{name: x, type: FP32, shape: [1]}]\noutputs: [{name: y, type: FP32, shape: [1]}]\n")
@@ -45,7 +45,7 @@ func TestLoad(t *testing.T) {
 	if m.Spec.Key() != "cnn/3" || m.DeviceType != "cpu" || m.Spec.SLO != 50*mono.Millisecond || m.Path != filepath.Join(dir, "cnn/3/model.onnx") || m.Spec.Image.Channels != 1 {
 		t.Errorf("%+v", m)
 	}
-	if g := m.GPU; g.Precision != "tf32" || g.Provider != "tensorrt" || !g.Graphs || !slices.Equal(g.Sizes, []int{1, 4, 16}) {
+	if g := m.GPU; g.Precision != "tf32" || g.Provider != "tensorrt" || !g.Graphs || !g.CPUNodes || !slices.Equal(g.Sizes, []int{1, 4, 16}) {
 		t.Errorf("%+v", g)
 	}
 	if e := models[2]; e.Spec.Profile.Beta != 5*mono.Millisecond || e.DeviceType != "e" || e.Spec.Platform != PlatformEmulated {

@@ -51,7 +51,7 @@ func (t tool) fetch(ctx context.Context, wheels []wheel) error {
 		}
 	}
 	if len(missing) == 0 {
-		fmt.Fprintf(t.out, "all %d packages are there: %s\n", len(wheels), t.dir)
+		fmt.Fprintf(t.out, "all packages are there: %s\n", t.dir)
 		return nil
 	}
 	if err := os.MkdirAll(t.state(), 0o755); err != nil {
@@ -74,7 +74,7 @@ func (t tool) fetch(ctx context.Context, wheels []wheel) error {
 			return fmt.Errorf("%s %s: %w", w.project, w.version, err)
 		}
 	}
-	fmt.Fprintf(t.out, "all %d packages are there: %s\n", len(wheels), t.dir)
+	fmt.Fprintf(t.out, "all packages are there: %s\n", t.dir)
 	return nil
 }
 

@@ -42,7 +42,7 @@ func (f fetcher) stamp(size int64) string {
 // fetch downloads, checks, unpacks, and renames into place. Interrupted, it goes on
 // from what it has of the archive when it is called again.
 func (f fetcher) fetch(path string) error {
-	archive := path + ".tgz"
+	archive := path + "-" + version + ".tgz" // of another version nothing is gone on from
 	g := fetch.Getter{Progress: fetch.NewProgress(os.Stderr)}
 	url := f.registry + "/onnxruntime-node/-/onnxruntime-node-" + version + ".tgz"
 	if err := g.Get(context.Background(), fetch.File{URL: url, Path: archive, Sum: f.integrity}); err != nil {

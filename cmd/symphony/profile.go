@@ -103,7 +103,7 @@ func (c profileCmd) onGPU(ctx context.Context, b config.Backend, log zerolog.Log
 	if err := pool.Check(); err != nil {
 		return nil, profiler.Key{}, err
 	}
-	r, err := backend.ProfileGPU(ctx, backend.Config{GPUs: parts.GPUs(b, log), Logger: log}, parts.Pools([]config.Pool{pool})[0], m, o)
+	r, err := backend.ProfileGPU(ctx, backend.Config{GPUs: parts.HostGPUs(b, log), Logger: log}, parts.Pools([]config.Pool{pool})[0], m, o)
 	if err != nil {
 		return nil, profiler.Key{}, err
 	}

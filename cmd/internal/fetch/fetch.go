@@ -16,7 +16,7 @@ import (
 
 const (
 	sizeMax  = 4 << 30          // bytes of a file whose size is not pinned
-	stallMax = time.Minute      // without a byte: the connection is given up
+	silence  = time.Minute      // without a byte: the connection is given up
 	waitMax  = 10 * time.Second // between two tries
 	triesMax = 4                // in a row that bring no byte
 )
@@ -33,6 +33,7 @@ type File struct {
 type Getter struct {
 	Progress *Progress     // nil: silent
 	Wait     time.Duration // before the first new try, twice as long before each further one; 0: a second
+	Silence  time.Duration // after which a connection is given up; 0: a minute
 }
 
 // Get fetches the file unless it lies there with the right checksum. It returns nil only
@@ -103,7 +104,7 @@ func (e *lostError) Unwrap() error { return e.err }
 // client waits long for a file and not for a silent host.
 func client() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.ResponseHeaderTimeout = stallMax
+	t.ResponseHeaderTimeout = silence
 	t.DisableKeepAlives = true // one request a client: nothing is left open
 	return &http.Client{Transport: t}
 }

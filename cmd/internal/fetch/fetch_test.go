@@ -117,6 +117,32 @@ func TestBrokenConnectionGoesOn(t *testing.T) {
 	}
 }
 
+// A registry that falls silent is asked again for the rest.
+func TestSilentConnectionGoesOn(t *testing.T) {
+	data := content(1 << 20)
+	asked := make(chan string, 10)
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Get("Range")
+		if r.Header.Get("Range") != "" {
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+			return
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+		w.Write(data[:1<<19])
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	f := File{URL: s, Path: filepath.Join(t.TempDir(), "file"), Size: 1 << 20, Sum: sumOf(data)}
+	g := Getter{Wait: time.Millisecond, Silence: time.Second}
+	if err := g.Get(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	if again := <-asked; again != "bytes=524288-" {
+		t.Errorf("asked for %q", again)
+	}
+}
+
 // stopAt ends the context when so many bytes have been written.
 type stopAt struct {
 	io.Writer

@@ -13,7 +13,7 @@ import (
 )
 
 // errStalled ends a connection that has gone silent.
-var errStalled = errors.New("the registry has sent nothing for a minute")
+var errStalled = errors.New("the registry has gone silent")
 
 // once asks for what is missing of the file, and appends it.
 func (g Getter) once(ctx context.Context, f File, part string) (err error) {
@@ -128,14 +128,18 @@ func announced(resp *http.Response, have, pinned int64) (int64, error) {
 
 // copy moves the body to the file and gives up when nothing comes.
 func (g Getter) copy(ctx context.Context, stop context.CancelCauseFunc, out io.Writer, body io.Reader) (int64, error) {
-	watch := time.AfterFunc(stallMax, func() { stop(errStalled) })
+	patience := g.Silence
+	if patience == 0 {
+		patience = silence
+	}
+	watch := time.AfterFunc(patience, func() { stop(errStalled) })
 	defer watch.Stop()
 	buf := make([]byte, 256<<10)
 	var got int64
 	for {
 		n, err := body.Read(buf)
 		if n > 0 {
-			watch.Reset(stallMax)
+			watch.Reset(patience)
 			w, werr := out.Write(buf[:n])
 			got += int64(w)
 			g.Progress.add(int64(w))

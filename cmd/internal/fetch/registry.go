@@ -47,7 +47,7 @@ type Page struct {
 
 // Ask gets a page of at most max bytes, within a minute.
 func Ask(ctx context.Context, address, accept string, max int64) (Page, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errStalled)
+	ctx, cancel := context.WithTimeoutCause(ctx, silence, errStalled)
 	defer cancel()
 	r, err := request(ctx, address)
 	if err != nil {

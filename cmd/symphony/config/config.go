@@ -44,7 +44,7 @@ type RDMA struct {
 	Spin         mono.Dur `yaml:"spin"`          // longest spin of adaptive
 	Reads        Size     `yaml:"reads"`         // bytes of inputs on their way to this host at a time
 	TrafficClass int      `yaml:"traffic_class"` // of RoCE packets, DSCP << 2, where switches tell traffic apart by it
-	Buffers      Size     `yaml:"buffers"`       // registered memory for batches, taken as needed
+	Buffers      Size     `yaml:"buffers"`       // memory for batches, registered with the network and of each GPU: taken as needed
 }
 
 // TCP configures links over kernel sockets.

@@ -76,6 +76,9 @@ func TestPoolsOfGPUs(t *testing.T) {
 	if p := c.Backend.Pools[1]; len(p.GPUs) != 2 || p.GPUs[1] != "0" || p.Memory != 20<<30 || p.Precision != "tf32" || p.Provider != "tensorrt" {
 		t.Errorf("%+v", p)
 	}
+	if c, err = Load("../../../examples/gpus.yaml", nil, nil); err != nil || c.Backend.Pools[0].Kind != "cuda" {
+		t.Errorf("%+v, %v", c.Backend, err)
+	}
 	_, err = Load(write(t, `
 backend:
   pools:

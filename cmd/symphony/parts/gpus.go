@@ -7,16 +7,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend"
-	backendcuda "github.com/symphony-serving/symphony/backend/cuda"
+	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/gpulibs"
 	"github.com/symphony-serving/symphony/backend/onnx"
-	"github.com/symphony-serving/symphony/cgo/cuda"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 )
 
-// GPUs are this host's, through the driver, and ONNX Runtime's CUDA provider on them.
-func GPUs(c config.Backend, log zerolog.Logger) *backend.GPUs {
-	return &backend.GPUs{Driver: cuda.New(), Runtime: func() (backendcuda.Runtime, string, error) {
+// HostGPUs are this host's, through the driver, and ONNX Runtime's CUDA provider on them.
+func HostGPUs(c config.Backend, log zerolog.Logger) *backend.GPUs {
+	return &backend.GPUs{Driver: CUDA(), Runtime: func() (cuda.Runtime, string, error) {
 		// Not ONNXLibrary: what lies there by default is a build for CPUs.
 		set := gpulibs.Find(gpulibs.Options{Path: c.ONNXRuntime})
 		if err := set.Err(); err != nil {

@@ -65,6 +65,9 @@ func TestSystemOnGPUs(t *testing.T) {
 	if open := driver.Counts(); open.PinnedBytes == 0 || open.Contexts != 3 || open.Programs != 3 {
 		t.Errorf("open: %+v", open)
 	}
+	if n := pinnedGPUs(t, p); n != 3 {
+		t.Errorf("metrics have pinned memory of %d GPUs", n)
+	}
 	if err := s.Drain(); err != nil {
 		t.Error(err)
 	}
@@ -74,6 +77,26 @@ func TestSystemOnGPUs(t *testing.T) {
 	for _, err := range driver.Misused() {
 		t.Error(err)
 	}
+}
+
+// pinnedGPUs is how many GPUs' pinned memory the metrics count.
+func pinnedGPUs(t *testing.T, p *Process) (n int) {
+	t.Helper()
+	families, err := p.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "symphony_backend_gpu_pinned_bytes" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if m.GetGauge().GetValue() > 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // askJoined asks n times, some at once, and looks at what comes back.

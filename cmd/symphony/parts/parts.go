@@ -84,13 +84,13 @@ func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
 		return nil, errors.New("backend.pools: no pool is configured; give at least one, for example {device_type: cpu, kind: cpu, devices: 1}, or begin with --config examples/quickstart.yaml")
 	}
 	if p.GPUs == nil {
-		p.GPUs = GPUs(c, p.Log)
+		p.GPUs = HostGPUs(c, p.Log)
 	}
 	if !slices.ContainsFunc(c.Pools, func(p config.Pool) bool { return p.Kind == backend.KindCUDA }) {
 		tellGPUs(p.GPUs, p.Log)
 	}
 	return backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
-		Repository: c.Repository, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Logger: p.Log, Metrics: p.registry})
+		Repository: c.Repository, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), Logger: p.Log, Metrics: p.registry})
 }
 
 // backendName is unique by default: a restart of the same process on the same
