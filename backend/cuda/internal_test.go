@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 
@@ -90,31 +89,5 @@ func TestLayout(t *testing.T) {
 		if !bytes.Equal(back, items) {
 			t.Errorf("%d items are others after the way there and back", n)
 		}
-	}
-}
-
-func TestProcessors(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("of Linux")
-	}
-	for _, c := range []struct {
-		list string
-		want []int
-	}{{"0-3,8-9\n", []int{0, 1, 2, 3, 8, 9}}, {"5\n", []int{5}}, {"\n", nil}, {"x,1-,2", []int{2}}, {"3-1", nil}} {
-		if got := cpus(c.list); !slices.Equal(got, c.want) {
-			t.Errorf("%q: %v, want %v", c.list, got, c.want)
-		}
-	}
-	ended := make(chan error)
-	go func() { // the thread ends with the goroutine
-		runtime.LockOSThread()
-		if near(1000) == nil {
-			ended <- errors.New("a node that is not there is near")
-			return
-		}
-		ended <- near(-1)
-	}()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }

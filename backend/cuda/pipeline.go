@@ -248,7 +248,7 @@ func index(sizes []int, n int) int {
 // again.
 func (p *pipeline) lose(why error) {
 	p.mu.Lock()
-	if p.lost != nil {
+	if p.over { // lost already, or closed with nothing under way
 		p.mu.Unlock()
 		return
 	}

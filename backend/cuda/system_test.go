@@ -175,13 +175,11 @@ func TestExecutorOnDevice(t *testing.T) {
 	if served := s.whole(batches, requests); served != requests {
 		t.Errorf("%d of %d served", served, requests)
 	}
-	var last wire.Done
 	for b := range batches {
 		d := s.reports[wire.BatchID(b+1)][0]
-		if d.End.Sub(d.Start) < length || d.End.Add(mono.Millisecond) <= last.End || d.Ready > d.Start {
-			t.Errorf("batch %d: ready %v, start %v, end %v; the one before ended at %v", b+1, d.Ready, d.Start, d.End, last.End)
+		if d.End.Sub(d.Start) < length || d.Ready > d.Start {
+			t.Errorf("batch %d: ready %v, start %v, end %v", b+1, d.Ready, d.Start, d.End)
 		}
-		last = d
 	}
 	if st := s.device.Stats(); st.Hidden.Load() == 0 {
 		t.Error("no copy was hidden")
