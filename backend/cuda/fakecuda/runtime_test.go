@@ -146,6 +146,31 @@ func TestTimeIsAsModelled(t *testing.T) {
 	p.close()
 }
 
+// TestOneCopyInAtATime: two streams share the engine, the second waits for the first.
+func TestOneCopyInAtATime(t *testing.T) {
+	const copying = 100 * mono.Millisecond
+	r := setUp(t, fakecuda.Config{CopyTime: copying})
+	other, err := r.c.NewStream(false)
+	must(t, err)
+	end, err := r.c.NewEvent()
+	must(t, err)
+	must(t, r.s.CopyIn(r.dev, r.host[:8]))
+	must(t, r.s.Record(r.e))
+	must(t, other.CopyIn(r.dev+8, r.host[8:16]))
+	must(t, other.Record(end))
+	must(t, end.Synchronize())
+	must(t, r.e.Synchronize())
+	took, err := end.Since(r.e)
+	must(t, err)
+	// Whichever goroutine came first.
+	if took != copying && took != -copying {
+		t.Errorf("the copies ended %v apart, want %v", took, copying)
+	}
+	must(t, end.Close())
+	must(t, other.Close())
+	r.close()
+}
+
 // TestWaitTakesTheMarkOfItsCall: a mark that is made anew later does not hold who waits
 // for the one before.
 func TestWaitTakesTheMarkOfItsCall(t *testing.T) {
