@@ -38,7 +38,7 @@ func (gpuCmd) Help() string {
 // Run measures, and writes the report.
 func (c gpuCmd) Run() error {
 	log := cli.Logger(config.Log{Level: "warn"})
-	host := &gpuMachine{log: log, gpus: parts.GPUs(config.Backend{ONNXRuntime: c.ONNX}, log), nvml: nvml.Open, cpu: onCPU,
+	host := &gpuMachine{log: log, gpus: parts.HostGPUs(config.Backend{ONNXRuntime: c.ONNX}, log), nvml: nvml.Open, cpu: onCPU,
 		repositories: c.Models, suite: c.Suite, quick: c.Quick, pool: config.Pool{Kind: "cuda", DeviceType: gpuDeviceType}}
 	missing := c.missing(host)
 	if c.Check || len(missing) > 0 {
