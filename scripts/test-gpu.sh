@@ -67,7 +67,8 @@ build() {
   fi
   have_header || make --no-print-directory cuda-headers
   say 'building'
-  make --no-print-directory build gpu-suite models zoo
+  make --no-print-directory build gpu-suite
+  make --no-print-directory models zoo || say 'not all models are here: the parts that need them say so'
 }
 
 if [ "${BUILD:-}" = 1 ]; then
@@ -79,12 +80,14 @@ tell_missing || exit 1
 start=$SECONDS
 build
 spent=$((SECONDS - start))
-missing=$(bin/symphony bench gpu --check ${ONLY:+--only "$ONLY"}) || {
+missing=$(bin/symphony bench gpu --check ${ONLY:+--only "$ONLY"} 2>/dev/null) || {
   printf '%s\n' "$missing" | sed 's/^/test-gpu: missing: /' >&2
-  # Only libraries can be fetched.
-  if printf '%s\n' "$missing" | grep -qv '^libraries: ' || ! command -v go >/dev/null; then exit 1; fi
-  say 'fetching them; this time does not count'
-  make --no-print-directory gpu-libs
+  # Only libraries can be fetched. Without them some parts fail, and the others run.
+  if printf '%s\n' "$missing" | grep -qv '^libraries: '; then exit 1; fi
+  if command -v go >/dev/null; then
+    say 'fetching them; this time does not count'
+    make --no-print-directory gpu-libs || say 'they could not be fetched: the parts that need them say so'
+  fi
 }
 left=$((limit - spent))
 [ $left -ge 60 ] || left=60

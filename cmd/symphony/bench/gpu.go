@@ -40,14 +40,14 @@ func (c gpuCmd) Run() error {
 	log := cli.Logger(config.Log{Level: "warn"})
 	host := &gpuMachine{log: log, gpus: parts.HostGPUs(config.Backend{ONNXRuntime: c.ONNX}, log), nvml: nvml.Open, cpu: onCPU,
 		repositories: c.Models, suite: c.Suite, quick: c.Quick, pool: config.Pool{Kind: "cuda", DeviceType: gpuDeviceType}}
-	missing := c.missing(host)
-	if c.Check || len(missing) > 0 {
-		for _, line := range missing {
-			fmt.Println(line)
-		}
-		if len(missing) > 0 {
-			return cli.Told(os.Stdout, "what is missing stands above")
-		}
+	missing, fatal := c.missing(host)
+	for _, line := range missing {
+		fmt.Println(line)
+	}
+	switch {
+	case fatal, c.Check && len(missing) > 0:
+		return cli.Told(os.Stdout, "what is missing stands above")
+	case c.Check:
 		return nil
 	}
 	o, err := c.options()
@@ -73,9 +73,9 @@ func (c gpuCmd) measure(ctx context.Context, host *gpuMachine, o gpu.Options) er
 	return errors.New("not all parts did what they should:\n  " + strings.Join(r.Failures(), "\n  "))
 }
 
-// missing is what keeps this machine from being measured, a line each. It asks, and loads nothing.
-func (c gpuCmd) missing(host *gpuMachine) []string {
-	var lines []string
+// missing is what is not here, a line each. fatal: nothing can be measured; else the parts
+// that need it fail alone. It asks, and loads nothing.
+func (c gpuCmd) missing(host *gpuMachine) (lines []string, fatal bool) {
 	infos, err := host.gpus.Driver.Devices()
 	switch {
 	case err != nil:
@@ -83,10 +83,11 @@ func (c gpuCmd) missing(host *gpuMachine) []string {
 	case len(infos) == 0:
 		lines = append(lines, "GPU: the driver lists none: look at CUDA_VISIBLE_DEVICES and nvidia-smi")
 	}
+	fatal = len(lines) > 0
 	if err := gpulibs.Find(gpulibs.Options{Path: c.ONNX}).Err(); err != nil && c.runsModels() {
 		lines = append(lines, "libraries: "+err.Error())
 	}
-	return lines
+	return lines, fatal
 }
 
 // runsModels: some parts run none.

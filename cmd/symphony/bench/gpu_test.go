@@ -17,6 +17,7 @@ import (
 	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/cuda/fakecuda"
 	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/backend/repository"
 	"github.com/symphony-serving/symphony/backend/telemetry"
 	"github.com/symphony-serving/symphony/backend/telemetry/fakenvml"
@@ -192,14 +193,82 @@ func TestNoGPU(t *testing.T) {
 func TestGPUCheck(t *testing.T) {
 	h, _ := fakeMachine(t)
 	h.gpus.Driver = fakecuda.New(fakecuda.Config{Unsupported: &cuda.UnsupportedError{What: "no driver", Need: "install one"}})
-	missing := parsed[gpuCmd](t).missing(h)
-	if len(missing) == 0 || missing[0] != "driver: no CUDA: no driver: install one" {
+	missing, fatal := parsed[gpuCmd](t).missing(h)
+	if !fatal || len(missing) == 0 || missing[0] != "driver: no CUDA: no driver: install one" {
 		t.Errorf("%q", missing)
 	}
 	for _, line := range missing[1:] {
 		if !strings.HasPrefix(line, "libraries: ") {
 			t.Errorf("%q", line)
 		}
+	}
+}
+
+// With a GPU and without libraries parts that run models fail alone; those that run none need none.
+func TestGPUWithoutLibraries(t *testing.T) {
+	h, _ := fakeMachine(t)
+	t.Setenv("PATH", t.TempDir())
+	missing, fatal := parsed[gpuCmd](t, "--onnxruntime=nowhere/libonnxruntime.so").missing(h)
+	if fatal || len(missing) != 1 || !strings.HasPrefix(missing[0], "libraries: ") || !strings.Contains(missing[0], "make gpu-libs") {
+		t.Errorf("%q, fatal %v", missing, fatal)
+	}
+	if missing, _ := parsed[gpuCmd](t, "--onnxruntime=nowhere/libonnxruntime.so", "--only=discovery,conformance").missing(h); len(missing) > 0 {
+		t.Errorf("%q", missing)
+	}
+}
+
+// The digits of the repository, computed by ONNX Runtime on both sides, here behind a driver
+// in software: the models are found, their pictures prepared, and compared.
+func TestGPUOnDigits(t *testing.T) {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	library := os.Getenv("SYMPHONY_ONNXRUNTIME")
+	if library == "" {
+		library = filepath.Join(root, "build/onnxruntime/libonnxruntime.so")
+	}
+	if err := onnx.Load(library); err != nil {
+		if os.Getenv("SYMPHONY_REQUIRE_ONNXRUNTIME") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	h, _ := fakeMachine(t)
+	if err := os.Symlink(filepath.Join(root, "examples"), "examples"); err != nil {
+		t.Fatal(err)
+	}
+	h.repositories, h.cpu = []string{filepath.Join(root, "examples/digits/models")}, onCPU
+	models, err := h.models()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernels := fakecuda.Kernels{}
+	for i := range models {
+		m := &models[i]
+		s, err := onnx.Open(m.Path, &m.Spec, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		kernels[m.Spec.Name] = fakecuda.Kernel{Run: func(n int, in, out [][]byte) error {
+			b := &executor.Batch{Size: n}
+			for k := range n {
+				from, to := int(m.Spec.Inputs[0].ByteSize()), int(m.Spec.Outputs[0].ByteSize())
+				b.Inputs, b.Outputs = append(b.Inputs, in[0][k*from:(k+1)*from]), append(b.Outputs, out[0][k*to:(k+1)*to])
+			}
+			return s.Run(b)
+		}}
+	}
+	h.gpus.Runtime = func() (cuda.Runtime, string, error) { return fakecuda.NewRuntime(kernels), "fake", nil }
+	r, err := gpu.Run(t.Context(), h.machine(), gpu.Options{Out: "out", Limit: 300 * mono.Second, Only: []string{"outputs"}, Progress: os.Stderr})
+	h.close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("out/REPORT.md")
+	if err != nil || !r.Passed || !strings.Contains(string(text), "| digits-cnn/1 | fp32 | 20 | 1, 3, 32 |") {
+		t.Errorf("%v, %v\n%s", err, r.Failures(), text)
 	}
 }
 
