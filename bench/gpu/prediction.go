@@ -91,12 +91,14 @@ func spreadOf(values []float64) (e errorSpread) {
 	n := len(sorted)
 	at := func(share float64) float64 { return sorted[min(n-1, int(share*float64(n)))] }
 	e.P1MS, e.P50MS, e.P99MS, e.MaxMS = at(0.01), at(0.5), at(0.99), sorted[n-1]
+	late := 0
 	for _, v := range sorted {
-		e.MeanMS += math.Abs(v) / float64(n)
+		e.MeanMS += math.Abs(v)
 		if v > 1 {
-			e.Late += 1 / float64(n)
+			late++
 		}
 	}
+	e.MeanMS, e.Late = e.MeanMS/float64(n), float64(late)/float64(n)
 	return e
 }
 
