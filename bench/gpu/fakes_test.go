@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -24,6 +25,7 @@ type rig struct {
 	driver *fakecuda.Driver
 	gpu    *cuda.Device
 	off    float64
+	hang   mono.Dur // after which the device counts as lost; 0: long, for busy machines
 	opened int
 	closed int
 }
@@ -133,7 +135,7 @@ func (r *rig) open(context.Context) (*Direct, error) {
 		m.Item = item(itemSize(s.Inputs) / 4)
 		d.Models, models = append(d.Models, m), append(models, m.Model)
 	}
-	if r.gpu, _, err = cuda.NewDevice(c, d.Runtime, models, cuda.Options{Hang: 200 * mono.Millisecond}); err != nil {
+	if r.gpu, _, err = cuda.NewDevice(c, d.Runtime, models, cuda.Options{Hang: cmp.Or(r.hang, 30*mono.Second)}); err != nil {
 		return nil, err
 	}
 	own, err := r.driver.Open(0)

@@ -111,7 +111,7 @@ func TestGPU(t *testing.T) {
 	if dir := os.Getenv("GPU_REPORT"); dir != "" {
 		out = filepath.Join(dir, t.Name())
 	}
-	o := gpu.Options{Out: out, Limit: 40 * mono.Second, Command: "symphony bench gpu", Version: "v0", Host: "here", Time: "now", Progress: os.Stderr}
+	o := gpu.Options{Out: out, Limit: 32 * mono.Second, Command: "symphony bench gpu", Version: "v0", Host: "here", Time: "now", Progress: os.Stderr}
 	if os.Getenv("GPU_REPORT") != "" { // somebody wants to look
 		o.Limit, h.quick = 150*mono.Second, false
 	}
