@@ -12,7 +12,7 @@ TAGS    := $(strip $(shell pkg-config --exists libibverbs 2>/dev/null && echo rd
 comma   := ,
 space   := $(subst ,, )
 
-.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean gpu-libs cuda-headers
+.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean gpu-libs cuda-headers gpu-suite test-gpu
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,8 +28,8 @@ test: build models ## everything that needs no hardware: unit, race detector, en
 
 ifneq ($(CUDA),)
 # link/ comes first, so that no libcuda.so of this machine is linked (docs/decisions/0034).
-build: export CGO_CFLAGS := $(or $(CGO_CFLAGS),-O2 -g) -I$(CUDA)
-build: export CGO_LDFLAGS := -L$(CURDIR)/cgo/cuda/link $(or $(CGO_LDFLAGS),-O2 -g)
+build gpu-suite: export CGO_CFLAGS := $(or $(CGO_CFLAGS),-O2 -g) -I$(CUDA)
+build gpu-suite: export CGO_LDFLAGS := -L$(CURDIR)/cgo/cuda/link $(or $(CGO_LDFLAGS),-O2 -g)
 endif
 build: ## bin/symphony; with RDMA where libibverbs-dev is installed, with CUDA where cuda.h is (make cuda-headers)
 	@$(GO) build -tags '$(subst $(space),$(comma),$(TAGS))' -ldflags '$(LDFLAGS)' -o bin/symphony ./cmd/symphony
@@ -69,6 +69,13 @@ test-e2e: build models ## the end-to-end tests, whole
 
 test-rdma: ## on real RDMA: soft-RoCE in a VM, or with HOST=1 this host's device
 	@scripts/test-rdma.sh
+
+test-gpu: ## on a machine with an NVIDIA GPU: does it do what the system assumes, and how fast; report in bench/gpu; QUICK=1 ONLY=parts OUT=folder
+	@scripts/test-gpu.sh
+
+gpu-suite: # the driver's conformance suite as a binary, which runs without Go (scripts/test-gpu.sh)
+	@mkdir -p build/gpu/bin
+	@$(GO) test -c -tags '$(subst $(space),$(comma),$(TAGS))' -o build/gpu/bin/cuda.test ./cgo/cuda
 
 lint: ## gofmt, vet and the rules of the house
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"

@@ -143,3 +143,19 @@ func TestSize(t *testing.T) {
 		}
 	}
 }
+
+// Rows of a timeline have the GPUs' numbers, or the names that were given: one for each.
+func TestTimelineRows(t *testing.T) {
+	line := Timeline{GPUs: 2, Batches: []Batch{{GPU: 1, Start: 1, End: 2, Size: 1}}}
+	for want, rows := range map[string][]string{"GPU 1": nil, "copies": {"copies", "runs"}} {
+		line.Rows = rows
+		svg, _, err := Render(Size{}, line)
+		if err != nil || !bytes.Contains(svg, []byte(want)) {
+			t.Errorf("rows %q: no %q, %v", rows, want, err)
+		}
+	}
+	line.Rows = []string{"one"}
+	if _, _, err := Render(Size{}, line); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a name too few: %v", err)
+	}
+}

@@ -21,6 +21,7 @@ import (
 type Timeline struct {
 	Title    string
 	GPUs     int
+	Rows     []string // names of the GPUs' rows; nil: GPU 0, GPU 1, ...
 	Models   []string // names, by Batch.Model; at most one: none are shown
 	Batches  []Batch
 	Requests []Request   // none: no row
@@ -61,7 +62,7 @@ func (t Timeline) plan() (*sheet, error) {
 	c.y = scale{lo: 0, hi: r.height(), named: true, bare: true}
 	c.adapt = func(_ *pen, _, h vg.Length) {
 		r.fit(h)
-		c.y.hi, c.y.ticks = r.height(), r.ticks(h)
+		c.y.hi, c.y.ticks = r.height(), r.ticks(h, t.Rows)
 	}
 	c.below = []layer{r.drawStripes}
 	c.layers = []layer{
@@ -76,6 +77,9 @@ func (t Timeline) plan() (*sheet, error) {
 func (t Timeline) check() (x span, err error) {
 	if t.GPUs < 1 || t.GPUs > gpusMax {
 		return x, fmt.Errorf("%w: %d GPUs, must be 1 to %d", ErrInvalid, t.GPUs, gpusMax)
+	}
+	if t.Rows != nil && len(t.Rows) != t.GPUs {
+		return x, fmt.Errorf("%w: %d names for %d rows", ErrInvalid, len(t.Rows), t.GPUs)
 	}
 	if len(t.Batches)+len(t.Requests)+len(t.Drops) == 0 {
 		return x, fmt.Errorf("%w: no data", ErrInvalid)
@@ -196,7 +200,7 @@ func (r *rows) ofGPU(g int) float64 {
 }
 
 // ticks names the rows; every second, fifth or tenth GPU where they are thin.
-func (r *rows) ticks(h vg.Length) []tick {
+func (r *rows) ticks(h vg.Length, names []string) []tick {
 	every := 1
 	for _, e := range []int{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000} {
 		if every = e; float64(h)/r.height()*float64(e) >= 10 {
@@ -208,7 +212,11 @@ func (r *rows) ticks(h vg.Length) []tick {
 		out = append(out, tick{r.ofRequests(), "requests"})
 	}
 	for g := 0; g < r.gpus; g += every {
-		out = append(out, tick{r.ofGPU(g), "GPU " + strconv.Itoa(g)})
+		name := "GPU " + strconv.Itoa(g)
+		if names != nil {
+			name = names[g]
+		}
+		out = append(out, tick{r.ofGPU(g), name})
 	}
 	if r.drops {
 		out = append(out, tick{r.ofDrops(), "drops"})

@@ -127,6 +127,7 @@ func benchRooms() map[string]room {
 		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/overrun", "bench/workload"}},
 		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/rank", "scheduler/policy/deferred", "bench/policy/tuned", "bench/policy/clockwork", "bench/policy/shepherd", "bench/policy/nexus", "bench/policy/eager", "bench/policy/timeout", "bench/policy/published", "bench/policy/cork"}},
 		"bench/sim/blame":    {core, []string{"bench/sim", "scheduler/batching", "transport/mono", "transport/wire"}},
+		"bench/gpu":          {shell, []string{"backend/cuda", "backend/executor", "backend/profiler", "bench/load", "bench/plot", "bench/report", "bench/workload", "frontend", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},
 		"bench/frontier":     {shell, []string{"bench/sim", "bench/sim/scenario", "bench/plot", "transport/mono"}},
 		"bench/results":      {leaf, nil},
 		"bench/draws":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},

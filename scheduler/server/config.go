@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
@@ -39,6 +40,8 @@ type Config struct {
 
 	Headroom   rank.Headroom // which GPUs may take batches early [all]
 	TunerShare float64       // of a processor's time, per pool; 0: the whole deferral is spent, always
+	// Setting is in force where TunerShare is 0: the whole deferral, except in comparisons.
+	Setting batching.Setting
 
 	FrontendsMax int // [1024]
 	BackendsMax  int // [1024]
@@ -103,7 +106,7 @@ func (c *Config) complete() error {
 // is wrong for all pools, and said when the server starts.
 func (c *Config) engine(pool int) engine.Config {
 	cfg := engine.Config{ModelLoops: c.ModelLoops, FirstLoop: pool * c.ModelLoops, Placement: c.placement(pool), GPUsMax: c.GPUsMax,
-		Margin: c.Margin, RequestsMax: c.RequestsMax, Headroom: c.Headroom, TunerShare: c.TunerShare}
+		Margin: c.Margin, RequestsMax: c.RequestsMax, Headroom: c.Headroom, TunerShare: c.TunerShare, Setting: c.Setting}
 	if pool == 0 {
 		cfg.Record = c.Record
 	}

@@ -12,7 +12,8 @@ import (
 type metrics struct {
 	server     *Server
 	registerer prometheus.Registerer
-	drops      dropCounters
+	dropped    *prometheus.CounterVec
+	drops      dropCounters // of dropped
 
 	busy, batches, gpus, need, delay, loops, waiting *prometheus.Desc
 	loop                                             loopMetrics
@@ -30,9 +31,9 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		waiting: prometheus.NewDesc("symphony_queue_requests", "Requests queued or running.", []string{"pool"}, nil),
 	}
 	m.loop, m.tuning = newLoopMetrics(), newTuningMetrics()
-	drops := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_drops_total", Help: "Requests given up before execution, by reason."}, []string{"reason"})
+	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_drops_total", Help: "Requests given up before execution, by reason."}, []string{"reason"})
 	for r := wire.ReasonDeadline; r <= wire.ReasonDraining; r++ {
-		m.drops[r] = drops.WithLabelValues(r.String())
+		m.drops[r] = m.dropped.WithLabelValues(r.String())
 	}
 	if r == nil {
 		return m, nil
@@ -40,7 +41,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 	if err := r.Register(m); err != nil {
 		return nil, err
 	}
-	return m, r.Register(drops)
+	return m, r.Register(m.dropped)
 }
 
 func (m *metrics) drop(r wire.Reason) { m.drops.drop(r) }
@@ -48,6 +49,7 @@ func (m *metrics) drop(r wire.Reason) { m.drops.drop(r) }
 func (m *metrics) unregister() {
 	if m.registerer != nil {
 		m.registerer.Unregister(m)
+		m.registerer.Unregister(m.dropped)
 	}
 }
 

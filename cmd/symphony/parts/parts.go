@@ -21,6 +21,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/server"
 	"github.com/symphony-serving/symphony/transport"
@@ -32,6 +33,7 @@ type Process struct {
 	Watch server.Watch  // for benchmarks
 	GPUs  *backend.GPUs // nil: this host's
 
+	setting  batching.Setting // of a scheduler without a tuner, for comparisons (Again)
 	cfg      config.Config
 	network  transport.Network
 	registry *prometheus.Registry
@@ -62,7 +64,7 @@ func (p *Process) Scheduler() (*server.Server, error) {
 	p.warnExposed("scheduler.listen", c.Listen...)
 	return server.New(server.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.Log,
 		Metrics: p.registry, ModelLoops: c.ModelLoops, Placement: Placement(c), Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
-		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Headroom: headroom, TunerShare: c.Tuner, Watch: p.Watch})
+		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Headroom: headroom, TunerShare: c.Tuner, Setting: p.setting, Watch: p.Watch})
 }
 
 // Client starts the frontend, which dials the scheduler until that answers.

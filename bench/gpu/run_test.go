@@ -1,0 +1,276 @@
+package gpu
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// The parts that need no system, on a GPU in software: what it was made with is found again,
+// and everything that was opened is closed.
+func TestDirectParts(t *testing.T) {
+	r := newRig()
+	o := options(t, "discovery", "conformance", "outputs", "latency", "spread", "overlap", "scaling")
+	res, err := Run(t.Context(), r.machine(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range res.Failures() {
+		if strings.Contains(f, "too few to tell") || strings.Contains(f, "its time was over") {
+			t.Skipf("this machine is too busy: %s", f)
+		}
+	}
+	if !res.Passed || r.opened != 1 || r.closed != 1 {
+		t.Fatalf("failed: %v; opened %d times, closed %d", res.Failures(), r.opened, r.closed)
+	}
+	r.leaks(t)
+	if s := outcome(t, res, "scaling"); s.Status != Skipped || !strings.Contains(s.Error, "too few cores: 2") {
+		t.Errorf("scaling: %+v", s)
+	}
+	out := res.Sections["outputs"].(*outputs)
+	if len(out.Models) != 2 || out.Models[0].Compared < 10 || out.Models[1].Relative > 1e-6 || out.Models[0].Items != 5 {
+		t.Errorf("outputs: %+v", out.Models[0])
+	}
+	l := res.Sections["latency"].(*latency).Models[0]
+	if len(l.Points) != 6 || l.Points[0].MedianMS < rigTime(1).Millis() || l.BetaMS < 0.3 || l.AlphaMS > 0.5 {
+		t.Errorf("l(b): %+v", l)
+	}
+	s := res.Sections["spread"].(*spread)
+	if s.Runs < spreadLeast || s.P50MS < rigTime(s.Batch).Millis() || s.P99MS < s.P50MS || s.Batch != 1 {
+		t.Errorf("spread: %s", s.summary())
+	}
+	v := res.Sections["overlap"].(*overlap).Models[0]
+	if v.Batches != overlapBatches || v.HiddenIn < 0.5 || v.CopyInUS < 60 || v.RunUS < 1000 || v.Depth != 2 || v.HiddenThere <= 0 || v.GapAheadUS < 0 {
+		v.timeline = nil
+		t.Errorf("overlap: %+v", v)
+	}
+	text, err := os.ReadFile(filepath.Join(o.Out, "REPORT.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"**PASSED**", "Fake GPU", "1 passed, 0 failed", "equal enough", "plots/latency.svg", "plots/overlap.svg", "plots/spread.svg", "too few cores"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the report has no %q", want)
+		}
+	}
+	if n := len(files(t, o.Out, "plots/*.svg")); n != 3 {
+		t.Errorf("%d plots", n)
+	}
+	if n := len(files(t, o.Out, "data/*.csv")); n != 4 {
+		t.Errorf("%d tables", n)
+	}
+	text, err = os.ReadFile(filepath.Join(o.Out, "data", "result.json"))
+	if err != nil || !json.Valid(text) {
+		t.Errorf("result.json: %v", err)
+	}
+}
+
+// The size that is run over and over is the largest, up to the ladder's middle, for which
+// there is time.
+func TestSizeFor(t *testing.T) {
+	r := newRig()
+	d, err := r.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, span := range map[int]mono.Dur{4: 3600 * mono.Second, 1: mono.Second} {
+		if size, err := d.sizeFor(t.Context(), span); err != nil || size != want {
+			t.Errorf("in %v: %d, %v; want %d", span, size, err, want)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	r.leaks(t)
+}
+
+// A model whose outputs are wrong fails that part, by name and numbers; those after it run.
+func TestWrongOutputs(t *testing.T) {
+	r := newRig()
+	r.off = 0.01
+	res, err := Run(t.Context(), r.machine(), options(t, "outputs", "latency"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := outcome(t, res, "outputs")
+	if o.Status != Failed || !strings.Contains(o.Error, "halves/1") || strings.Contains(o.Error, "doubles") || !strings.Contains(o.Error, "0.01 of the largest") {
+		t.Errorf("%+v", o)
+	}
+	if l := outcome(t, res, "latency"); l.Status != Done || res.Passed {
+		t.Errorf("latency: %+v", l)
+	}
+	if len(res.Sections["outputs"].(*outputs).Models) != 2 {
+		t.Error("the right model's outputs are not in the report")
+	}
+	if f := res.Failures(); len(f) != 1 || !strings.HasPrefix(f[0], "outputs: failed: ") {
+		t.Errorf("%q", f)
+	}
+	r.leaks(t)
+}
+
+// Each part may fail alone, and says so.
+func TestPartsFailAlone(t *testing.T) {
+	r := newRig()
+	m := r.machine()
+	m.Look = func() ([]Reading, error) { return nil, errRig }
+	m.Suite = func(_ context.Context, to io.Writer) error {
+		_, _ = io.WriteString(to, "    --- FAIL: TestDriver/order (0.10s)\n        3 before 2\n--- FAIL: TestDriver (0.10s)\n")
+		return errRig
+	}
+	m.Open = func(context.Context) (*Direct, error) { panic("a bug") }
+	m.Processors = 16
+	m.Scaling = func(_ context.Context, loops int, _ mono.Dur) (float64, error) {
+		if loops == 3 {
+			return 0, errRig
+		}
+		return 1e5 * float64(loops), nil
+	}
+	o := options(t)
+	o.Limit = LimitDefault // none of them takes long
+	res, err := Run(t.Context(), m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"discovery": "NVML: no more", "conformance": "1 of 1 tests failed: TestDriver/order", "outputs": "panic: a bug", "goodput": "built without CUDA",
+		"prediction": "built without CUDA", "scaling": "3 model loops: no more"} {
+		if p := outcome(t, res, name); p.Status != Failed || !strings.Contains(p.Error, want) {
+			t.Errorf("%s: %+v, want %q", name, p, want)
+		}
+	}
+	if s := res.Sections["scaling"].(*scaling); len(s.Points) != 5 || s.factor(s.Points[4]) != 8 {
+		t.Errorf("scaling: %+v", s)
+	}
+	text, err := os.ReadFile(filepath.Join(o.Out, "REPORT.md"))
+	if err != nil || !strings.Contains(string(text), "**FAILED**: of 10 parts, 10 failed.") || !strings.Contains(string(text), "3 before 2") {
+		t.Errorf("%v\n%.600s", err, text)
+	}
+}
+
+// Without a device nothing but the reason is there.
+func TestNoDevice(t *testing.T) {
+	r := newRig()
+	r.driver.GPU(0).Vanish()
+	res, err := Run(t.Context(), r.machine(), options(t, "latency"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := outcome(t, res, "latency"); p.Status != Failed || !strings.Contains(p.Error, "lost") {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A kernel that hangs loses the device: the part says so, and the next ones go on to say what
+// they can. Nothing waits for ever.
+func TestHang(t *testing.T) {
+	r := newRig()
+	r.hang = 200 * mono.Millisecond
+	m := r.machine()
+	open := m.Open
+	m.Open = func(ctx context.Context) (*Direct, error) {
+		d, err := open(ctx)
+		r.driver.GPU(0).Hang()
+		return d, err
+	}
+	begin := mono.Now()
+	res, err := Run(t.Context(), m, options(t, "latency", "spread", "discovery"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := outcome(t, res, "latency"); p.Status != Failed || !strings.Contains(p.Error, "lost") {
+		t.Errorf("%+v", p)
+	}
+	if p := outcome(t, res, "discovery"); p.Status != Done {
+		t.Errorf("what needs no device: %+v", p)
+	}
+	if took := mono.Now().Sub(begin); took > 60*mono.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// A part that does not come back, such as a library that hangs, costs those that need the
+// GPU, and not the report.
+func TestStuck(t *testing.T) {
+	r := newRig()
+	m := r.machine()
+	free := make(chan struct{})
+	defer close(free)
+	m.Open = func(context.Context) (*Direct, error) { <-free; return nil, errRig }
+	o := options(t, "outputs", "latency", "discovery")
+	o.Limit = 4 * mono.Second
+	res, err := Run(t.Context(), m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := outcome(t, res, "outputs"); p.Status != Failed || !strings.Contains(p.Error, "did not come back") {
+		t.Errorf("%+v", p)
+	}
+	if p := outcome(t, res, "latency"); p.Status != NotRun {
+		t.Errorf("%+v", p)
+	}
+	if res.Seconds > 30 {
+		t.Errorf("it took %.0f s of 4", res.Seconds)
+	}
+	if len(files(t, o.Out, "REPORT.md")) != 1 {
+		t.Error("no report")
+	}
+}
+
+// Ctrl-C ends it with a report of what was done.
+func TestInterrupted(t *testing.T) {
+	r := newRig()
+	ctx, cancel := context.WithCancel(t.Context())
+	m := r.machine()
+	open := m.Open
+	m.Open = func(ctx context.Context) (*Direct, error) {
+		d, err := open(ctx)
+		time.AfterFunc(300*time.Millisecond, cancel)
+		return d, err
+	}
+	o := options(t, "discovery", "spread", "overlap")
+	res, err := Run(ctx, m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := outcome(t, res, "spread"), outcome(t, res, "overlap"); a.Status != Interrupted || b.Status != Interrupted || outcome(t, res, "discovery").Status != Done {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	text, err := os.ReadFile(filepath.Join(o.Out, "REPORT.md"))
+	if err != nil || !strings.Contains(string(text), "**INTERRUPTED**: of 3 parts, 1 done, 2 interrupted.") {
+		t.Errorf("%v\n%.400s", err, text)
+	}
+	if s, ok := res.Sections["spread"].(*spread); !ok || s.Runs == 0 {
+		t.Error("what the interrupted part had measured is not there")
+	}
+	r.leaks(t)
+}
+
+// Time that one part does not use goes to the next; of one part alone, no more than twice its own.
+func TestShares(t *testing.T) {
+	b := &bench{o: Options{Limit: LimitDefault, reserve: reserveDefault}, begin: mono.Now()}
+	all, sum := parts(), mono.Dur(0)
+	for i, p := range all {
+		sum += b.share(p, all) // as if each began now
+		if s := b.share(p, all[i:i+1]); s != min(b.left(), 2*p.budget) && math.Abs(float64(s-2*p.budget)) > 1e6 {
+			t.Errorf("%s alone: %v of %v", p.name, s, p.budget)
+		}
+	}
+	if left := b.left(); sum > left+mono.Second || sum < left*9/10 {
+		t.Errorf("shares of %v, left are %v", sum, left)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for want, o := range map[string]Options{"--only: \"x\" is none of discovery": {Out: t.TempDir(), Only: []string{"x"}}, "--limit: 1s": {Out: t.TempDir(), Limit: mono.Second}, "--out: ": {Out: "/dev/null/a"}} {
+		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
