@@ -16,12 +16,13 @@ stage() {
   printf '\n== %s\n' "$name"
   if "$@"; then printf -- '-- %s: passed (%ss)\n' "$name" $((SECONDS - start)); else printf -- '-- %s: FAILED (%ss)\n' "$name" $((SECONDS - start)); status=1; fi
 }
-unit() { go test -timeout 10m $(go list ./... | grep -v /cmd/symphony/e2e); }
+# Many packages wait more than they compute: more of them at a time than there are processors.
+unit() { go test -p "$(($(nproc) + 2))" -timeout 10m $(go list ./... | grep -v /cmd/symphony/e2e); }
 # Packages that start no goroutine have no races: they are tested with the cores' assertions
 # on instead, which the race detector has on, too, in a fifth of the time.
 single=$(go run ./cmd/archlint -single)
 race() {
-  go test -race -timeout 15m $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /cmd/symphony/e2e | grep -vxF "$single")
+  go test -race -p "$(($(nproc) + 1))" -timeout 15m $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /cmd/symphony/e2e | grep -vxF "$single")
 }
 assertions() { go test -tags invariants -timeout 15m $single; }
 e2e() { go test -count=1 -timeout 20m ./cmd/symphony/e2e/...; }

@@ -131,7 +131,7 @@ func TestZoo(t *testing.T) {
 				}
 				models, failed, err := repository.Load(z.dir)
 				if err != nil || len(failed) > 0 || len(models) != 1 || models[0].DeviceType != want.DeviceType ||
-					models[0].Spec.SLO != mono.Dur(want.SLO) || models[0].Spec.MaxBatch != want.MaxBatch || models[0].Spec.Inputs[0].Elements() < 1 {
+					models[0].Spec.SLO != mono.Dur(want.SLO) || models[0].Spec.MaxBatch != want.MaxBatch || models[0].Spec.Inputs[0].Elements() < 1 || (models[0].GPU.Precision == "fp16") != (p == nets.FP16) {
 					t.Errorf("%s: %+v, %v, %v", m.Key(p), models, failed, err)
 				}
 			}

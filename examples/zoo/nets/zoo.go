@@ -81,6 +81,9 @@ func (m Model) Config(p Precision, s Serving) string {
 	fmt.Fprintf(&b, "# %s, with weights from a seed (%s): its answers mean nothing.\n", m.About, p)
 	b.WriteString("# Written by examples/zoo, which leaves it alone once it is changed.\n")
 	fmt.Fprintf(&b, "platform: onnxruntime\ndevice_type: %s\nslo: %v\nmax_batch: %d\n", s.DeviceType, s.SLO, s.MaxBatch)
+	if p != FP32 {
+		fmt.Fprintf(&b, "precision: %s\n", p)
+	}
 	tensors(&b, "inputs", m.Net.Inputs())
 	tensors(&b, "outputs", m.Net.Outputs())
 	if m.Picture {
