@@ -82,6 +82,16 @@ type gpu struct {
 
 	// What is to be done when it is lost: before its batches are finished, and then.
 	losing, lost atomic.Pointer[func(error)]
+
+	losses  atomic.Int64 // how often it was lost
+	unfit   atomic.Bool  // telemetry wants that nobody has it open
+	opening chan opened  // what becomes of an attempt; nil: there is none. Owned by its revival
+}
+
+// opened is a GPU's new context, or why there is none.
+type opened struct {
+	context cuda.Context
+	err     error
 }
 
 // call is for hooks that are not there before the backend serves.
