@@ -107,7 +107,9 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 	if err != nil {
 		return nil, nil, err
 	}
+	warn := func(err error) { about(h.log.Warn(), info).Err(err).Msg("a GPU") }
 	g := &gpu{info: info, pinned: cuda.NewPinned()}
+	g.pinned.Warn = warn
 	if g.budget, err = budget(c, cfg.Memory); err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
@@ -122,7 +124,7 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 			about(h.log.Error(), info).Err(err).Msg("a GPU is lost")
 			call(&g.lost, err)
 		},
-		Warn: func(err error) { about(h.log.Warn(), info).Err(err).Msg("a GPU") }})
+		Warn: warn})
 	for _, r := range refused {
 		about(h.log.Error(), info).Str("model", r.Model).Err(r).Msg("not served")
 	}
