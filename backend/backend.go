@@ -181,6 +181,7 @@ func (b *Backend) Close() error {
 		}
 		b.endGPUs()
 		b.closeDevices()
+		b.revivals.Wait()
 		b.members.closeAll()
 		b.closeBuffers()
 		if b.metrics != nil {

@@ -82,6 +82,16 @@ type gpu struct {
 
 	// What is to be done when it is lost: before its batches are finished, and then.
 	losing, lost atomic.Pointer[func(error)]
+
+	losses  atomic.Int64 // how often it was lost
+	unfit   atomic.Bool  // telemetry wants that nobody has it open
+	opening chan opened  // what becomes of an attempt; nil: there is none. Owned by its revival
+}
+
+// opened is a GPU's new context, or why there is none.
+type opened struct {
+	context cuda.Context
+	err     error
 }
 
 // call is for hooks that are not there before the backend serves.
@@ -97,7 +107,9 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 	if err != nil {
 		return nil, nil, err
 	}
+	warn := func(err error) { about(h.log.Warn(), info).Err(err).Msg("a GPU") }
 	g := &gpu{info: info, pinned: cuda.NewPinned()}
+	g.pinned.Warn = warn
 	if g.budget, err = budget(c, cfg.Memory); err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
@@ -112,7 +124,7 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 			about(h.log.Error(), info).Err(err).Msg("a GPU is lost")
 			call(&g.lost, err)
 		},
-		Warn: func(err error) { about(h.log.Warn(), info).Err(err).Msg("a GPU") }})
+		Warn: warn})
 	for _, r := range refused {
 		about(h.log.Error(), info).Str("model", r.Model).Err(r).Msg("not served")
 	}

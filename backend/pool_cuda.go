@@ -49,6 +49,9 @@ func (b *Backend) loadCUDA(ctx context.Context, p *pool, infos []cuda.Info, cfg 
 	}
 	var errs []error
 	for _, info := range infos {
+		if ctx.Err() != nil { // each takes a while
+			return ctx.Err()
+		}
 		g, refused, err := b.gpuHost.open(info, &cfg, list)
 		if err != nil {
 			about(b.log.Error(), info).Err(err).Msg("a GPU is not used")

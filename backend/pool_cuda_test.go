@@ -2,6 +2,7 @@ package backend
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -171,6 +172,22 @@ func TestGPUsThatFail(t *testing.T) {
 		}
 		ended(t, b, p, d)
 	}
+}
+
+// A start that is given up opens no further GPU.
+func TestStartIsGivenUp(t *testing.T) {
+	d := fakecuda.New(fakecuda.Config{GPUs: make([]cuda.Info, 2)})
+	ctx, cancel := context.WithCancel(t.Context())
+	b, log := onFakes(t, d, fakecuda.Kernels{"a": {Time: func(int) mono.Dur {
+		cancel() // while the first one loads
+		return 0
+	}}})
+	d.GPU(1).Vanish() // who opens it says so
+	_, err := b.buildPool(ctx, PoolConfig{Kind: KindCUDA, DeviceType: "g", Models: []string{"a"}}, gpuRepository(t, map[string]string{"a": ""}))
+	if !errors.Is(err, context.Canceled) || strings.Contains(log.String(), "a GPU is not used") {
+		t.Errorf("%v\n%s", err, log)
+	}
+	ended(t, b, nil, d)
 }
 
 // Two pools do not share a GPU.

@@ -41,7 +41,10 @@ func (b *Backend) keepGPUs() {
 		for k, g := range p.gpus {
 			at := place{i, k}
 			uuids = append(uuids, g.info.UUID)
-			g.losing.Store(new(func(err error) { b.OutOfService(at.pool, at.device, sourceDevice, err.Error()) }))
+			g.losing.Store(new(func(err error) {
+				g.losses.Add(1)
+				b.OutOfService(at.pool, at.device, sourceDevice, err.Error())
+			}))
 			g.lost.Store(new(func(error) { b.beginRevival(at, g) }))
 		}
 	}
@@ -64,12 +67,13 @@ func (b *Backend) keepGPUs() {
 
 // judged acts on a verdict of telemetry's.
 func (b *Backend) judged(at place, g *gpu, v health.Verdict) {
+	g.unfit.Store(v.State == health.Out && v.Remedy >= health.NewContext)
 	if v.State != health.Out {
 		b.InService(at.pool, at.device, sourceTelemetry)
 		return
 	}
 	b.OutOfService(at.pool, at.device, sourceTelemetry, v.Cause)
-	if v.Remedy >= health.NewContext {
+	if g.unfit.Load() {
 		g.device.Fail(errors.New(v.Cause))
 	}
 }
@@ -84,6 +88,7 @@ func (b *Backend) beginRevival(at place, g *gpu) {
 
 // revive reopens a lost GPU as soon as that can be done.
 func (b *Backend) revive(at place, g *gpu) {
+	loss := g.losses.Load()
 	for pause := reviveFirst; ; pause = min(2*pause, reviveMost) {
 		select {
 		case <-b.stop:
@@ -91,31 +96,104 @@ func (b *Backend) revive(at place, g *gpu) {
 		case <-time.After(pause):
 		}
 		if b.service.heldBeside(at, sourceDevice) {
+			g.dropAttempt()
 			pause = reviveFirst / 2 // it is not the GPU that makes us wait
 			continue
 		}
 		err := b.reopen(g)
 		if err == nil {
-			b.InService(at.pool, at.device, sourceDevice)
+			b.revived(at, g, loss)
 			return
+		}
+		select {
+		case <-b.stop:
+			return
+		default:
 		}
 		about(b.log.Warn(), g.info).Err(err).Stringer("again_in", min(2*pause, reviveMost)).Msg("a lost GPU cannot be used yet")
 	}
 }
 
+// revived puts a GPU that was reopened back into service, if that is still how it is: one that
+// has been lost anew has another revival.
+func (b *Backend) revived(at place, g *gpu, loss int64) {
+	if g.unfit.Load() { // since we looked
+		g.device.Fail(errors.New("telemetry wants it closed"))
+	}
+	b.service.mu.Lock()
+	defer b.service.mu.Unlock()
+	if g.losses.Load() == loss {
+		b.inService(at, sourceDevice)
+	}
+}
+
 // reopen gives the GPU a new context, and its models.
 func (b *Backend) reopen(g *gpu) error {
-	if err := cuda.Probe(b.gpuHost.Driver, g.info.Index); err != nil {
-		return err
+	if err := g.device.Released(); err != nil {
+		return err // before another thread is risked
 	}
-	c, err := b.gpuHost.Driver.Open(g.info.Index)
+	c, err := b.openAgain(g)
 	if err != nil {
 		return err
 	}
 	return g.device.Reopen(c)
 }
 
-// endGPUs ends what keeps GPUs in service.
+// openMax is how long a revival waits for the driver.
+const openMax = 10 * time.Second
+
+var (
+	errSilent = errors.New("the driver does not answer: restart the backend, or reset the GPU, if that stays")
+	errEnds   = errors.New("the backend ends")
+)
+
+// openAgain tries a GPU and opens it, on a goroutine of its own, for that may hang: an attempt
+// that does is waited for the next time, so that there is one thread that hangs at most.
+func (b *Backend) openAgain(g *gpu) (cuda.Context, error) {
+	attempt := g.opening
+	if attempt == nil {
+		attempt = make(chan opened, 1)
+		g.opening = attempt
+		go func() {
+			var c cuda.Context
+			err := cuda.Try(b.gpuHost.Driver, g.info.Index)
+			if err == nil {
+				c, err = b.gpuHost.Driver.Open(g.info.Index)
+			}
+			attempt <- opened{c, err}
+		}()
+	}
+	timer := time.NewTimer(openMax)
+	defer timer.Stop()
+	select {
+	case o := <-attempt:
+		g.opening = nil
+		return o.context, o.err
+	case <-timer.C:
+		return nil, errSilent
+	case <-b.stop:
+		go func() {
+			if o := <-attempt; o.err == nil {
+				_ = o.context.Close()
+			}
+		}()
+		return nil, errEnds
+	}
+}
+
+// dropAttempt closes what a late attempt has opened.
+func (g *gpu) dropAttempt() {
+	select {
+	case o := <-g.opening:
+		g.opening = nil
+		if o.err == nil {
+			_ = o.context.Close()
+		}
+	default:
+	}
+}
+
+// endGPUs ends what keeps GPUs in service; what is reopened ends when the devices are closed.
 func (b *Backend) endGPUs() {
 	b.service.mu.Lock()
 	b.service.ended = true
@@ -126,5 +204,4 @@ func (b *Backend) endGPUs() {
 			b.log.Warn().Err(err).Msg("telemetry of GPUs does not end")
 		}
 	}
-	b.revivals.Wait()
 }

@@ -53,7 +53,11 @@ func (b *Backend) OutOfService(pool, device int, source, why string) {
 func (b *Backend) InService(pool, device int, source string) {
 	b.service.mu.Lock()
 	defer b.service.mu.Unlock()
-	at := place{pool, device}
+	b.inService(place{pool, device}, source)
+}
+
+// inService is InService. Caller holds the service's mu.
+func (b *Backend) inService(at place, source string) {
 	reasons := b.service.out[at]
 	if _, there := reasons[source]; !there {
 		return
@@ -62,9 +66,10 @@ func (b *Backend) InService(pool, device int, source string) {
 		return
 	}
 	delete(b.service.out, at)
-	b.pools[pool].executors[device].Resume()
-	b.metrics.out.WithLabelValues(b.pools[pool].doc.DeviceType).Dec()
-	b.log.Info().Str("pool", b.pools[pool].doc.DeviceType).Int("device", device).Msg("device in service again")
+	p := b.pools[at.pool]
+	p.executors[at.device].Resume()
+	b.metrics.out.WithLabelValues(p.doc.DeviceType).Dec()
+	b.log.Info().Str("pool", p.doc.DeviceType).Int("device", at.device).Msg("device in service again")
 	if l := b.scheduler.Load(); l != nil {
 		b.service.tell(*l, at)
 	}

@@ -86,8 +86,12 @@ type Device struct {
 
 	life atomic.Pointer[pipeline] // the last one; lost ones, too
 
+	quit     chan struct{} // closed: nothing is opened any more
+	quitting sync.Once
+
 	mu     sync.Mutex // Guards what follows.
 	models []*Model   // nil: refused
+	begun  *pipeline  // the last one, also where it could not be opened
 	closed bool
 }
 
@@ -102,7 +106,7 @@ var (
 // It takes the context over, also when it fails. A Batch's Model is an index into models;
 // those that are refused, with an error each, fail. Where none is left there is no device.
 func NewDevice(c Context, rt Runtime, models []Model, o Options) (*Device, []*RefusedError, error) {
-	d := &Device{rt: rt, o: o.complete()}
+	d := &Device{rt: rt, o: o.complete(), quit: make(chan struct{})}
 	for i := range models {
 		m := models[i]
 		if m.Sizes == nil {
@@ -126,32 +130,38 @@ func NewDevice(c Context, rt Runtime, models []Model, o Options) (*Device, []*Re
 func (d *Device) Reopen(c Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.reopens(); err != nil {
+	if err := d.released(); err != nil {
 		return errors.Join(err, c.Close())
 	}
 	refused, err := d.open(c)
 	if err == nil && len(refused) > 0 {
 		p := d.life.Load()
 		p.close()
-		<-p.waited
+		_ = within(closeMax, func() error { <-p.done; return nil })
 		return refused[0]
 	}
 	return err
 }
 
-// reopens is nil where the last life is over and another may begin. Caller holds mu.
-func (d *Device) reopens() error {
+// Released is nil where a lost device has given all back, and Reopen may be tried. While
+// something is opened it waits for that.
+func (d *Device) Released() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.released()
+}
+
+// released is Released. Caller holds mu.
+func (d *Device) released() error {
 	p := d.life.Load()
-	select {
-	case <-p.done:
-	default:
-		if !p.gone.Load() {
-			return fmt.Errorf("%s is not lost", p.name())
-		}
-		return fmt.Errorf("%w: %s: a thread of it is still in the driver, which has one context for the process: restart the backend if it stays", ErrLost, p.name())
-	}
 	if d.closed {
 		return errClosed
+	}
+	if p.holds() && !p.gone.Load() {
+		return fmt.Errorf("%s is not lost", p.name())
+	}
+	if p.holds() || d.begun.holds() {
+		return fmt.Errorf("%w: %s: a thread of it is still in the driver, which has one context for the process: restart the backend if it stays", ErrLost, p.name())
 	}
 	return nil
 }
@@ -163,6 +173,7 @@ func (d *Device) Fail(why error) { d.life.Load().lose(why) }
 // open begins a life.
 func (d *Device) open(c Context) ([]*RefusedError, error) {
 	p, refused, err := newPipeline(d, c)
+	d.begun = p
 	if err == nil {
 		d.life.Store(p)
 	}
@@ -213,8 +224,9 @@ func (d *Device) Launch(b *executor.Batch) {
 const closeMax = 2 * time.Second
 
 // Close implements executor.Device: what was launched is finished, and all is given back. A
-// device that hangs is left alone, with its threads.
+// device that hangs is left alone, with its threads; one that is being reopened is not.
 func (d *Device) Close() {
+	d.quitting.Do(func() { close(d.quit) })
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -227,9 +239,12 @@ func (d *Device) Close() {
 	case <-p.waited:
 	case <-p.dropped:
 	}
-	select {
-	case <-p.done:
-	case <-time.After(closeMax):
+	given := within(closeMax, func() error {
+		<-p.done
+		<-d.begun.done
+		return nil
+	})
+	if given != nil {
 		d.o.Warn(fmt.Errorf("%s: the driver does not give back what it had: its thread is left alone", p.name()))
 	}
 }

@@ -302,6 +302,55 @@ func TestHangWhileLoading(t *testing.T) {
 	r.check()
 }
 
+// A device whose models hang while it is reopened is not opened a second time beside that, and
+// Close does not wait for it.
+func TestHangWhileReopening(t *testing.T) {
+	defer leaks(t)
+	for _, closes := range []bool{false, true} {
+		stall := 50 * mono.Millisecond
+		if closes {
+			stall = 600 * mono.Second
+		}
+		r := newRig(t, config{options: cuda.Options{Stall: stall}})
+		r.device.Fail(errors.New("for the test"))
+		until(t, "it has given all back", func() bool { return r.device.Released() == nil })
+		r.gpu.Hang()
+		reopened := make(chan error, 1)
+		go func() { reopened <- r.device.Reopen(r.open()) }()
+		until(t, "it hangs", r.gpu.Hanging)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if closes {
+				r.device.Close()
+			}
+			if err := <-reopened; err == nil || isLost(err) == closes {
+				t.Errorf("reopened: %v", err)
+			}
+		}()
+		select {
+		case <-ended:
+		case <-time.After(generous):
+			t.Fatal("it waits for the driver")
+		}
+		if !closes {
+			if err := r.device.Reopen(r.open()); !isLost(err) || !strings.Contains(err.Error(), "still in the driver") {
+				t.Errorf("reopened a second time: %v", err)
+			}
+		}
+		r.gpu.Release()
+		until(t, "it gives back what it had", func() bool { return r.driver.Counts().Contexts == 0 })
+		if !closes {
+			r.reopen()
+			r.device.Close()
+		}
+		r.mu.Lock()
+		r.warn = nil // that Close has left a thread alone
+		r.mu.Unlock()
+		r.check()
+	}
+}
+
 // A device lost while its models load is an error, at whichever step.
 func TestLostWhileLoading(t *testing.T) {
 	defer leaks(t)

@@ -69,6 +69,11 @@ func (p *pipeline) load(models []*Model) error {
 		if m == nil {
 			continue
 		}
+		select {
+		case <-p.left:
+			return errClosed
+		default:
+		}
 		p.step.Store(int64(mono.Now()))
 		s, err := p.loadModel(m)
 		switch {

@@ -20,12 +20,17 @@ import (
 //
 // Order at the end: Device.Close unpins (Detach), links close, the pool unmaps.
 type Pinned struct {
+	// Warn is told of the first chunk that a context does not pin, set before anything else
+	// is called; nil: nobody is. It calls nothing of this Pinned.
+	Warn func(err error)
+
 	bytes atomic.Int64 // that are pinned
 
 	mu     sync.Mutex // Guards what follows; held during calls of the driver.
 	ctx    Context    // nil: none now
 	chunks map[*byte]*chunk
 	err    error // the last chunk that could not be pinned
+	told   bool  // Warn was, for this context
 }
 
 // chunk is a piece of the pool.
@@ -56,7 +61,7 @@ func (p *Pinned) Err() error {
 func (p *Pinned) Attach(c Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ctx = c
+	p.ctx, p.told = c, false
 	for _, k := range p.chunks {
 		p.pinLocked(k)
 	}
@@ -122,6 +127,10 @@ func (p *Pinned) pinLocked(k *chunk) {
 	}
 	if err != nil {
 		p.err = fmt.Errorf("pinning %d bytes of batch buffers: %w", len(k.mem), err)
+		if !p.told && p.Warn != nil {
+			p.Warn(fmt.Errorf("%w: copies from there are slower; raise the memlock limit (ulimit -l), or lower rdma.buffers", p.err))
+		}
+		p.told = true
 		return
 	}
 	p.bytes.Add(int64(len(k.mem)))

@@ -79,8 +79,11 @@ func TestPoolClosesFirst(t *testing.T) {
 func TestUnpinnedBuffers(t *testing.T) {
 	defer leaks(t)
 	r := newRig(t, config{})
+	var said []error
+	r.pinned.Warn = func(err error) { said = append(said, err) }
 	b := newBuffers(r)
-	r.driver.FailHost(1)
+	r.driver.FailHost(2)
+	b.Alloc(chunkBytes) // the first chunk
 	done := make(chan ended, 1)
 	before := r.gpu.Stats().Unpinned
 	r.device.Launch(r.batch(0, 7, 1, b.Alloc, done))
@@ -89,6 +92,9 @@ func TestUnpinnedBuffers(t *testing.T) {
 	}
 	if r.pinned.Err() == nil || r.pinned.Bytes() != 0 || r.gpu.Stats().Unpinned == before {
 		t.Errorf("%v, %d bytes pinned", r.pinned.Err(), r.pinned.Bytes())
+	}
+	if len(said) != 1 || !errors.Is(said[0], cuda.ErrMemory) {
+		t.Errorf("said: %v, want the first of the chunks", said)
 	}
 	r.device.Close()
 	b.close(t)

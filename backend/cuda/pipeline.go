@@ -93,13 +93,13 @@ func newPipeline(d *Device, c Context) (*pipeline, []*RefusedError, error) {
 	loaded := make(chan error)
 	go p.runThread(d.models, loaded)
 	var err error
-	if stalled := p.await(loaded, &err); stalled != nil {
+	if stalled := p.await(loaded, d.quit, &err); stalled != nil {
 		close(p.left)
-		return nil, nil, stalled
+		return p, nil, stalled
 	}
 	if err != nil {
 		_ = within(closeMax, func() error { <-p.done; return nil })
-		return nil, p.refused, err
+		return p, p.refused, err
 	}
 	p.watchdog = time.AfterFunc(time.Hour, p.watch)
 	p.watchdog.Stop()
@@ -111,14 +111,27 @@ func newPipeline(d *Device, c Context) (*pipeline, []*RefusedError, error) {
 	return p, p.refused, nil
 }
 
-// await waits for the loading as long as its steps go on; then err is how it ended.
-func (p *pipeline) await(loaded chan error, err *error) (stalled error) {
+// holds reports whether something of the device has not been given back.
+func (p *pipeline) holds() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// await waits for the loading as long as its steps go on, and nobody quits; then err is how it
+// ended.
+func (p *pipeline) await(loaded chan error, quit chan struct{}, err *error) (stalled error) {
 	look := time.NewTicker(max(time.Millisecond, p.o.Stall.Std()/10))
 	defer look.Stop()
 	for {
 		select {
 		case *err = <-loaded:
 			return nil
+		case <-quit:
+			return errClosed
 		case <-look.C:
 			if since := mono.Now().Sub(mono.Time(p.step.Load())); since > p.o.Stall {
 				return fmt.Errorf("%w: %s: a step of loading its models has not ended after %v", ErrLost, p.name(), since)

@@ -12,25 +12,26 @@ const (
 	probeMax   = 5 * time.Second
 )
 
-// Probe reports whether a device that was lost can be used again: it opens it, allocates, and
-// copies there and back. A driver that hangs is an error after some seconds, and its thread
-// is left alone: so probe seldom.
-func Probe(d Driver, index int) error {
-	err := within(probeMax, func() error {
-		c, err := d.Open(index)
-		if err != nil {
-			return err
-		}
-		err = On(c, func() error { return probe(c) })
-		return errors.Join(err, c.Close())
-	})
-	if errors.Is(err, errSilent) {
-		err = fmt.Errorf("%w: %w", ErrLost, err)
+// Try reports whether a device that was lost can be used again: it opens it, allocates, and
+// copies there and back. It takes as long as the driver, which may hang.
+func Try(d Driver, index int) error {
+	c, err := d.Open(index)
+	if err == nil {
+		err = errors.Join(On(c, func() error { return probe(c) }), c.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("GPU %d cannot be used: %w", index, err)
 	}
 	return nil
+}
+
+// Probe is Try for some seconds: the thread of one that hangs is left alone, so probe seldom.
+func Probe(d Driver, index int) error {
+	err := within(probeMax, func() error { return Try(d, index) })
+	if errors.Is(err, errSilent) {
+		return fmt.Errorf("GPU %d cannot be used: %w: %w", index, ErrLost, err)
+	}
+	return err
 }
 
 func probe(c Context) (err error) {

@@ -145,7 +145,11 @@ func (e *Executor) Submit(in *Order) {
 		e.mu.Unlock()
 		return
 	}
-	if waiting := len(e.orders) + max(0, len(e.launched)-1); waiting >= ordersMax {
+	waiting, late := len(e.orders)+max(0, len(e.launched)-1), (*order)(nil)
+	if waiting >= ordersMax {
+		late = e.takeLateLocked()
+	}
+	if waiting >= ordersMax && late == nil {
 		e.mu.Unlock()
 		e.failed(&Failure{Cause: CauseFull, Order: in, Requests: n, Got: waiting + 1, Want: ordersMax})
 		e.refuse(in, wire.ReasonFull)
@@ -162,7 +166,26 @@ func (e *Executor) Submit(in *Order) {
 	o.Items = items
 	e.orders = append(e.orders, o)
 	e.mu.Unlock()
+	if late != nil {
+		late.forget()
+	}
 	o.fetch(&e.models[in.ModelIndex])
+}
+
+// takeLateLocked takes an order out that nobody waits for any more; nil: there is none. The
+// scheduler gave it up when this device did not report, and tries the device again: refused,
+// its orders would fail at once, and one after the other, on a device that hangs. Caller holds mu.
+func (e *Executor) takeLateLocked() *order {
+	now := mono.Now()
+	i := slices.IndexFunc(e.orders, func(o *order) bool {
+		return !slices.ContainsFunc(o.Items, func(it wire.BatchItem) bool { return it.Deadline >= now })
+	})
+	if i < 0 {
+		return nil
+	}
+	late := e.orders[i]
+	e.orders = slices.Delete(e.orders, i, i+1)
+	return late
 }
 
 func (e *Executor) takeSpare() *order {

@@ -111,6 +111,7 @@ func (o *order) release() {
 	}
 	if o.astray {
 		o.in, o.out = nil, nil // not even freed: who got them would be written over
+		o.astray = false       // its next buffers are others
 	}
 	e := o.exec
 	e.mu.Lock()

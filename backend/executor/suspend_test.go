@@ -96,6 +96,76 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
+// An order whose buffers a device has taken with it has others in its next life, and gives
+// these back.
+func TestBuffersAfterAstray(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	step := make(chan error)
+	w := newWorld(t, 1, newAhead(t, 1, func() error { return <-step }))
+	memory := &lent{}
+	w.exec.memory = memory
+	for id := range 2 {
+		w.exec.Submit(newOrder(wire.BatchID(id+1), item(wire.RequestID(id+1), 0, 10*mono.Second)))
+	}
+	step <- ErrAstray
+	is := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			w.exec.mu.Lock()
+			yes := is()
+			w.exec.mu.Unlock()
+			if yes {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	is("the first order has not ended", func() bool { return len(w.exec.spare) == 1 && len(w.exec.launched) == 1 })
+	w.exec.Submit(newOrder(3, item(3, 0, 10*mono.Second))) // the next life of what was order 1
+	is("no order waits", func() bool { return len(w.exec.orders) == 1 && w.exec.orders[0].isReady() })
+	w.exec.Suspend()
+	step <- nil
+	is("the second order has not ended", func() bool { return len(w.exec.launched) == 0 })
+	w.close()
+	if memory.out != 2 {
+		t.Errorf("%d buffers are lost, want those of the order that went astray", memory.out)
+	}
+}
+
+// A device that hangs takes orders as long as it is tried, in place of those that are late,
+// and reports nothing: refused as full, they would fail at once, and make the device seem free.
+func TestOrdersOfADeviceThatHangs(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	step := make(chan error)
+	w := newWorld(t, 1, newAhead(t, 1, func() error { return <-step }))
+	memory := &lent{}
+	w.exec.memory = memory
+	const orders = 4 * ordersMax
+	for id := range orders {
+		w.exec.Submit(newOrder(wire.BatchID(id+1), item(wire.RequestID(id+1), 0, 20*mono.Millisecond)))
+		time.Sleep(30 * time.Millisecond)
+	}
+	w.mu.Lock()
+	if len(w.reports) != 0 {
+		t.Errorf("it reports %v", w.reports)
+	}
+	w.mu.Unlock()
+	w.exec.mu.Lock()
+	if n := len(w.exec.orders); n != ordersMax {
+		t.Errorf("%d orders wait, want %d", n, ordersMax)
+	}
+	w.exec.mu.Unlock()
+	step <- nil
+	w.wait(1 + ordersMax) // what waits is too late for its deadline
+	w.close()
+	w.checkOnce()
+	if memory.out != 0 {
+		t.Errorf("%d buffers are lent still", memory.out)
+	}
+}
+
 // checkOnce: no batch is reported twice, no request answered twice, no slab held.
 func (w *world) checkOnce() {
 	w.t.Helper()

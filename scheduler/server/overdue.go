@@ -14,9 +14,11 @@ const (
 
 // doubt is a GPU's that owed a report while others of its backend did not.
 type doubt struct {
+	name  string // the GPU's: its id may be another's by and by
 	seat  *seat
 	pause mono.Dur
-	until mono.Time // it is out until then; later: it was tried again
+	until mono.Time // it is out until then
+	tried bool      // that was, and it was tried again
 }
 
 // lookForReports deals with GPUs that have not reported long after they should have: their
@@ -41,10 +43,10 @@ func (s *Server) lookForReports(now mono.Time) {
 	}
 	for g, d := range s.doubted {
 		switch {
-		case g.seat.Load() == nil && now >= d.until: // or its backend has gone, which changes nothing
-			s.suspect(d, false, "")
-			d.until = now
-		case g.seat.Load() != nil && now.Sub(d.until) > doubtMost:
+		case !d.tried && now >= d.until:
+			s.suspect(d, false, "") // if its backend has gone, that changes nothing
+			d.tried = true
+		case now.Sub(d.until) > doubtMost:
 			delete(s.doubted, g)
 		}
 	}
@@ -56,12 +58,12 @@ func (s *Server) lookForReports(now mono.Time) {
 // doubts takes a GPU out of service.
 func (s *Server) doubts(now mono.Time, g *gpu) {
 	d := s.doubted[g]
-	if d == nil {
-		d = &doubt{pause: doubtFirst / 2}
+	if d == nil || d.name != g.name {
+		d = &doubt{name: g.name, pause: doubtFirst / 2}
 		s.doubted[g] = d
 	}
 	d.pause = min(2*d.pause, doubtMost)
-	d.seat, d.until = g.seat.Load(), now.Add(d.pause)
+	d.seat, d.until, d.tried = g.seat.Load(), now.Add(d.pause), false
 	s.suspect(d, true, fmt.Sprintf("it owes a report since %v; it is tried again in %v", g.overdueFor(now), d.pause))
 }
 

@@ -221,6 +221,50 @@ func TestOverdueDeviceIsTakenOut(t *testing.T) {
 	}
 }
 
+// A doubt doubles the pause each time, is forgotten after a while, also when the GPU does not
+// come back, and does not pass to whoever has the GPU's id next.
+func TestDoubtsEnd(t *testing.T) {
+	s, n := newServer(t, nil)
+	b := backendPeer(t, n, "b", 2, "m")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, now := s.backendOf(t, "b").seats[0].gpu, mono.Now()
+	out := func(d mono.Dur) {
+		t.Helper()
+		s.doubts(now, g)
+		s.carryOut(&s.effects)
+		if p := s.doubted[g].pause; p != d || g.seat.Load() != nil {
+			t.Errorf("a pause of %v, want %v; seat %+v", p, d, g.seat.Load())
+		}
+		now = now.Add(d)
+		s.lookForReports(now)
+		if g.seat.Load() == nil {
+			t.Errorf("it is not tried again after %v", d)
+		}
+	}
+	out(doubtFirst)
+	out(2 * doubtFirst)
+	g.name = "another/0"
+	out(doubtFirst)
+	s.doubts(now, g)
+	s.carryOut(&s.effects)
+	s.mu.Unlock()
+	b.link.Close(nil)
+	for gone := false; !gone; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		gone = len(s.backends) == 0
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	for range 3 {
+		now = now.Add(doubtMost)
+		s.lookForReports(now)
+	}
+	if len(s.doubted) != 0 {
+		t.Errorf("doubted still: %+v", s.doubted[g])
+	}
+}
+
 func TestDrain(t *testing.T) {
 	s, n := newServer(t, nil)
 	b := backendPeer(t, n, "b", 1, "m")
