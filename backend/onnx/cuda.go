@@ -129,6 +129,9 @@ func explain(m *cuda.Model, err error) error {
 		return fmt.Errorf("%w: %s: the CUDA provider cannot run all of it, and on the CPU the rest would stall the device: "+
 			"export it with fixed shapes but for the batch; or put cpu_nodes: true into its config.yaml, if these nodes only compute shapes; "+
 			"or serve it by a pool of kind cpu (%w)", ErrModel, m.Path, err)
+	case strings.Contains(text, "CUDA failure 35:"): // cudaErrorInsufficientDriver
+		return fmt.Errorf("%w: %s: NVIDIA's driver is older than ONNX Runtime's CUDA: install a newer one (`make gpu-libs` brings CUDA 13, which needs 580), "+
+			"or set backend.onnxruntime to an onnxruntime-gpu for its CUDA (%w)", ErrModel, m.Path, err)
 	case m.Graphs && strings.Contains(text, "graph capture"):
 		return fmt.Errorf("%w: %s: it cannot run as a CUDA graph: leave cuda_graphs out of its config.yaml (%w)", ErrModel, m.Path, err)
 	}
