@@ -53,7 +53,7 @@ type Set struct {
 	Runtime Library // libonnxruntime.so; its CUDA provider lies beside it
 
 	// CUDA are the libraries to load before that provider: each by its full path, with
-	// RTLD_NOW|RTLD_GLOBAL, in this order. Then the loader finds them by their names.
+	// RTLD_GLOBAL, in this order. Then the loader finds them by their names.
 	CUDA []Library
 	// TensorRT are those to load after them where its provider is to be used; nil: it
 	// cannot be, and NoTensorRT says why.
