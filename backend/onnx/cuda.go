@@ -51,11 +51,18 @@ func probe() error {
 		err = p.Update(map[string]string{"do_copy_in_default_stream": "1"})
 		_ = p.Destroy()
 	}
+	return probed(err)
+}
+
+// probed says what to do where the provider could not be loaded.
+func probed(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case strings.Contains(err.Error(), "not enabled in this build"):
 		return fmt.Errorf("%w with CUDA: the library that is loaded is a build for CPUs; run `make gpu-libs`", ErrUnsupported)
+	case strings.Contains(err.Error(), "undefined symbol: cu"):
+		return fmt.Errorf("%w with CUDA: %w; NVIDIA's driver, or a library of CUDA, is older than the provider: install a newer driver (CUDA 13 needs 580), and run `make gpu-libs`", ErrUnsupported, err)
 	}
 	return fmt.Errorf("%w with CUDA: %w; run `make gpu-libs`, which fetches CUDA's libraries, too", ErrUnsupported, err)
 }

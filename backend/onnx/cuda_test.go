@@ -84,6 +84,21 @@ func TestDeviceError(t *testing.T) {
 	}
 }
 
+func TestProbed(t *testing.T) {
+	for text, want := range map[string]string{
+		"CUDA execution provider is not enabled in this build.":       "build for CPUs",
+		"providers_cuda.so: undefined symbol: cuTensorMapEncodeTiled": "newer driver",
+		"libcublas.so.13: cannot open shared object file":             "make gpu-libs",
+	} {
+		if err := probed(errors.New(text)); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := probed(nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestExplain(t *testing.T) {
 	m := &cuda.Model{Path: "m.onnx", Graphs: true}
 	for text, want := range map[string]string{
