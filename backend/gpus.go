@@ -26,7 +26,7 @@ type GPUs struct {
 }
 
 // ErrNoCUDA: this program has no door to GPUs.
-var ErrNoCUDA = errors.New("this program was built without CUDA: build it with `make build` where CUDA's headers are (`make gpu-libs` fetches them), or take kind cpu")
+var ErrNoCUDA = errors.New("this program was built without CUDA: build it with `make build` where CUDA's header is (`make cuda-headers` fetches it), or take kind cpu")
 
 // gpuHost is this host's GPUs, and what computes there.
 type gpuHost struct {

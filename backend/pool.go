@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -38,7 +39,7 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	if cfg.Kind == KindCUDA {
 		var err error
 		if gpus, err = b.placeCUDA(&cfg); err != nil {
-			return nil, fmt.Errorf("pool %s of kind cuda: %w", cfg.DeviceType, err)
+			return nil, fmt.Errorf("%s of kind cuda: %w", strings.TrimSpace("pool "+cfg.DeviceType), err)
 		}
 	}
 	models, err := choose(cfg, repo)

@@ -211,7 +211,7 @@ func TestNoGPUs(t *testing.T) {
 		gpus *GPUs
 		want string
 	}{
-		"no door":    {nil, "make gpu-libs"},
+		"no door":    {nil, "make cuda-headers"},
 		"no driver":  {&GPUs{Driver: fakecuda.New(fakecuda.Config{Unsupported: &cuda.UnsupportedError{What: "no libcuda.so.1", Need: "install NVIDIA's driver"}})}, "install NVIDIA's driver"},
 		"no GPU":     {&GPUs{Driver: fakecuda.New(fakecuda.Config{GPUs: []cuda.Info{}})}, "CUDA_VISIBLE_DEVICES"},
 		"no runtime": {&GPUs{Driver: fakecuda.New(fakecuda.Config{})}, "libcublas"},

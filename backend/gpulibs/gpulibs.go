@@ -53,7 +53,7 @@ type Set struct {
 	Runtime Library // libonnxruntime.so; its CUDA provider lies beside it
 
 	// CUDA are the libraries to load before that provider: each by its full path, with
-	// RTLD_NOW|RTLD_GLOBAL, in this order. Then the loader finds them by their names.
+	// RTLD_GLOBAL, in this order. Then the loader finds them by their names.
 	CUDA []Library
 	// TensorRT are those to load after them where its provider is to be used; nil: it
 	// cannot be, and NoTensorRT says why.
@@ -99,6 +99,19 @@ func (s Set) Err() error {
 		names = append(names, name)
 	}
 	return &Error{"missing beside " + s.Runtime.Path + ": " + strings.Join(names, ", "), need}
+}
+
+// ForDriver is nil if a driver that serves CUDA up to version (13000 is 13.0) can run what
+// was found; else an *Error. Within a major version older drivers serve newer libraries.
+func (s Set) ForDriver(version int) error {
+	for _, l := range s.CUDA {
+		runtime, ok := strings.CutPrefix(l.Name, "libcudart.so.")
+		if n := numbers(runtime); ok && len(n) > 0 && n[0] > version/1000 {
+			return &Error{fmt.Sprintf("NVIDIA's driver serves CUDA up to %d.%d, and %s is built for CUDA %d", version/1000, version%1000/10, s.Runtime.Path, n[0]),
+				"install a newer driver (CUDA 13 needs 580), or set backend.onnxruntime to the libonnxruntime.so of an onnxruntime-gpu for the driver's CUDA"}
+		}
+	}
+	return nil
 }
 
 // Find looks, each time anew.

@@ -352,3 +352,19 @@ func TestThisHost(t *testing.T) {
 	ordered(t, s.CUDA)
 	t.Logf("%+v; %v", s, s.Err())
 }
+
+// A driver of the libraries' major version serves them; an older one is said, with what to do.
+func TestForDriver(t *testing.T) {
+	set := Set{Runtime: Library{Path: "/lib/libonnxruntime.so"}, CUDA: []Library{{Name: "libcublas.so.13"}, {Name: "libcudart.so.13"}}}
+	if err := set.ForDriver(13000); err != nil {
+		t.Error(err)
+	}
+	err := set.ForDriver(12080)
+	if e := (*Error)(nil); !errors.As(err, &e) || !strings.Contains(e.What, "up to 12.8") || !strings.Contains(e.What, "CUDA 13") || !strings.Contains(e.Need, "580") {
+		t.Error(err)
+	}
+	set.CUDA[1].Name = "libcudart.so.11.0"
+	if err := set.ForDriver(12080); err != nil {
+		t.Error(err)
+	}
+}

@@ -51,11 +51,18 @@ func probe() error {
 		err = p.Update(map[string]string{"do_copy_in_default_stream": "1"})
 		_ = p.Destroy()
 	}
+	return probed(err)
+}
+
+// probed says what to do where the provider could not be loaded.
+func probed(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case strings.Contains(err.Error(), "not enabled in this build"):
 		return fmt.Errorf("%w with CUDA: the library that is loaded is a build for CPUs; run `make gpu-libs`", ErrUnsupported)
+	case strings.Contains(err.Error(), "undefined symbol: cu"):
+		return fmt.Errorf("%w with CUDA: %w; NVIDIA's driver, or a library of CUDA, is older than the provider: install a newer driver (CUDA 13 needs 580), and run `make gpu-libs`", ErrUnsupported, err)
 	}
 	return fmt.Errorf("%w with CUDA: %w; run `make gpu-libs`, which fetches CUDA's libraries, too", ErrUnsupported, err)
 }
@@ -129,6 +136,9 @@ func explain(m *cuda.Model, err error) error {
 		return fmt.Errorf("%w: %s: the CUDA provider cannot run all of it, and on the CPU the rest would stall the device: "+
 			"export it with fixed shapes but for the batch; or put cpu_nodes: true into its config.yaml, if these nodes only compute shapes; "+
 			"or serve it by a pool of kind cpu (%w)", ErrModel, m.Path, err)
+	case strings.Contains(text, "CUDA failure 35:"): // cudaErrorInsufficientDriver
+		return fmt.Errorf("%w: %s: NVIDIA's driver is older than ONNX Runtime's CUDA: install a newer one (`make gpu-libs` brings CUDA 13, which needs 580), "+
+			"or set backend.onnxruntime to an onnxruntime-gpu for its CUDA (%w)", ErrModel, m.Path, err)
 	case m.Graphs && strings.Contains(text, "graph capture"):
 		return fmt.Errorf("%w: %s: it cannot run as a CUDA graph: leave cuda_graphs out of its config.yaml (%w)", ErrModel, m.Path, err)
 	}

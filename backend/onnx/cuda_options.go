@@ -52,7 +52,6 @@ func tensorRTOptions(device int, stream uintptr, m *cuda.Model, engines string) 
 		"has_user_compute_stream": "1",
 		"user_compute_stream":     strconv.FormatUint(uint64(stream), 10),
 		"trt_fp16_enable":         flag(m.Precision == cuda.FP16),
-		"trt_cuda_graph_enable":   flag(m.Graphs),
 		"trt_profile_min_shapes":  shapes(m.Spec.Inputs, 1),
 		"trt_profile_opt_shapes":  shapes(m.Spec.Inputs, m.Spec.MaxBatch),
 		"trt_profile_max_shapes":  shapes(m.Spec.Inputs, m.Spec.MaxBatch),
@@ -96,6 +95,10 @@ func checkModel(m *cuda.Model) error {
 	}
 	if m.Provider == cuda.ProviderTensorRT && m.Precision == cuda.FP32 {
 		return fmt.Errorf("%w: TensorRT computes fp32 as tf32, and ONNX Runtime cannot tell it not to: choose precision tf32 or fp16, or provider cuda", ErrModel)
+	}
+	// Its provider knows no gpu_graph_id: what was captured first would run for all sizes and slots.
+	if m.Provider == cuda.ProviderTensorRT && m.Graphs {
+		return fmt.Errorf("%w: ONNX Runtime keeps one CUDA graph of TensorRT for all batch sizes, which would answer wrongly: leave cuda_graphs out of its config.yaml, or choose provider cuda", ErrModel)
 	}
 	return nil
 }

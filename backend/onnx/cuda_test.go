@@ -46,6 +46,25 @@ func TestProviderOptions(t *testing.T) {
 	}
 }
 
+// What a provider would compute wrongly is refused before it is loaded.
+func TestCheckModel(t *testing.T) {
+	for _, c := range []struct {
+		m    cuda.Model
+		want string // in the error; empty: none
+	}{
+		{cuda.Model{Precision: cuda.FP32, Graphs: true}, ""},
+		{cuda.Model{Precision: cuda.FP16, Provider: cuda.ProviderTensorRT}, ""},
+		{cuda.Model{Precision: "fp8"}, "fp8"},
+		{cuda.Model{Precision: cuda.FP32, Provider: cuda.ProviderTensorRT}, "tf32"},
+		{cuda.Model{Precision: cuda.FP16, Provider: cuda.ProviderTensorRT, Graphs: true}, "cuda_graphs"},
+	} {
+		err := checkModel(&c.m)
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrModel) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v, want %q", c.m, err, c.want)
+		}
+	}
+}
+
 // ONNX Runtime's words become the errors of the contract.
 func TestDeviceError(t *testing.T) {
 	for text, want := range map[string]error{
@@ -65,11 +84,27 @@ func TestDeviceError(t *testing.T) {
 	}
 }
 
+func TestProbed(t *testing.T) {
+	for text, want := range map[string]string{
+		"CUDA execution provider is not enabled in this build.":       "build for CPUs",
+		"providers_cuda.so: undefined symbol: cuTensorMapEncodeTiled": "newer driver",
+		"libcublas.so.13: cannot open shared object file":             "make gpu-libs",
+	} {
+		if err := probed(errors.New(text)); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := probed(nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestExplain(t *testing.T) {
 	m := &cuda.Model{Path: "m.onnx", Graphs: true}
 	for text, want := range map[string]string{
 		"assigned to the default CPU EP, but fallback to CPU EP has been explicitly disabled by the user.": "pool of kind cpu",
 		"cannot use the graph capture feature as requested":                                                "cuda_graphs",
+		"CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=0":            "install a newer one",
 		"anything else": "m.onnx: anything else",
 	} {
 		if err := explain(m, errors.New(text)); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), want) {

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -79,6 +80,7 @@ func (s *stream) copied(what string, err error, host []byte) error {
 	if s.c.l.pinned.holds(host) {
 		return nil
 	}
+	defer runtime.KeepAlive(host) // who copies in may not hold it any longer
 	return s.Synchronize()
 }
 

@@ -47,7 +47,7 @@ func (e *eventSet) open(l *library) (nvml.EventSet, error) {
 		l.mu.Lock()
 		h := l.handles[d.UUID]
 		l.mu.Unlock()
-		if register(h.gpu, set) {
+		if h != nil && register(h.gpu, set) { // nil: a sample has found it lost meanwhile
 			registered++
 		}
 	}

@@ -356,6 +356,29 @@ func TestXID(t *testing.T) {
 }
 
 // Where no GPU has such events, that is said once and for all.
+// One that is lost while the others are registered is registered when it is back.
+func TestXIDsOfTheOthers(t *testing.T) {
+	h := newHost(2)
+	l := opened(t, h)
+	registered := 0
+	h.gpus[1].RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return {
+		registered++
+		return nvml.SUCCESS
+	}
+	supported := h.gpus[0].GetSupportedEventTypesFunc
+	h.gpus[0].GetSupportedEventTypesFunc = func() (uint64, nvml.Return) {
+		l.forget("GPU-1") // as a sample does, which another goroutine takes
+		return supported()
+	}
+	if _, err := l.WaitXID(mono.Millisecond); !errors.Is(err, telemetry.ErrTimeout) || registered != 0 {
+		t.Errorf("%v, registered %d times", err, registered)
+	}
+	l.scanned = mono.Past // as after rescanEvery
+	if _, err := l.Sample("GPU-1"); err != nil || registered != 1 {
+		t.Errorf("%v, registered %d times", err, registered)
+	}
+}
+
 func TestNoXIDs(t *testing.T) {
 	h := newHost(1)
 	h.gpus[0].GetSupportedEventTypesFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }

@@ -38,12 +38,17 @@ func main() {
 	keep := flag.Bool("keep", false, "keep the wheels")
 	flag.Usage = func() { fmt.Fprint(os.Stderr, usage); flag.PrintDefaults() }
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "fetch-gpu-libs: %q is no flag; packages are named by -only\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	t := tool{dir: *out, index: *index, keep: *keep, free: free, getter: fetch.Getter{Progress: fetch.NewProgress(os.Stderr)}, out: os.Stdout}
 	if t.dir == "" {
 		t.dir = map[bool]string{false: "build/gpu/lib", true: "build/cuda/include"}[*headers]
 	}
+	t.names = "go run ./cmd/fetch-gpu-libs" + map[bool]string{true: " -headers"}[*headers] + " -list"
 	wheels, err := choose(runtime.GOOS, runtime.GOARCH, *headers, *only)
 	switch {
 	case err != nil:

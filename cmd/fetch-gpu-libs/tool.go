@@ -18,7 +18,8 @@ import (
 type tool struct {
 	index  string // of the Python package index, simple API; "" pip's
 	dir    string
-	keep   bool // the wheels
+	keep   bool   // the wheels
+	names  string // the command that names the wheels, for who has no network
 	free   func(dir string) (int64, error)
 	getter fetch.Getter
 	out    io.Writer
@@ -84,7 +85,7 @@ func (t tool) one(ctx context.Context, w wheel) error {
 	if fetch.Check(ctx, file.Path, w.sum) != nil { // else someone placed it there
 		var err error
 		if file.URL, err = find(ctx, t.index, w.project, w.file); err != nil {
-			return fmt.Errorf("%w\nWithout a network: place the files that `go run ./cmd/fetch-gpu-libs -list` names in %s, and run this again", err, t.state())
+			return fmt.Errorf("%w\nWithout a network: place the files that `%s` names in %s, and run this again", err, t.names, t.state())
 		}
 		if err := t.getter.Get(ctx, file); err != nil {
 			return err

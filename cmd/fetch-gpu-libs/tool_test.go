@@ -323,7 +323,11 @@ func TestFetchRefuses(t *testing.T) {
 			return w
 		},
 		"has no other.whl among its 1 files": func(x *index, _ *tool) wheel { w := good(x); w.file = "other.whl"; return w },
-		"Without a network":                  func(x *index, tl *tool) wheel { w := good(x); tl.index = "http://127.0.0.1:1/simple"; return w },
+		"Without a network: place the files that `ask -list` names": func(x *index, tl *tool) wheel {
+			w := good(x)
+			tl.index, tl.names = "http://127.0.0.1:1/simple", "ask -list"
+			return w
+		},
 		"room for 0.0 MB": func(x *index, tl *tool) wheel {
 			tl.free = func(string) (int64, error) { return 1000, nil }
 			return good(x)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/backend/telemetry"
 	"github.com/symphony-serving/symphony/backend/telemetry/health"
+	"github.com/symphony-serving/symphony/cgo/cuda"
 	"github.com/symphony-serving/symphony/cgo/nvml"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/rdma"
@@ -36,13 +37,14 @@ type doors struct {
 	rdma      func() ([]discover.Device, error)
 	rdmaHost  rdmaHost
 	cpu       cpu
+	cuda      bool      // this binary has the door to CUDA
 	libraries []library // but those that the doors themselves load
 	find      func(soname string) string
 }
 
 func doorsNow() doors {
 	return doors{nvml: nvml.Open, rdma: func() ([]discover.Device, error) { return discover.List("/") }, rdmaHost: rdmaHostNow(),
-		cpu: cpuNow("/"), libraries: runtimes(), find: findLibrary}
+		cpu: cpuNow("/"), cuda: cuda.Linked, libraries: runtimes(), find: findLibrary}
 }
 
 // machine is what there is, as JSON has it.
@@ -99,7 +101,7 @@ func look(d doors) *machine {
 	m := &machine{CPU: d.cpu, host: d.rdmaHost}
 	api, err := d.nvml()
 	m.GPUs = lookGPUs(api, err)
-	m.Libraries = append(m.Libraries, driverLibrary(d.find), doorLibrary("NVML", "libnvidia-ml.so.1", d.find, err),
+	m.Libraries = append(m.Libraries, driverLibrary(d.find, d.cuda), doorLibrary("NVML", "libnvidia-ml.so.1", d.find, err),
 		doorLibrary("RDMA verbs", "libibverbs.so.1", d.find, d.rdmaHost.door))
 	m.Libraries = append(m.Libraries, d.libraries...)
 	m.found, err = d.rdma()

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/symphony-serving/symphony/backend/gpulibs"
 	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/parts"
@@ -119,12 +120,15 @@ type library struct {
 	Missing string `json:"missing,omitempty"` // why it cannot be used, and what to do; empty: it can
 }
 
-// driverLibrary is CUDA's, which the driver brings.
-func driverLibrary(find func(string) string) library {
+// driverLibrary is CUDA's, which the driver brings. linked: this binary can use it.
+func driverLibrary(find func(string) string, linked bool) library {
 	l := library{Name: "CUDA driver", File: "libcuda.so.1"}
 	l.Path, l.Version = located(find(l.File))
-	if l.Path == "" {
+	switch {
+	case l.Path == "":
 		l.Missing = "not found: install NVIDIA's driver; in a container, pass it in (docker run --gpus all)"
+	case !linked:
+		l.Missing = "this binary was built without CUDA: `make cuda-headers && make build`"
 	}
 	return l
 }
@@ -139,7 +143,7 @@ func doorLibrary(name, file string, find func(string) string, err error) library
 	return l
 }
 
-// runtimes are what runs models.
+// runtimes are what runs models: on the CPU, and on GPUs.
 func runtimes() []library {
 	path := parts.ONNXLibrary("")
 	l := library{Name: "ONNX Runtime", File: filepath.Base(path)}
@@ -148,7 +152,16 @@ func runtimes() []library {
 	} else {
 		l.Path, l.Version = located(path)
 	}
-	return []library{l}
+	return []library{l, gpuRuntime(gpulibs.Find(gpulibs.Options{}))}
+}
+
+// gpuRuntime is a build of ONNX Runtime with CUDA, and what it needs.
+func gpuRuntime(s gpulibs.Set) library {
+	l := library{Name: "ONNX Runtime for GPUs", File: "libonnxruntime.so", Path: s.Runtime.Path, Version: s.Runtime.Version}
+	if err := s.Err(); err != nil {
+		l.Missing = err.Error()
+	}
+	return l
 }
 
 // located is the path, and the version that the real name of the file behind a link ends in.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/symphony-serving/symphony/backend/gpulibs"
 	"github.com/symphony-serving/symphony/backend/telemetry"
 	"github.com/symphony-serving/symphony/backend/telemetry/fakenvml"
 	"github.com/symphony-serving/symphony/backend/telemetry/health"
@@ -121,6 +122,7 @@ func gpuDoors() (doors, *fakenvml.Fake) {
 	fake.Vanish(uuid(2))
 	d.nvml = func() (telemetry.NVML, error) { return fake, nil }
 	d.find = func(soname string) string { return "/usr/lib/none/" + soname }
+	d.cuda = true
 	return d, fake
 }
 
@@ -220,6 +222,24 @@ func TestDevicesDriverFails(t *testing.T) {
 	look(d).print(&out)
 	if !strings.Contains(out.String(), "reading sysfs: denied") {
 		t.Error(out.String())
+	}
+}
+
+// TestDevicesLibraries: a driver that this binary cannot use, and what GPUs need, are told
+// with what to do.
+func TestDevicesLibraries(t *testing.T) {
+	if l := driverLibrary(func(string) string { return "/lib/libcuda.so.1" }, false); l.Path == "" || !strings.Contains(l.Missing, "make cuda-headers && make build") {
+		t.Errorf("%+v", l)
+	}
+	if l := gpuRuntime(gpulibs.Set{}); l.Path != "" || !strings.Contains(l.Missing, "make gpu-libs") {
+		t.Errorf("%+v", l)
+	}
+	there := gpulibs.Library{Path: "/gpu/libonnxruntime.so.1", Version: "1.31.1"}
+	if l := gpuRuntime(gpulibs.Set{Runtime: there}); l.Path != there.Path || l.Version != there.Version || l.Missing != "" {
+		t.Errorf("%+v", l)
+	}
+	if l := gpuRuntime(gpulibs.Set{Runtime: there, Missing: []gpulibs.Missing{{Name: "libcublas.so.13", By: "it"}}}); !strings.Contains(l.Missing, "libcublas.so.13") {
+		t.Errorf("%+v", l)
 	}
 }
 

@@ -110,7 +110,7 @@ type Pool struct {
 	Kind       string   `yaml:"kind"`             // "cpu", "cuda" or "emulated"
 	Devices    int      `yaml:"devices"`          // how many; of a cuda pool 0: all that CUDA_VISIBLE_DEVICES leaves, or those that gpus names
 	Threads    int      `yaml:"threads"`          // of one execution on a cpu device; 0: 1
-	GPUs       []string `yaml:"gpus,omitempty"`   // cuda: which, by UUID ("GPU-5a1c...", "MIG-...", a unique beginning will do) or by index
+	GPUs       []string `yaml:"gpus,omitempty"`   // cuda: which, by UUID ("GPU-5a1c...", "MIG-...", a unique beginning will do) or by CUDA's index
 	Memory     Size     `yaml:"memory"`           // cuda: of each GPU, for models and batches, at most; 0: 90 % of what is free at the start
 	Precision  string   `yaml:"precision"`        // cuda: fp32, tf32 or fp16, of models that do not say; empty: fp32
 	Provider   string   `yaml:"provider"`         // cuda: cuda or tensorrt, of models that do not say; empty: cuda

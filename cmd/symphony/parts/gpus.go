@@ -15,11 +15,17 @@ import (
 
 // HostGPUs are this host's, through the driver, and ONNX Runtime's CUDA provider on them.
 func HostGPUs(c config.Backend, log zerolog.Logger) *backend.GPUs {
-	return &backend.GPUs{Driver: CUDA(), Runtime: func() (cuda.Runtime, string, error) {
+	driver := CUDA()
+	return &backend.GPUs{Driver: driver, Runtime: func() (cuda.Runtime, string, error) {
 		// Not ONNXLibrary: what lies there by default is a build for CPUs.
 		set := gpulibs.Find(gpulibs.Options{Path: c.ONNXRuntime})
 		if err := set.Err(); err != nil {
 			return nil, "", err
+		}
+		if infos, err := driver.Devices(); err == nil && len(infos) > 0 {
+			if err := set.ForDriver(infos[0].DriverVersion); err != nil {
+				return nil, "", err
+			}
 		}
 		o := onnx.CUDAOptions{Library: set.Runtime.Path, TensorRT: set.TensorRT != nil, Engines: engines(), Logger: log}
 		for _, l := range append(set.CUDA[:len(set.CUDA):len(set.CUDA)], set.TensorRT...) {
