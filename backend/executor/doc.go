@@ -11,8 +11,7 @@
 // # Rules
 //
 //  1. Each order gets exactly one Done; each of its items at most one Output. But for
-//     orders that wait at Close, or are there at Suspend: the scheduler queues them again;
-//     and for late ones in whose place others came: it has given them up.
+//     orders that wait at Close, or are there at Suspend: the scheduler queues them again.
 //  2. An input that cannot be read (stale slab, frontend gone) fails its item
 //     alone; the others run. A frontend's first data link is awaited for a
 //     moment, as far as the batch has time.

@@ -167,14 +167,15 @@ func (e *Executor) Submit(in *Order) {
 	e.orders = append(e.orders, o)
 	e.mu.Unlock()
 	if late != nil {
+		e.refuse(&late.Order, wire.ReasonDeadline)
 		late.forget()
 	}
 	o.fetch(&e.models[in.ModelIndex])
 }
 
-// takeLateLocked takes an order out that nobody waits for any more; nil: there is none. The
-// scheduler gave it up when this device did not report, and tries the device again: refused,
-// its orders would fail at once, and one after the other, on a device that hangs. Caller holds mu.
+// takeLateLocked takes an order out that is too late to be run; nil: there is none. On a
+// device that hangs the scheduler has given it up, and tries the device again: refused, new
+// orders would fail at once, one after the other, and the device seem free. Caller holds mu.
 func (e *Executor) takeLateLocked() *order {
 	now := mono.Now()
 	i := slices.IndexFunc(e.orders, func(o *order) bool {

@@ -134,8 +134,8 @@ func TestBuffersAfterAstray(t *testing.T) {
 	}
 }
 
-// A device that hangs takes orders as long as it is tried, in place of those that are late,
-// and reports nothing: refused as full, they would fail at once, and make the device seem free.
+// A device that hangs takes orders as long as it is tried, in place of those that are late:
+// refused as full, they would fail at once, and make the device seem free.
 func TestOrdersOfADeviceThatHangs(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	step := make(chan error)
@@ -148,17 +148,17 @@ func TestOrdersOfADeviceThatHangs(t *testing.T) {
 		time.Sleep(30 * time.Millisecond)
 	}
 	w.mu.Lock()
-	if len(w.reports) != 0 {
-		t.Errorf("it reports %v", w.reports)
+	if len(w.reports) != orders-1-ordersMax {
+		t.Errorf("%d reports, want those of %d late orders", len(w.reports), orders-1-ordersMax)
+	}
+	for id, r := range w.reports {
+		if r[0].Reason != wire.ReasonDeadline || id > orders-ordersMax {
+			t.Errorf("order %d of %d: %+v", id, orders, r)
+		}
 	}
 	w.mu.Unlock()
-	w.exec.mu.Lock()
-	if n := len(w.exec.orders); n != ordersMax {
-		t.Errorf("%d orders wait, want %d", n, ordersMax)
-	}
-	w.exec.mu.Unlock()
 	step <- nil
-	w.wait(1 + ordersMax) // what waits is too late for its deadline
+	w.wait(orders)
 	w.close()
 	w.checkOnce()
 	if memory.out != 0 {
