@@ -11,6 +11,9 @@ import (
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
+// Oldest is the first ONNX Runtime that has the API that onnxruntime_go asks for.
+const Oldest = "1.29"
+
 // CUDAOptions say where ONNX Runtime's CUDA provider lies.
 type CUDAOptions struct {
 	Library  string   // libonnxruntime.so of a GPU build; its providers lie beside it

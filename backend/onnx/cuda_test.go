@@ -5,6 +5,8 @@ package onnx
 import (
 	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,6 +26,22 @@ func TestNewCUDAWithoutCUDA(t *testing.T) {
 	}
 	if _, err := NewCUDA(CUDAOptions{Library: path}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "make gpu-libs") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Another version of onnxruntime_go may ask for a newer API.
+func TestOldest(t *testing.T) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/yalue/onnxruntime_go").Output()
+	if err != nil {
+		t.Skipf("no go command: %v", err)
+	}
+	header, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "onnxruntime_c_api.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "#define ORT_API_VERSION " + strings.TrimPrefix(Oldest, "1.") + "\n"
+	if !strings.Contains(strings.ReplaceAll(string(header), "\r", ""), want) {
+		t.Errorf("the header has another version than %s", Oldest)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/symphony-serving/symphony/backend/gpulibs"
+	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/parts"
@@ -152,7 +153,7 @@ func runtimes() []library {
 	} else {
 		l.Path, l.Version = located(path)
 	}
-	return []library{l, gpuRuntime(gpulibs.Find(gpulibs.Options{}))}
+	return []library{l, gpuRuntime(gpulibs.Find(gpulibs.Options{Oldest: onnx.Oldest}))}
 }
 
 // gpuRuntime is a build of ONNX Runtime with CUDA, and what it needs.

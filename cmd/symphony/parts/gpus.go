@@ -18,7 +18,7 @@ func HostGPUs(c config.Backend, log zerolog.Logger) *backend.GPUs {
 	driver := CUDA()
 	return &backend.GPUs{Driver: driver, Runtime: func() (cuda.Runtime, string, error) {
 		// Not ONNXLibrary: what lies there by default is a build for CPUs.
-		set := gpulibs.Find(gpulibs.Options{Path: c.ONNXRuntime})
+		set := gpulibs.Find(gpulibs.Options{Path: c.ONNXRuntime, Oldest: onnx.Oldest})
 		if err := set.Err(); err != nil {
 			return nil, "", err
 		}
