@@ -78,7 +78,7 @@ gpu-suite: # the driver's conformance suite as a binary, which runs without Go (
 	@$(GO) test -c -tags '$(subst $(space),$(comma),$(TAGS))' -o build/gpu/bin/cuda.test ./cgo/cuda
 
 lint: ## gofmt, vet and the rules of the house
-	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	@files=$$(gofmt -l .) && echo -n "$$files" && test -z "$$files"
 	$(GO) vet ./...
 	$(GO) test -count=1 ./cmd/archlint
 

@@ -40,10 +40,10 @@ tagged_cuda() (
   include=$(cuda_include) || { echo 'skipped: no cuda.h of CUDA 12, and it could not be fetched (make cuda-headers)'; exit 0; }
   export CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} -I$include" CGO_LDFLAGS="-L$PWD/cgo/cuda/link ${CGO_LDFLAGS:--O2 -g}"
   go vet -tags cuda ./cgo/cuda ./cmd/symphony/... && go test -tags cuda ./cgo/cuda && go test -tags cuda -run TestCUDA ./cmd/symphony/parts &&
-    go build -tags cuda -o build/symphony-cuda ./cmd/symphony && LD_BIND_NOW=1 build/symphony-cuda version | tee /dev/stderr | grep -q 'with CUDA' &&
+    go build -tags cuda -o build/symphony-cuda ./cmd/symphony && version=$(LD_BIND_NOW=1 build/symphony-cuda version) && echo "$version" && [[ $version == *'with CUDA'* ]] &&
     build/symphony-cuda serve --config examples/quickstart.yaml --set frontend.http=127.0.0.1:0 --set scheduler.listen=inproc:scheduler --samples examples/digits/images --once
 )
-formatted() { test -z "$(gofmt -l . | tee /dev/stderr)"; }
+formatted() { local files; files=$(gofmt -l .) && echo -n "$files" && [ -z "$files" ]; }
 stage gofmt 'gofmt' formatted
 stage vet 'go vet' go vet ./...
 stage no-cgo 'without cgo' env CGO_ENABLED=0 go build ./...
