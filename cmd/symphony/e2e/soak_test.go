@@ -17,7 +17,7 @@ import (
 func TestSoak(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "soak.json")
 	out, err := run(t, "bench", "soak", "--quiet", "--json", path, "--slack", "5", "--warmup", "2s",
-		"--duration", span(20*time.Second, 3*time.Minute).String(), "--every", span(5*time.Second, 15*time.Second).String())
+		"--duration", span(15*time.Second, 3*time.Minute).String(), "--every", span(5*time.Second, 15*time.Second).String())
 	t.Logf("%s", tail(out, 40))
 	r := readSoak(t, path)
 	if (err == nil) != r.Passed {
