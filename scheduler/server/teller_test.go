@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -38,14 +39,24 @@ func TestSlowFrontendGetsTheRestLater(t *testing.T) {
 	slow.gate = make(chan struct{})
 	slow.dial(n, wire.RoleFrontend, "slow")
 	transport.SendDoc(slow.link, wire.DocFrontend, catalog.FrontendInfo{Name: "slow", Instance: rand.Uint64(), Address: "inproc:slow"})
-	b.wait("its link is full", func() bool {
+	state := "no frontend"
+	full := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for f := range s.cluster.Frontends {
-			return s.frontends[f.Conn].link.Stats().SendsFull >= 2 && s.frontends[f.Conn].behind
+			at := s.frontends[f.Conn]
+			refused := at.link.Stats().SendsFull
+			state = fmt.Sprintf("%d refused, behind %v, told %d of %d", refused, at.behind, at.told, s.cluster.Serial())
+			return refused >= 2 && at.behind
 		}
+		state = "no frontend"
 		return false
-	})
+	}
+	for end := time.Now().Add(60 * time.Second); !full(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("its link is not full: %s; closed: %v", state, slow.closed)
+		}
+	}
 	close(slow.gate)
 	slow.wait("the whole catalogue", func() bool { return len(slow.doc.Entries) == models && slow.entry("m7").Ready })
 	if slow.closed != nil || slow.parts < models/tellModels {
