@@ -19,7 +19,7 @@
 //     the same tensor, or zeros; their outputs are not copied.
 //  3. Each batch is finished exactly once, in order: with its times, or an error. Times are
 //     the device's (events), translated to the host's clock at the batch's end.
-//  4. Out of memory fails the batch. A lost device fails all of them and is told (Lost); a
+//  4. Out of memory fails the batch. A lost device is told of (Losing), fails all of them, and is told of again (Lost); a
 //     batch that has not ended long after its time is a lost device, too, and so is a device
 //     on which many batches in a row fail. It can be reopened when the driver allows it.
 //  5. Who hangs in the driver hangs nobody else: its thread is left alone, and buffers that

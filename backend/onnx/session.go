@@ -19,9 +19,9 @@ func Load(path string) error {
 	return loadLibrary(path, "run `make models`, or set backend.onnxruntime to the path of libonnxruntime.so")
 }
 
-func loadLibrary(path, todo string) error {
+func loadLibrary(path, remedy string) error {
 	if _, err := os.Stat(path); err != nil { // also when one is loaded: a wrong path stays wrong
-		return fmt.Errorf("%w: %w; %s", ErrUnsupported, err, todo)
+		return fmt.Errorf("%w: %w; %s", ErrUnsupported, err, remedy)
 	}
 	if ort.IsInitialized() {
 		return nil

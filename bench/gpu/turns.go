@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,14 +67,14 @@ type bench struct {
 
 // all runs the parts; true: each did what was asked.
 func (b *bench) all(ctx context.Context) bool {
-	var todo []part
+	var chosen []part
 	for _, p := range parts() {
-		if len(b.o.Only) == 0 || contains(b.o.Only, p.name) {
-			todo = append(todo, p)
+		if len(b.o.Only) == 0 || slices.Contains(b.o.Only, p.name) {
+			chosen = append(chosen, p)
 		}
 	}
 	passed := true
-	for i, p := range todo {
+	for i, p := range chosen {
 		o := Outcome{Part: p.name, Title: p.title}
 		switch left := b.left(); {
 		case ctx.Err() != nil:
@@ -83,10 +84,10 @@ func (b *bench) all(ctx context.Context) bool {
 		case b.stuck != "" && p.uses != nothing:
 			o.Status, o.Error = NotRun, "the part "+b.stuck+" has not come back, and holds the GPU"
 		default:
-			b.tell("[%d/%d] %s: %s, at most %.0f s\n", i+1, len(todo), p.name, p.title, b.share(p, todo[i:]).Seconds())
-			b.turn(ctx, p, b.share(p, todo[i:]), &o)
+			b.tell("[%d/%d] %s: %s, at most %.0f s\n", i+1, len(chosen), p.name, p.title, b.share(p, chosen[i:]).Seconds())
+			b.turn(ctx, p, b.share(p, chosen[i:]), &o)
 		}
-		b.tell("[%d/%d] %s: %s after %.1f s%s\n", i+1, len(todo), p.name, o.Status, o.Seconds, b.told(&o))
+		b.tell("[%d/%d] %s: %s after %.1f s%s\n", i+1, len(chosen), p.name, o.Status, o.Seconds, b.told(&o))
 		passed = passed && (o.Status == Done || o.Status == Skipped)
 		b.r.Parts = append(b.r.Parts, o)
 	}
@@ -94,15 +95,6 @@ func (b *bench) all(ctx context.Context) bool {
 		passed = b.end() && passed
 	}
 	return passed
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 // told is what the progress says of a part beside its status.

@@ -8,13 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
 // Every float16 is its own nearest, and what lies between two goes to the nearer one, or
 // to the even one.
 func TestHalf(t *testing.T) {
 	for h := range 1 << 16 {
-		v := FromHalf(uint16(h))
+		v := catalog.FromHalf(uint16(h))
 		if v != v {
 			if got := ToHalf(v); got&0x7c00 != 0x7c00 || got&0x3ff == 0 {
 				t.Errorf("%#x became %#x, a number", h, got)
@@ -27,7 +29,7 @@ func TestHalf(t *testing.T) {
 		if h&0x7fff >= 0x7bff { // the largest, and infinity
 			continue
 		}
-		next := FromHalf(uint16(h) + 1)
+		next := catalog.FromHalf(uint16(h) + 1)
 		middle := float32((float64(v) + float64(next)) / 2)
 		even := uint16(h) + uint16(h)&1
 		if got := ToHalf(middle); got != even {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/symphony-serving/symphony/examples/onnxfile"
+	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
 // Weights are the constants of a file.
@@ -123,7 +124,7 @@ func (w *Weights) get(name string, dims ...int) []float32 {
 	}
 	for i := range out {
 		if c.typ == onnxfile.Float16 {
-			out[i] = onnxfile.FromHalf(binary.LittleEndian.Uint16(c.raw[2*i:]))
+			out[i] = catalog.FromHalf(binary.LittleEndian.Uint16(c.raw[2*i:]))
 		} else {
 			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(c.raw[4*i:]))
 		}

@@ -12,7 +12,7 @@ import (
 func Value(t catalog.DataType, b []byte) float64 {
 	switch t {
 	case catalog.FP16:
-		return half(binary.LittleEndian.Uint16(b))
+		return float64(catalog.FromHalf(binary.LittleEndian.Uint16(b)))
 	case catalog.FP32:
 		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
 	case catalog.FP64:
@@ -33,25 +33,4 @@ func Value(t catalog.DataType, b []byte) float64 {
 		return float64(int32(binary.LittleEndian.Uint32(b)))
 	}
 	return float64(int64(binary.LittleEndian.Uint64(b)))
-}
-
-// half is the value of an IEEE 754 binary16.
-func half(h uint16) float64 {
-	sign, exponent, fraction := h>>15, int(h>>10&31), float64(h&1023)
-	v := 0.0
-	switch exponent {
-	case 0:
-		v = math.Ldexp(fraction, -24)
-	case 31:
-		v = math.Inf(1)
-		if fraction != 0 {
-			v = math.NaN()
-		}
-	default:
-		v = math.Ldexp(1024+fraction, exponent-25)
-	}
-	if sign != 0 {
-		return -v
-	}
-	return v
 }
