@@ -134,6 +134,9 @@ type Pool struct {
 	DeviceType string     `json:"device_type"` // "cpu", "emulated-1080ti", ...
 	Devices    int        `json:"devices"`
 	FreeAt     []mono.Dur `json:"free_in_ns,omitempty"` // per device: span until what it runs now ends
+	In         []string   `json:"in,omitempty"`         // per device: the sub-cluster that it was told last; nil: "" for all
+	Memory     int64      `json:"memory,omitempty"`     // of a device, for models, bytes; 0: without a bound
+	Runtime    bool       `json:"runtime,omitempty"`    // it takes Keep: models may come and go
 	Models     Digest     `json:"models"`               // of the ModelList
 }
 
@@ -159,10 +162,12 @@ type Want struct {
 	Labels Digest `json:"labels,omitempty"`
 }
 
-// Bound tells an admitted backend the ids of a pool's models, in the list's order.
+// Bound tells an admitted backend the ids of a pool's models: of all in the list's order, or
+// of those in Slots, which a Stock told.
 type Bound struct {
-	Pool int            `json:"pool"` // index in BackendInfo.Pools
-	IDs  []wire.ModelID `json:"ids"`
+	Pool  int            `json:"pool"` // index in BackendInfo.Pools
+	IDs   []wire.ModelID `json:"ids"`
+	Slots []int          `json:"slots,omitempty"`
 }
 
 // Service says that a device of an admitted backend is out of service, or back in it. What
@@ -193,18 +198,21 @@ type Changes struct {
 	Pools  []PoolState    `json:"pools,omitempty"`
 	Models []Served       `json:"models,omitempty"`
 	Gone   []wire.ModelID `json:"gone,omitempty"`
+	Names  []Name         `json:"names,omitempty"` // which versions answer: whole for each name that changed
 }
 
-// PoolState says how many devices of a type are there now.
+// PoolState says how many devices of a sub-cluster are there now.
 type PoolState struct {
 	DeviceType string `json:"device_type"`
 	GPUs       int    `json:"gpus"`
+	SubCluster string `json:"sub_cluster,omitempty"`
 }
 
 // Served is a model that can be asked for.
 type Served struct {
 	ID         wire.ModelID `json:"id"`
 	DeviceType string       `json:"device_type"`
+	SubCluster string       `json:"sub_cluster,omitempty"`
 	Spec       ModelSpec    `json:"spec"`
 }
 

@@ -13,16 +13,17 @@ var ErrLimit = errors.New("document beyond its limits")
 // (transport.Limiter): what three bytes of JSON make can take a hundred times that in
 // memory. What has none here takes a few times its bytes.
 const (
-	ModelsMax  = 4096 // of one document
-	PoolsMax   = 16   // of a backend
-	TensorsMax = 64   // inputs or outputs of a model
-	tensorsAll = 1 << 16
-	dimsMax    = 16
-	batchMax   = 1024    // sizes of a measured profile
-	devicesMax = 4096    // of a pool
-	labelsMax  = 1 << 18 // of a model
-	elementMax = 1 << 28 // of a tensor: what a frame can carry
-	nestingMax = 16
+	ModelsMax   = 4096 // of one document
+	PoolsMax    = 256  // of a backend, and sub-clusters
+	TensorsMax  = 64   // inputs or outputs of a model
+	tensorsAll  = 1 << 16
+	dimsMax     = 16
+	batchMax    = 1024    // sizes of a measured profile
+	devicesMax  = 4096    // of a pool
+	labelsMax   = 1 << 18 // of a model
+	elementMax  = 1 << 28 // of a tensor: what a frame can carry
+	nestingMax  = 16
+	versionsMax = 256 // of a model's name
 )
 
 // DecodeFrontendInfo reads a frontend's first message.
@@ -56,6 +57,30 @@ func DecodeBound(data []byte) (Bound, error) { return decode[Bound](data, "Bound
 
 // DecodeService reads what became of a device.
 func DecodeService(data []byte) (Service, error) { return decode[Service](data, "Service", nil) }
+
+// DecodeKeep reads what a device shall have.
+func DecodeKeep(data []byte) (Keep, error) { return decode[Keep](data, "Keep", nil) }
+
+// DecodeStock reads what became of a pool's models.
+func DecodeStock(data []byte) (Stock, error) {
+	return decode(data, "Stock", func(s *Stock) (err error) {
+		for i := range s.Models {
+			if spec := s.Models[i].Spec; spec != nil {
+				err = errors.Join(err, spec.CheckTensors())
+			}
+		}
+		return err
+	})
+}
+
+// DecodeOrder reads a step of the control plane's.
+func DecodeOrder(data []byte) (Order, error) { return decode[Order](data, "Order", nil) }
+
+// DecodeOutcome reads what came of one.
+func DecodeOutcome(data []byte) (Outcome, error) { return decode[Outcome](data, "Outcome", nil) }
+
+// DecodeFacts reads what became of a scheduler's world.
+func DecodeFacts(data []byte) (Facts, error) { return decode[Facts](data, "Facts", nil) }
 
 // DecodeAdmitted reads the scheduler's reply.
 func DecodeAdmitted(data []byte) (Admitted, error) { return decode[Admitted](data, "Admitted", nil) }

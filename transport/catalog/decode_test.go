@@ -30,11 +30,17 @@ func TestDecode(t *testing.T) {
 		survives(t, in, DecodeModels)
 	}
 	survives(t, BackendInfo{Name: "b", Instance: 7, Configured: 8, Pools: []Pool{{DeviceType: "cpu", Devices: 8, Models: DigestOf(nil)}}}, DecodeBackendInfo)
-	survives(t, Changes{Epoch: 3, Since: 4, Serial: 5, More: true, Pools: []PoolState{{"cpu", 2}}, Gone: []wire.ModelID{4},
+	survives(t, Changes{Epoch: 3, Since: 4, Serial: 5, More: true, Pools: []PoolState{{DeviceType: "cpu", GPUs: 2}}, Gone: []wire.ModelID{4},
 		Models: []Served{{ID: 1, DeviceType: "cpu", Spec: large(1).Models[0]}}}, DecodeChanges)
 	survives(t, Want{Labels: DigestOf(nil)}, DecodeWant)
 	survives(t, Bound{Pool: 1, IDs: []wire.ModelID{3, 1}}, DecodeBound)
 	survives(t, Admitted{Epoch: 5, Error: "no"}, DecodeAdmitted)
+	slo := int64(5)
+	survives(t, Keep{Pool: 1, Device: 2, In: "a", Load: []Source{{Name: "m", Version: "1", URL: "file:///m", Profile: &Profile{Alpha: 1}}}, Unload: []string{"m/0"}}, DecodeKeep)
+	survives(t, Stock{Pool: 1, Models: []Stocked{{Slot: 3, Key: "m/1", State: StateReady, Devices: []int{0, 2}, Spec: &large(1).Models[0]}}}, DecodeStock)
+	survives(t, Order{ID: 1, Kind: OrderSet, Keys: []string{"m/1"}, Settings: &Settings{SLO: &slo}, Names: []Name{{Name: "m", Shares: []Share{{"1", 9}, {"2", 1}}}}}, DecodeOrder)
+	survives(t, Outcome{ID: 1, Error: "no room"}, DecodeOutcome)
+	survives(t, Facts{Epoch: 1, Whole: true, GPUs: []GPUFacts{{Name: "b/cpu/0", State: GPUServing}}, Models: []ModelFacts{{Key: "m/1", Rate: 2.5}}}, DecodeFacts)
 	survives(t, []string{"a label, with \"quotes\" and [brackets]", "b"}, DecodeLabels)
 	if _, err := DecodeFrontendInfo([]byte(`{"name":"f","address":"tcp:h:1","later":{"unknown":[1,"x"]}}`)); err != nil {
 		t.Error(err)

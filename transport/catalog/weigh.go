@@ -44,13 +44,15 @@ func arrayMax(key []byte) (most int, g group) {
 		return TensorsMax, groupTensors
 	case "shape", "mean", "std":
 		return dimsMax, groupNone
-	case "ids", "gone":
+	case "ids", "gone", "slots", "load", "unload", "measure", "keys", "sources", "stock", "names", "served", "gone_models":
 		return ModelsMax, groupNone
+	case "shares":
+		return versionsMax, groupNone
 	case "": // of a document that is an array: labels
 		return labelsMax, groupNone
 	case "table_ns":
 		return batchMax, groupNone
-	case "free_in_ns":
+	case "free_in_ns", "in", "devices", "gpus", "gone_gpus", "sub_clusters":
 		return devicesMax, groupNone
 	}
 	return 1 << 30, groupNone
@@ -59,7 +61,7 @@ func arrayMax(key []byte) (most int, g group) {
 // stringMax is how many bytes a string under key may have.
 func stringMax(key []byte) int {
 	switch string(key) {
-	case "name", "version", "device_type", "platform", "address":
+	case "name", "version", "device_type", "platform", "address", "gpu", "to", "sub_cluster":
 		return 256
 	case "type", "layout", "drop_policy":
 		return 32

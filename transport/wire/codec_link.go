@@ -34,7 +34,7 @@ func (m *Hello) Decode(body []byte) error {
 	if c.err == nil && len(c.b) >= 4 { // a side without features does not write them
 		m.Features = Features(c.u32())
 	}
-	if m.Role < RoleFrontend || m.Role > RoleBackend {
+	if m.Role < RoleFrontend || m.Role > RoleController {
 		c.fail("role %d", m.Role)
 	}
 	return c.done()
@@ -92,7 +92,7 @@ func (m *Doc) Append(dst []byte, n int) []byte {
 func (m *Doc) Decode(body []byte) error {
 	c := cursor{b: body}
 	m.Type = DocType(c.u16())
-	if m.Type < DocFrontend || m.Type > DocService {
+	if m.Type < DocFrontend || m.Type > DocFacts {
 		c.fail("document type %d", m.Type)
 	}
 	return c.done()

@@ -51,6 +51,7 @@ const (
 	RoleFrontend Role = 1 + iota
 	RoleScheduler
 	RoleBackend
+	RoleController
 )
 
 // Reason says why a request got no output. 0 means that it got one.

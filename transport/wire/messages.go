@@ -153,6 +153,11 @@ const (
 	DocLabels                      // labels, backend -> scheduler -> frontend
 	DocBound                       // catalog.Bound, scheduler -> backend
 	DocService                     // catalog.Service, backend -> scheduler
+	DocKeep                        // catalog.Keep, scheduler -> backend
+	DocStock                       // catalog.Stock, backend -> scheduler
+	DocOrder                       // catalog.Order, control plane -> scheduler
+	DocOutcome                     // catalog.Outcome, scheduler -> control plane
+	DocFacts                       // catalog.Facts, scheduler -> control plane
 )
 
 // Member tells a backend that a frontend came or went.

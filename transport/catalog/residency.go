@@ -1,0 +1,72 @@
+package catalog
+
+// Residency: which models are on which devices, while they serve. A backend that joins says
+// by BackendInfo what all devices of a pool have; from then on Keep orders what a device
+// shall have, and Stock tells what it has.
+
+// States of a model on a backend, in Stocked.State.
+const (
+	StateFetching  = "fetching"  // its files are on their way
+	StateLoading   = "loading"   // they are here; it is loaded and warmed up
+	StateMeasuring = "measuring" // its latencies are measured
+	StateReady     = "ready"     // Devices have it and may run it
+	StateFailed    = "failed"    // and why: Error
+	StateGone      = "gone"      // no device has it any more; its slot is free
+)
+
+// Source is a model that a backend can get: where its files are and how it is to be served.
+// What is zero says the model's own config.yaml.
+type Source struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// URL is of a folder with config.yaml and the version's files, or of an object store's
+	// prefix (file, s3, gs, azblob).
+	URL    string `json:"url"`
+	Digest Digest `json:"digest,omitempty"` // of the files (backend/shelf); empty: whatever is there
+	Bytes  int64  `json:"bytes,omitempty"`  // of all files together
+
+	SLO        int64    `json:"slo_ns,omitempty"`
+	MaxBatch   int      `json:"max_batch,omitempty"`
+	DropPolicy string   `json:"drop_policy,omitempty"`
+	Profile    *Profile `json:"profile,omitempty"` // measured on this type of device before; nil: measure it
+}
+
+// Key is the model's: see ModelSpec.Key.
+func (s *Source) Key() string { return s.Name + "/" + s.Version }
+
+// Keep orders what a device of an admitted backend shall have; scheduler -> backend. What it
+// does not name stays as it is. An order that is carried out already changes nothing.
+type Keep struct {
+	Pool    int      `json:"pool"`              // index in BackendInfo.Pools
+	Device  int      `json:"device"`            // index in the pool's devices
+	In      string   `json:"in"`                // the sub-cluster that it belongs to now: told again at the next introduction
+	Load    []Source `json:"load,omitempty"`    // to be loaded, in this order
+	Unload  []string `json:"unload,omitempty"`  // keys; nothing of theirs is under way any more
+	Measure []string `json:"measure,omitempty"` // keys whose latencies are to be measured here: the device gets no batches meanwhile
+}
+
+// Stock tells what became of a pool's models; backend -> scheduler. After admission one Stock
+// tells of all that is not on all devices; then each change of a model, or of several, makes one.
+type Stock struct {
+	Pool   int       `json:"pool"`
+	Models []Stocked `json:"models"`
+}
+
+// Stocked is a model of a pool as it is now.
+type Stocked struct {
+	// Slot is the backend's number of the model, from 0 on, which Bound answers: those of the
+	// introduction's list first, in its order. It is not another model's until it was gone.
+	Slot    int        `json:"slot"`
+	Key     string     `json:"key"`
+	State   string     `json:"state"`
+	Devices []int      `json:"devices,omitempty"` // those that have it and may run it; ascending
+	Spec    *ModelSpec `json:"spec,omitempty"`    // when it is ready for the first time, or changed
+	Local   bool       `json:"local,omitempty"`   // the backend's own: it lies in its folder, nobody ordered it
+	Error   string     `json:"error,omitempty"`
+	// Progress of fetching, in bytes.
+	Done  int64 `json:"done,omitempty"`
+	Total int64 `json:"total,omitempty"`
+	// Memory that it takes on a device: while it is loaded, and beyond that while it runs; bytes.
+	Static  int64 `json:"static,omitempty"`
+	Dynamic int64 `json:"dynamic,omitempty"`
+}
