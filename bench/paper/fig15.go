@@ -6,7 +6,7 @@ import (
 
 	"github.com/symphony-serving/symphony/bench/plot"
 	"github.com/symphony-serving/symphony/bench/zoo"
-	"github.com/symphony-serving/symphony/scheduler/autoscale"
+	"github.com/symphony-serving/symphony/scheduler/control/autoscale"
 )
 
 const (

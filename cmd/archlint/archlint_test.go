@@ -31,6 +31,7 @@ func TestRulesBite(t *testing.T) {
 		{"clock", "scheduler/rank/x.go", "package rank\nimport \"time\"\nvar _ = time.Now\n", "must not import time"},
 		{"variable", "scheduler/rank/x.go", "package rank\nvar count int\n", "package variable count"},
 		{"upward import", "transport/mono/x.go", "package mono\nimport _ \"" + module + "/frontend\"\n", "does not allow"},
+		{"control plane", "backend/x.go", "package backend\nimport _ \"" + module + "/scheduler/control/autoscale\"\n", "knows nothing of the control plane"},
 		{"cgo", "backend/x.go", "package backend\nimport \"C\"\n", "only cgo"},
 		{"word", "backend/x.go", "package backend\ntype gpuWorker int\n", "not in the glossary"},
 		{"homeless", "attic/x.go", "package attic\n", "has no room"},

@@ -94,6 +94,8 @@ func checkImports(s source, r room) []string {
 		}
 		local, ok := strings.CutPrefix(im, module+"/")
 		switch {
+		case ok && !mayControl(s.pkg) && strings.HasPrefix(local, controlPlane):
+			out = append(out, fmt.Sprintf("%s: imports %s: what serves requests knows nothing of the control plane", s.path, local))
 		case ok && r.class != wire && !slices.Contains(r.imports, local):
 			out = append(out, fmt.Sprintf("%s: imports %s, which its room does not allow", s.path, local))
 		case !ok && r.class == core && slices.Contains(coreBanned(), im):
@@ -103,6 +105,12 @@ func checkImports(s source, r room) []string {
 		}
 	}
 	return out
+}
+
+// mayControl reports whether a package may know the control plane: itself, what measures, and
+// the wiring. What serves requests goes on without it.
+func mayControl(pkg string) bool {
+	return slices.ContainsFunc([]string{controlPlane, "bench/", "cmd/", "examples/"}, func(prefix string) bool { return strings.HasPrefix(pkg, prefix) })
 }
 
 // checkCore bans what would make a core impure: goroutines, channels, select,

@@ -7,7 +7,7 @@ import "maps"
 // sideways. ARCHITECTURE.md says what each is for.
 func rooms() map[string]room {
 	all := map[string]room{}
-	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), policyRooms(), dataRooms(), gpuRooms(), benchRooms()} {
+	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), controlRooms(), policyRooms(), dataRooms(), gpuRooms(), benchRooms()} {
 		maps.Copy(all, floor)
 	}
 	return all
@@ -51,10 +51,16 @@ func schedulerRooms() map[string]room {
 		"scheduler/rank":       {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/batching", "scheduler/invariants"}},
 		"scheduler/overrun":    {core, []string{"transport/mono"}},
 		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
-		"scheduler/autoscale":  {core, nil},
 		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/overrun", "scheduler/invariants"}},
 		"scheduler/members":    {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile", "scheduler/batching"}},
 		"scheduler/server":     {shell, []string{"scheduler/members", "transport", "transport/sampled", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/invariants"}},
+	}
+}
+
+// controlRooms are the control plane, apart from what serves requests: see apart.
+func controlRooms() map[string]room {
+	return map[string]room{
+		"scheduler/control/autoscale": {core, nil},
 	}
 }
 
@@ -131,6 +137,6 @@ func benchRooms() map[string]room {
 		"bench/frontier":     {shell, []string{"bench/sim", "bench/sim/scenario", "bench/plot", "transport/mono"}},
 		"bench/results":      {leaf, nil},
 		"bench/draws":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
-		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
+		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/control/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
 	}
 }

@@ -33,5 +33,8 @@ func coreBanned() []string {
 		"github.com/rs/zerolog", "golang.org/x/sys/unix", "unsafe"}
 }
 
+// controlPlane is the folder of the control plane's packages.
+const controlPlane = "scheduler/control/"
+
 // bannedWords are not in the glossary: say backend, scheduler, frontend.
 func bannedWords() []string { return []string{"worker", "dispatcher"} }
