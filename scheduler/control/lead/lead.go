@@ -1,0 +1,308 @@
+package lead
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/symphony-serving/symphony/scheduler/control/partition"
+	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Config of a Lead. Zero values mean the defaults in brackets.
+type Config struct {
+	SubClusters int                 // of each device type; 0: as few as memory and one rank loop carry
+	ModelsMax   int                 // of a sub-cluster [4096]
+	RateMax     float64             // requests/s of a sub-cluster; 0: no cap
+	Objective   partition.Objective // [balance]
+	MovesMax    float64             // share of all models' bytes that an epoch may move [0.05]
+	Interval    mono.Dur            // between epochs that nothing else calls for [5 minutes]
+	Settle      mono.Dur            // how long wishes are gathered before they make a plan [200 ms]
+	RetryMin    mono.Dur            // before what failed is tried again; doubles to RetryMax [30 s]
+	RetryMax    mono.Dur            // [10 minutes]
+	Limits      plan.Limits
+}
+
+func (c *Config) fill() {
+	if c.ModelsMax <= 0 {
+		c.ModelsMax = schema.SubClusterMax
+	}
+	if c.MovesMax <= 0 {
+		c.MovesMax = 0.05
+	}
+	for _, d := range []struct {
+		v   *mono.Dur
+		def mono.Dur
+	}{{&c.Interval, 300 * mono.Second}, {&c.Settle, 200 * mono.Millisecond}, {&c.RetryMin, 30 * mono.Second}, {&c.RetryMax, 600 * mono.Second}} {
+		if *d.v <= 0 {
+			*d.v = d.def
+		}
+	}
+}
+
+// Lead is the state. Not safe for concurrent use.
+type Lead struct {
+	cfg   Config
+	known map[string]*known // what people want, by name
+	world world
+
+	plan    plan.Plan // the last one; Epoch 0: none yet
+	head    schema.Plan
+	rollout *plan.Rollout // nil: the scheduler is away, or there is no plan
+	phase   plan.Phase    // that was told
+	flown   int           // orders of this roll-out
+	done    int           // of them
+	byHand  bool          // the plan was applied by hand: it holds until people resume the epochs
+	paused  bool
+
+	orders  map[uint64]flight // under way, by the order's id
+	orderID uint64
+	taskID  uint64
+	task    *draft // being computed aside
+
+	due      mono.Time // of the next plan; Never: not before Interval
+	cause    string    // of it
+	planned  mono.Time // when the last plan was made
+	retryAt  mono.Time // of what failed
+	retryFor mono.Dur  // the last wait
+
+	inForce map[string]plan.Settings
+	told    map[string]schema.Observation
+	dirty   map[string]bool // versions to be looked at
+	named   map[string]catalog.Name
+	unnamed map[string]bool // names to be looked at
+	naming  bool            // an order of names is under way
+}
+
+// New makes one that knows nothing: the wishes, the last plan and the facts are handed in.
+func New(cfg Config) *Lead {
+	cfg.fill()
+	l := &Lead{cfg: cfg, known: map[string]*known{}, due: mono.Never, retryAt: mono.Never, inForce: map[string]plan.Settings{}}
+	l.forget()
+	return l
+}
+
+// forget what belongs to one life of the scheduler.
+func (l *Lead) forget() {
+	l.world, l.rollout, l.orders, l.naming = newWorld(), nil, map[uint64]flight{}, false
+	l.told, l.dirty, l.named, l.unnamed = map[string]schema.Observation{}, map[string]bool{}, map[string]catalog.Name{}, map[string]bool{}
+	for _, name := range names(l.known) {
+		l.look(name)
+	}
+}
+
+// look has all that is told of a model looked at.
+func (l *Lead) look(name string) {
+	l.unnamed[name] = true
+	if k := l.known[name]; k != nil {
+		for i := range k.versions {
+			l.dirty[k.versions[i].key] = true
+		}
+	}
+}
+
+// SetModel takes what people want of a model.
+func (l *Lead) SetModel(now mono.Time, doc schema.Model) {
+	l.RemoveModel(now, doc.Name)
+	l.known[doc.Name] = know(doc)
+	l.look(doc.Name)
+	l.want(now, "catalogue")
+}
+
+// RemoveModel: people want nothing of it any more.
+func (l *Lead) RemoveModel(now mono.Time, name string) {
+	if l.known[name] == nil {
+		return
+	}
+	l.look(name)
+	delete(l.known, name)
+	l.want(now, "catalogue")
+}
+
+// Profile takes what was measured of a version on a device type before.
+func (l *Lead) Profile(m schema.Measured) {
+	k := kind{m.Model + "/" + m.Version, m.DeviceType}
+	if a := l.world.about[k]; a.spec == nil {
+		a.static, a.dynamic = max(a.static, m.Static), max(a.dynamic, m.Dynamic)
+		l.world.about[k] = a
+	}
+}
+
+// Restore takes over the plan that held last.
+func (l *Lead) Restore(head schema.Plan, parts []schema.SubCluster) {
+	l.plan, l.head = plan.Plan{Epoch: head.Epoch}, head
+	for _, p := range parts {
+		l.plan.SubClusters = append(l.plan.SubClusters, plan.SubCluster{Name: p.Name, DeviceType: p.DeviceType, Models: p.Models, GPUs: p.GPUs, Need: p.Need})
+	}
+	l.byHand = head.Cause == ByHand
+}
+
+// ByHand is the cause of a plan that people applied. It holds until the catalogue changes or
+// epochs are resumed.
+const ByHand = "by hand"
+
+// want has a plan made soon.
+func (l *Lead) want(now mono.Time, cause string) {
+	if l.due == mono.Never {
+		l.due, l.cause = now.Add(l.cfg.Settle), cause
+	}
+	if cause == "catalogue" { // which is carried out also while epochs are paused
+		l.cause = cause
+	}
+}
+
+// Facts takes what became of the scheduler's world.
+func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
+	before := len(l.world.types())
+	count := len(l.world.gpus)
+	if anew := l.world.epoch != f.Epoch || f.Whole; anew {
+		l.forget()
+	}
+	l.world.take(f)
+	for _, key := range names(l.world.moved) {
+		l.dirty[key] = true
+		name, _ := splitKey(key)
+		l.unnamed[name] = true
+	}
+	if before != len(l.world.types()) || count != len(l.world.gpus) {
+		l.want(now, "GPUs")
+	}
+	if !l.world.whole {
+		return
+	}
+	if l.rollout == nil {
+		l.begin()
+		l.want(now, "GPUs")
+	}
+	l.tell()
+}
+
+// Lost: the scheduler's link is gone, and with it what was known and ordered.
+func (l *Lead) Lost() { l.forget() }
+
+// errNoScheduler is why nothing can be applied.
+var errNoScheduler = errors.New("no scheduler is connected: nothing is known of the cluster yet")
+
+// Apply takes a plan of people's own. Its epoch is given here.
+func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
+	if !l.world.whole {
+		return errNoScheduler
+	}
+	if err := p.Check(); err != nil {
+		return err
+	}
+	for _, s := range p.SubClusters {
+		for _, key := range s.Models {
+			if l.version(key) == nil && len(l.world.holders[key]) == 0 {
+				return fmt.Errorf("%w: model %s is not in the catalogue: add it first", plan.ErrInvalid, key)
+			}
+		}
+	}
+	l.byHand, l.task, l.due = true, nil, mono.Never
+	l.adopt(now, p, ByHand, out)
+	return nil
+}
+
+// Pause stops epochs, or lets them go on. What is under way is finished.
+func (l *Lead) Pause(now mono.Time, paused bool) {
+	if l.paused = paused; !paused {
+		l.byHand = false
+		l.want(now, "resumed")
+	}
+}
+
+// Step does what is due.
+func (l *Lead) Step(now mono.Time, out *Effects) {
+	if !l.world.whole {
+		l.observe(out)
+		return
+	}
+	if now >= l.nextEpoch() {
+		l.want(now, "interval")
+	}
+	if now >= l.due && l.mayPlan() {
+		l.due = mono.Never
+		l.replan(now, out)
+	}
+	if now >= l.retryAt && l.rollout != nil {
+		l.retryAt = mono.Never
+		_ = l.rollout.Overtake(l.plan) // it was checked
+	}
+	l.roll(now, out)
+	l.name(out)
+	l.observe(out)
+}
+
+// Wake is when Step is due though nothing happens.
+func (l *Lead) Wake() mono.Time {
+	if !l.world.whole {
+		return mono.Never
+	}
+	at := min(l.retryAt, l.nextEpoch())
+	if l.mayPlan() {
+		at = min(at, l.due)
+	}
+	if l.rollout != nil {
+		at = min(at, l.rollout.Wake())
+	}
+	return at
+}
+
+// nextEpoch is when an epoch begins that nothing else calls for; Never, where people have
+// said so, or one is due anyway.
+func (l *Lead) nextEpoch() mono.Time {
+	if l.paused || l.byHand || l.due != mono.Never || l.task != nil {
+		return mono.Never
+	}
+	return l.planned.Add(l.cfg.Interval)
+}
+
+// mayPlan reports whether a plan that is due may be made now: while epochs are paused only the
+// catalogue calls for one.
+func (l *Lead) mayPlan() bool { return l.task == nil && (!l.paused || l.cause == "catalogue") }
+
+// replan makes a plan of the wishes and the facts, or has it computed.
+func (l *Lead) replan(now mono.Time, out *Effects) {
+	l.planned = now
+	d := l.sketch()
+	l.task = &d
+	if !slices.ContainsFunc(d.parts, func(p Part) bool { return p.Problem != nil }) {
+		l.finish(now, out)
+		return
+	}
+	l.taskID++
+	out.Task = &Task{ID: l.taskID, Parts: d.parts}
+}
+
+// Partitioned takes the results of a Task.
+func (l *Lead) Partitioned(now mono.Time, t *Task, out *Effects) {
+	if l.task == nil || t.ID != l.taskID {
+		return // of before the scheduler was lost, or a plan was applied by hand
+	}
+	for i := range t.Parts {
+		if err := t.Parts[i].Err; err != nil {
+			out.Notes = append(out.Notes, fmt.Sprintf("device type %s: no plan: %v; the last one holds", t.Parts[i].DeviceType, err))
+			l.task = nil
+			return
+		}
+	}
+	l.task.parts = t.Parts
+	l.finish(now, out)
+}
+
+// finish adopts the plan that is made from the task's results.
+func (l *Lead) finish(now mono.Time, out *Effects) {
+	p := l.target(l.task)
+	cause := l.cause
+	if l.byHand { // people's plan holds; the catalogue goes on
+		p, cause = l.amended(l.task, &p), ByHand
+	}
+	l.task = nil
+	if l.rollout != nil && l.plan.Epoch > 0 && same(&p, &l.plan) {
+		return
+	}
+	l.adopt(now, p, cause, out)
+}

@@ -1,0 +1,104 @@
+package lead
+
+import (
+	"fmt"
+
+	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// observe tells what became of the versions of which something has changed.
+func (l *Lead) observe(out *Effects) {
+	if len(l.dirty) == 0 {
+		return
+	}
+	failed := map[string]string{}
+	if l.rollout != nil {
+		for _, p := range l.rollout.Problems() {
+			if p.Model != "" {
+				failed[p.Model] = p.Reason
+			}
+		}
+	}
+	for _, key := range names(l.dirty) {
+		delete(l.dirty, key)
+		o, known := l.observation(key, failed[key])
+		before, told := l.told[key]
+		switch {
+		case !known && told:
+			delete(l.told, key)
+			out.Gone = append(out.Gone, before)
+		case known && (!told || o != before):
+			l.told[key] = o
+			out.Observed = append(out.Observed, o)
+		}
+	}
+}
+
+// observation is what there is to say of a version; false: nobody wants or has it.
+func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
+	name, number := splitKey(key)
+	o := schema.Observation{Model: name, Version: number, State: schema.Waiting}
+	v := l.version(key)
+	holders := l.world.holders[key]
+	m, routed := l.world.models[key]
+	if v == nil && len(holders) == 0 && !routed {
+		return o, false
+	}
+	var worst catalog.Stocked
+	for _, g := range holders {
+		s := g.stock[key]
+		switch s.State {
+		case catalog.StateReady:
+			o.GPUs++
+		case catalog.StateFailed:
+			worst = s
+			worst.Error = g.facts.Name + ": " + s.Error
+		default:
+			if worst.State != catalog.StateFailed {
+				worst = s
+			}
+		}
+	}
+	if routed {
+		o.State, o.SubCluster = schema.Serving, subCluster(m.DeviceType, m.In)
+		if v != nil && !v.wanted {
+			o.Reason = "until another version is served"
+		}
+		return o, true
+	}
+	switch {
+	case v == nil || !v.wanted:
+		o.State = schema.Idle
+		if len(holders) > 0 {
+			o.State = schema.Unloading
+		}
+	case worst.State == catalog.StateFailed:
+		o.State, o.Reason = schema.Failed, cut(worst.Error)
+	case l.phase == plan.Marked && problem != "":
+		o.State, o.Reason = schema.Failed, cut(problem)
+	case worst.State == catalog.StateFetching:
+		o.State, o.Done, o.Total = schema.Fetching, worst.Done, worst.Total
+	case worst.State == catalog.StateLoading:
+		o.State = schema.Loading
+	case worst.State == catalog.StateMeasuring:
+		o.State = schema.Measuring
+	default:
+		o.Reason = l.waits(v)
+	}
+	return o, true
+}
+
+// waits is what a version waits for.
+func (l *Lead) waits(v *version) string {
+	switch {
+	case !l.world.whole:
+		return "for a scheduler"
+	case len(l.world.gpus) == 0:
+		return "for a GPU"
+	case l.typeOf(v, l.world.types()) == "":
+		return cut(fmt.Sprintf("for a GPU of the types %v; there are %v", v.settings.DeviceTypes, l.world.types()))
+	}
+	return "for its turn"
+}

@@ -1,0 +1,212 @@
+package lead
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// flight is an order under way.
+type flight struct {
+	step  plan.Step
+	of    *plan.Rollout // nil: an order of names
+	names []catalog.Name
+}
+
+// order is a step as the scheduler takes it.
+func (l *Lead) order(s plan.Step) catalog.Order {
+	o := catalog.Order{ID: l.orderID, Plan: l.plan.Epoch, GPU: s.GPU, Keys: s.Models}
+	switch s.Kind {
+	case plan.Load:
+		o.Kind, o.Keys = catalog.OrderLoad, nil
+		for _, key := range s.Models {
+			o.Sources = append(o.Sources, l.source(key, s.GPU))
+		}
+	case plan.Unload:
+		o.Kind = catalog.OrderUnload
+	case plan.Route:
+		o.Kind = catalog.OrderRoute
+		o.To, o.DeviceType = l.place(s.To)
+	case plan.Drain:
+		o.Kind = catalog.OrderDrain
+	case plan.Seat:
+		o.Kind = catalog.OrderSeat
+		o.To, o.DeviceType = l.place(s.To)
+	case plan.Measure:
+		o.Kind = catalog.OrderMeasure
+	case plan.Set:
+		o.Kind = catalog.OrderSet
+		slo, drop, most := int64(s.Settings.SLO), s.Settings.Drop, s.Settings.MaxBatch
+		o.Settings = &catalog.Settings{SLO: &slo, MaxBatch: &most, DropPolicy: &drop}
+	}
+	return o
+}
+
+// place is a plan's sub-cluster as the scheduler names it.
+func (l *Lead) place(to string) (name, deviceType string) {
+	if to == "" {
+		return catalog.Nowhere, ""
+	}
+	if t, unplanned := strings.CutPrefix(to, plan.Unplanned("")); unplanned {
+		return "", t
+	}
+	if s := l.plan.Find(to); s != nil {
+		return to, s.DeviceType
+	}
+	return to, ""
+}
+
+// source is where a model comes from, with what is known of it on the GPU's type.
+func (l *Lead) source(key, gpu string) catalog.Source {
+	v := l.version(key)
+	if v == nil { // of a plan of people's own: it is on other GPUs, or the order fails and says so
+		name, number := splitKey(key)
+		return catalog.Source{Name: name, Version: number}
+	}
+	s := v.source
+	if g := l.world.gpus[gpu]; g != nil {
+		if a := l.world.about[kind{key, g.facts.DeviceType}]; a.spec != nil {
+			profile := a.spec.Profile
+			s.Profile = &profile
+		}
+	}
+	return s
+}
+
+// version finds one that people have added; nil: there is none.
+func (l *Lead) version(key string) *version {
+	name, _ := splitKey(key)
+	k := l.known[name]
+	if k == nil {
+		return nil
+	}
+	for i := range k.versions {
+		if k.versions[i].key == key {
+			return &k.versions[i]
+		}
+	}
+	return nil
+}
+
+// splitKey takes a key apart: a version has no slash.
+func splitKey(key string) (name, version string) {
+	i := strings.LastIndexByte(key, '/')
+	if i < 0 {
+		return key, ""
+	}
+	return key[:i], key[i+1:]
+}
+
+// Outcome takes what came of an order.
+func (l *Lead) Outcome(now mono.Time, o catalog.Outcome, out *Effects) {
+	f, there := l.orders[o.ID]
+	if !there {
+		return
+	}
+	delete(l.orders, o.ID)
+	if f.of == nil {
+		l.namesOrdered(f.names, o.Error)
+		return
+	}
+	if f.of != l.rollout {
+		return
+	}
+	for _, key := range f.step.Models {
+		l.dirty[key] = true
+	}
+	if o.Error != "" {
+		l.rollout.Failed(now, f.step.ID, o.Error)
+		out.Notes = append(out.Notes, fmt.Sprintf("plan %d: %s failed: %s", l.plan.Epoch, f.step, o.Error))
+		return
+	}
+	l.done++
+	l.rollout.Done(now, f.step.ID)
+	switch f.step.Kind {
+	case plan.Set:
+		for _, key := range f.step.Models {
+			l.inForce[key] = *f.step.Settings
+		}
+	case plan.Load:
+		l.measured(f.step, out)
+	}
+}
+
+// measured keeps the profile of what was loaded: other GPUs of the type need not measure it.
+func (l *Lead) measured(s plan.Step, out *Effects) {
+	g := l.world.gpus[s.GPU]
+	if g == nil {
+		return
+	}
+	for _, key := range s.Models {
+		a := l.world.about[kind{key, g.facts.DeviceType}]
+		v := l.version(key)
+		if a.spec == nil || v == nil {
+			continue
+		}
+		out.Measured = append(out.Measured, schema.Measured{Model: v.name, Version: v.source.Version, DeviceType: g.facts.DeviceType,
+			Digest: string(v.source.Digest), Profile: a.spec.Profile, Static: a.static, Dynamic: a.dynamic})
+	}
+}
+
+// namesAtOnce is how many names one order tells.
+const namesAtOnce = 1000
+
+// name orders which versions answer, where that has changed.
+func (l *Lead) name(out *Effects) {
+	if l.naming {
+		return
+	}
+	var changed []catalog.Name
+	for _, name := range names(l.unnamed) {
+		if len(changed) == namesAtOnce {
+			break
+		}
+		delete(l.unnamed, name)
+		n := catalog.Name{Name: name}
+		if k := l.known[name]; k != nil {
+			n = k.name(l.routed)
+		}
+		if before, told := l.named[name]; len(n.Shares) == 0 && !told || told && equalNames(before, n) {
+			continue
+		}
+		changed = append(changed, n)
+	}
+	if len(changed) == 0 {
+		return
+	}
+	l.orderID++
+	l.naming = true
+	l.orders[l.orderID] = flight{names: changed}
+	out.Orders = append(out.Orders, catalog.Order{ID: l.orderID, Plan: l.plan.Epoch, Kind: catalog.OrderNames, Names: changed})
+}
+
+func equalNames(a, b catalog.Name) bool {
+	if len(a.Shares) != len(b.Shares) {
+		return false
+	}
+	for i := range a.Shares {
+		if a.Shares[i] != b.Shares[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// namesOrdered takes the outcome of an order of names.
+func (l *Lead) namesOrdered(told []catalog.Name, failed string) {
+	l.naming = false
+	for _, n := range told {
+		switch {
+		case failed != "":
+			l.unnamed[n.Name] = true
+		case len(n.Shares) == 0:
+			delete(l.named, n.Name)
+		default:
+			l.named[n.Name] = n
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package lead
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// adopt makes a plan the one that is rolled out.
+func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
+	if l.plan.Epoch > 0 && (l.head.State == schema.RollsOut || l.head.State == schema.Proposed) {
+		l.head.State = schema.Overtaken
+		out.Heads = append(out.Heads, l.head)
+	}
+	moves := l.moves(&p)
+	p.Epoch = l.plan.Epoch + 1
+	l.plan, l.planned = p, now
+	l.head = schema.Plan{Epoch: p.Epoch, Cause: cause, State: schema.RollsOut, SubClusters: len(p.SubClusters), Moves: moves}
+	for _, s := range p.SubClusters {
+		l.head.Models, l.head.GPUs, l.head.Need = l.head.Models+len(s.Models), l.head.GPUs+s.GPUs, l.head.Need+s.Need
+		out.Parts = append(out.Parts, schema.SubCluster{Epoch: p.Epoch, Name: s.Name, DeviceType: s.DeviceType, Models: s.Models, GPUs: s.GPUs, Need: s.Need})
+	}
+	out.Heads = append(out.Heads, l.head)
+	l.flown, l.done, l.phase = 0, 0, plan.Running
+	l.retryAt, l.retryFor = mono.Never, 0
+	switch {
+	case l.rollout == nil || len(l.orders) == 0:
+		l.begin() // anew: what models and GPUs of long ago took is given back
+	default:
+		_ = l.rollout.Overtake(p) // it was checked
+	}
+}
+
+// begin starts the roll-out of the plan in the world as it is.
+func (l *Lead) begin() {
+	var f plan.Facts
+	for _, name := range names(l.world.gpus) {
+		f.GPUs = append(f.GPUs, l.world.gpus[name].planned())
+	}
+	for _, key := range l.keys() {
+		f.Models = append(f.Models, l.facts(key))
+	}
+	l.rollout = nil
+	if l.plan.Epoch == 0 {
+		return // a first plan is on its way
+	}
+	r, err := plan.New(l.plan, f, l.cfg.Limits)
+	if err != nil { // facts that contradict themselves: the next ones may not
+		return
+	}
+	clear(l.world.changed)
+	clear(l.world.moved)
+	l.rollout = r
+}
+
+// keys are the models that anybody wants, has, or routes.
+func (l *Lead) keys() []string {
+	all := map[string]bool{}
+	for _, name := range names(l.known) {
+		for i := range l.known[name].versions {
+			all[l.known[name].versions[i].key] = true
+		}
+	}
+	for _, key := range names(l.world.models) {
+		all[key] = true
+	}
+	for _, key := range names(l.world.holders) {
+		all[key] = true
+	}
+	return names(all)
+}
+
+// facts is a model as roll-outs know it.
+func (l *Lead) facts(key string) plan.Model {
+	m := plan.Model{Key: key, Settings: l.inForce[key]}
+	if r, there := l.world.models[key]; there {
+		m.Routed = subCluster(r.DeviceType, r.In)
+	}
+	for _, t := range l.world.types() {
+		a := l.world.about[kind{key, t}]
+		if a.static > m.Static {
+			m.Static = a.static
+		}
+		m.Dynamic = max(m.Dynamic, a.dynamic)
+		need := 0.0
+		if r := l.world.models[key]; r.DeviceType == t {
+			need = r.Need
+		}
+		// Backends measure what they load, in the gaps of idle devices, or take the profile that
+		// comes with the order: to a roll-out every model has one.
+		m.Profiles = append(m.Profiles, plan.Profile{DeviceType: t, Need: need})
+	}
+	if a := l.world.about[kind{key, l.world.models[key].DeviceType}]; l.inForce[key] == (plan.Settings{}) && a.spec != nil {
+		m.Settings = filled(plan.Settings{}, a.spec)
+	}
+	for _, g := range l.world.holders[key] {
+		if s := g.stock[key]; s.State == catalog.StateFailed {
+			m.Failed = append(m.Failed, plan.Failure{GPU: g.facts.Name, Reason: s.Error, Tries: 1})
+		}
+	}
+	return m
+}
+
+// filled are settings with what is not said taken from the model's own.
+func filled(s plan.Settings, spec *catalog.ModelSpec) plan.Settings {
+	if s.SLO == 0 {
+		s.SLO = spec.SLO
+	}
+	if s.MaxBatch == 0 {
+		s.MaxBatch = spec.MaxBatch
+	}
+	if s.Drop == "" {
+		s.Drop = spec.DropPolicy
+	}
+	return s
+}
+
+// tell lets the roll-out know what has changed in the world.
+func (l *Lead) tell() {
+	if l.rollout == nil {
+		return
+	}
+	for _, name := range names(l.world.changed) {
+		if g := l.world.gpus[name]; g != nil {
+			_ = l.rollout.SetGPU(g.planned()) // what contradicts itself now is told again when it changes
+		} else {
+			l.rollout.RemoveGPU(name)
+		}
+	}
+	for _, key := range names(l.world.moved) {
+		_ = l.rollout.SetModel(l.facts(key))
+	}
+	clear(l.world.changed)
+	clear(l.world.moved)
+}
+
+// roll takes the roll-out's next steps.
+func (l *Lead) roll(now mono.Time, out *Effects) {
+	if l.rollout == nil {
+		return
+	}
+	for _, s := range l.rollout.Next(now, nil) {
+		l.orderID++
+		l.flown++
+		l.orders[l.orderID] = flight{step: s, of: l.rollout}
+		out.Orders = append(out.Orders, l.order(s))
+	}
+	if phase := l.rollout.Phase(); phase != l.phase {
+		l.phase = phase
+		l.ended(now, out)
+	}
+}
+
+// ended tells how the roll-out stands, and says when what failed is tried again.
+func (l *Lead) ended(now mono.Time, out *Effects) {
+	h := &l.head
+	h.Steps, h.StepsDone, h.Reason = l.flown, l.done, ""
+	switch l.phase {
+	case plan.Running:
+		return // a GPU has come, or gone: the plan is in force all the same
+	case plan.Done:
+		h.State, l.retryFor = schema.InForce, 0
+	case plan.Marked:
+		h.State = schema.GaveUp
+		for i, p := range l.rollout.Problems() {
+			if i == problemsTold {
+				h.Reason += "; and more"
+				break
+			}
+			if i > 0 {
+				h.Reason += "; "
+			}
+			h.Reason += p.String()
+		}
+		h.Reason = cut(h.Reason)
+		l.retryFor = min(max(2*l.retryFor, l.cfg.RetryMin), l.cfg.RetryMax)
+		l.retryAt = now.Add(l.retryFor)
+	}
+	for _, name := range names(l.known) {
+		l.look(name)
+	}
+	out.Heads = append(out.Heads, *h)
+	text := fmt.Sprintf("plan %d (%s): %s, %d sub-clusters, %d models, %d GPUs, %d moves, %d steps", h.Epoch, h.Cause, h.State, h.SubClusters, h.Models, h.GPUs, h.Moves, h.Steps)
+	if h.Reason != "" {
+		text += ": " + h.Reason
+	}
+	out.Notes = append(out.Notes, text)
+}
+
+// problemsTold is how many of a roll-out's problems are told.
+const problemsTold = 5
+
+// cut keeps a text to what the store takes.
+func cut(s string) string {
+	if len(s) > schema.TextMax {
+		return s[:schema.TextMax-3] + "..."
+	}
+	return s
+}
+
+// moves counts the models that a plan takes from one sub-cluster to another.
+func (l *Lead) moves(p *plan.Plan) (n int) {
+	for _, s := range p.SubClusters {
+		for _, key := range s.Models {
+			if m, there := l.world.models[key]; there && subCluster(m.DeviceType, m.In) != s.Name {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// same reports whether two plans want the same.
+func same(a, b *plan.Plan) bool {
+	return slices.EqualFunc(a.SubClusters, b.SubClusters, func(x, y plan.SubCluster) bool {
+		return x.Name == y.Name && x.DeviceType == y.DeviceType && x.GPUs == y.GPUs && slices.Equal(x.Models, y.Models)
+	}) && slices.Equal(a.Successions, b.Successions) && slices.EqualFunc(a.Settings, b.Settings, func(x, y plan.ModelSettings) bool { return x == y })
+}
+
+// amended is a plan of people's own with what the catalogue has become since: what is not
+// wanted any more leaves it, what is new goes where GPUs have most to spare.
+func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
+	p := plan.Plan{Successions: wanted.Successions, Settings: wanted.Settings}
+	home := map[string]bool{}
+	for _, s := range l.plan.SubClusters {
+		s.Models = slices.DeleteFunc(slices.Clone(s.Models), func(key string) bool { return d.homes[key] == "" && !l.localOnly(key) })
+		for _, key := range s.Models {
+			home[key] = true
+		}
+		p.SubClusters = append(p.SubClusters, s)
+	}
+	for _, key := range names(d.homes) {
+		if home[key] {
+			continue
+		}
+		var best *plan.SubCluster
+		for i := range p.SubClusters {
+			s := &p.SubClusters[i]
+			if s.DeviceType == d.homes[key] && s.GPUs > 0 && (best == nil || cmp.Less(spare(best), spare(s))) {
+				best = s
+			}
+		}
+		if best != nil {
+			best.Models = append(best.Models, key)
+			slices.Sort(best.Models)
+		}
+	}
+	return p
+}
+
+// spare is how much of a sub-cluster's GPUs nothing needs, fewer models first among equals.
+func spare(s *plan.SubCluster) float64 {
+	return 1 - s.Need/float64(s.GPUs) - float64(len(s.Models))*1e-6
+}

@@ -1,0 +1,268 @@
+package lead
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/symphony-serving/symphony/scheduler/control/partition"
+	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Task is a partition to be computed aside: it may take a second. Partitioned brings it back.
+type Task struct {
+	ID    uint64
+	Parts []Part
+	Aside error // what a solver failed with, where the search's result stands
+}
+
+// Part is a device type's problem.
+type Part struct {
+	DeviceType string
+	Problem    *partition.Problem // nil: there is nothing to divide
+	Result     *partition.Result  // the answer; nil with an Err
+	Err        error
+
+	keys  []string // of the problem's models, in its order
+	local []string // models of backends' own folders: with their GPUs, they stay in the unplanned sub-cluster
+	kept  int      // those GPUs
+	gpus  int      // the others
+}
+
+// Solve computes the task's parts. more is asked now and then whether to go on.
+func (t *Task) Solve(seed uint64, more func(steps int64) bool, solver partition.Solver, limit mono.Dur) {
+	for i := range t.Parts {
+		p := &t.Parts[i]
+		if p.Problem == nil {
+			continue
+		}
+		var aside error // the solver's: the search's result stands
+		p.Result, aside, p.Err = partition.Solve(p.Problem, partition.Effort{Seed: seed, More: more, Solver: solver, SolverLimit: limit})
+		t.Aside = errors.Join(t.Aside, aside)
+	}
+}
+
+// draft is what a plan is made from: the wishes and the facts of one instant.
+type draft struct {
+	parts  []Part
+	homes  map[string]string // device type by key
+	nobody []string          // keys for which there is no GPU of a type that they may run on
+}
+
+// sketch divides the wishes by device type.
+func (l *Lead) sketch() draft {
+	d := draft{homes: map[string]string{}}
+	types := l.world.types()
+	byType := map[string]*Part{}
+	for _, t := range types {
+		byType[t] = &Part{DeviceType: t}
+	}
+	for _, name := range names(l.known) {
+		for i := range l.known[name].versions {
+			v := &l.known[name].versions[i]
+			if !v.wanted || l.localOnly(v.key) {
+				continue
+			}
+			t := l.typeOf(v, types)
+			if t == "" {
+				d.nobody = append(d.nobody, v.key)
+				continue
+			}
+			d.homes[v.key] = t
+			byType[t].keys = append(byType[t].keys, v.key)
+		}
+	}
+	for _, name := range names(l.world.gpus) {
+		g := l.world.gpus[name]
+		p := byType[g.facts.DeviceType]
+		switch {
+		case p == nil || g.planned().State == plan.Out:
+		case g.local > 0:
+			p.kept++
+			for _, key := range names(g.stock) {
+				if g.stock[key].Local && !slices.Contains(p.local, key) {
+					p.local = append(p.local, key)
+				}
+			}
+		default:
+			p.gpus++
+		}
+	}
+	for _, t := range types {
+		p := byType[t]
+		slices.Sort(p.keys)
+		slices.Sort(p.local)
+		if n := l.subClusters(p); n > 1 {
+			p.Problem = l.problem(p, n)
+		}
+		d.parts = append(d.parts, *p)
+	}
+	return d
+}
+
+// localOnly reports whether a backend has the version of its own folder: nobody need order it.
+func (l *Lead) localOnly(key string) bool {
+	return slices.ContainsFunc(l.world.holders[key], func(g *gpu) bool { return g.stock[key].Local })
+}
+
+// typeOf is the device type that a version is served on: the one that it is on, if it may be,
+// else the first of its own that there is, else the one with most GPUs. "" : there is none.
+func (l *Lead) typeOf(v *version, types []string) string {
+	may := types
+	if own := v.settings.DeviceTypes; len(own) > 0 {
+		may = slices.DeleteFunc(slices.Clone(own), func(t string) bool { return !slices.Contains(types, t) })
+	}
+	if m, routed := l.world.models[v.key]; routed && slices.Contains(may, m.DeviceType) {
+		return m.DeviceType
+	}
+	if len(may) == 0 {
+		return ""
+	}
+	return may[0]
+}
+
+// subClusters is how many sub-clusters a type's models and GPUs form: as configured, else as
+// few as memory and one rank loop carry.
+func (l *Lead) subClusters(p *Part) int {
+	n := l.cfg.SubClusters
+	if n == 0 {
+		static, dynamic := int64(0), int64(0)
+		for _, key := range p.keys {
+			a := l.world.about[kind{key, p.DeviceType}]
+			static, dynamic = static+a.static, max(dynamic, a.dynamic)
+		}
+		n = (len(p.keys) + l.cfg.ModelsMax - 1) / l.cfg.ModelsMax
+		if memory := l.memory(p.DeviceType); memory > dynamic && memory > 0 {
+			room := memory - dynamic
+			n = max(n, int((static+room-1)/room))
+		}
+	}
+	return max(1, min(n, p.gpus, len(p.keys)))
+}
+
+// memory is what the smallest GPU of a type has for models; 0: no bound.
+func (l *Lead) memory(deviceType string) int64 {
+	least := int64(0)
+	for _, name := range names(l.world.gpus) {
+		g := l.world.gpus[name]
+		if m := g.facts.Memory; g.facts.DeviceType == deviceType && g.facts.State != "out" && m > 0 && (least == 0 || m < least) {
+			least = m
+		}
+	}
+	return least
+}
+
+// problem is a type's models to be divided among n sub-clusters.
+func (l *Lead) problem(p *Part, n int) *partition.Problem {
+	q := &partition.Problem{SubClusters: n, MemoryMax: l.memory(p.DeviceType), ModelsMax: l.cfg.ModelsMax, RateMax: l.cfg.RateMax, Objective: l.cfg.Objective}
+	total, fresh := 0.0, 0.0
+	for _, key := range p.keys {
+		a := l.world.about[kind{key, p.DeviceType}]
+		m := l.world.models[key]
+		static := a.static
+		if v := l.version(key); static == 0 && v != nil { // it is nowhere yet: what its files take
+			static = max(1, v.source.Bytes)
+		}
+		cost := max(1, float64(static))
+		total += cost
+		q.Models = append(q.Models, partition.Model{Name: key, Rate: max(m.Rate, rateLeast), Need: m.Need, Static: static, Dynamic: a.dynamic, Cost: cost})
+		from := placeOf(p.DeviceType, m.In)
+		q.From = append(q.From, from)
+		if from < 0 {
+			fresh += cost // it must be loaded wherever it goes
+		} else if from >= n {
+			fresh += 2 * cost // its sub-cluster is given up
+		}
+	}
+	q.CostMax = fresh + 2*l.cfg.MovesMax*total // a move is paid for where it begins and where it ends
+	return q
+}
+
+// rateLeast is what a model counts that nobody asks, so that those are divided too; requests/s.
+const rateLeast = 0.01
+
+// nameOf names the i-th sub-cluster of a type.
+func nameOf(deviceType string, i int) string { return fmt.Sprintf("%s-%d", deviceType, i) }
+
+// placeOf is the number in a sub-cluster's name; -1: it is none of ours.
+func placeOf(deviceType, name string) int {
+	rest, ours := strings.CutPrefix(name, deviceType+"-")
+	n := 0
+	if _, err := fmt.Sscanf(rest, "%d", &n); !ours || err != nil || nameOf(deviceType, n) != name {
+		return -1
+	}
+	return n
+}
+
+// target is the plan that a draft's results make. It has no epoch yet.
+func (l *Lead) target(d *draft) plan.Plan {
+	var t plan.Plan
+	for i := range d.parts {
+		p := &d.parts[i]
+		whole := plan.SubCluster{Name: plan.Unplanned(p.DeviceType), DeviceType: p.DeviceType, Models: slices.Clone(p.local), GPUs: p.kept}
+		if p.Result == nil {
+			whole.Models = append(whole.Models, p.keys...)
+			whole.GPUs += p.gpus
+		} else {
+			t.SubClusters = append(t.SubClusters, l.divided(p)...)
+		}
+		slices.Sort(whole.Models)
+		for _, key := range whole.Models {
+			whole.Need += l.world.models[key].Need
+		}
+		if len(whole.Models) > 0 || whole.GPUs > 0 {
+			t.SubClusters = append(t.SubClusters, whole)
+		}
+	}
+	l.succeed(d, &t)
+	for _, name := range names(l.known) {
+		for i := range l.known[name].versions {
+			v := &l.known[name].versions[i]
+			if a := l.world.about[kind{v.key, d.homes[v.key]}]; v.wanted && a.spec != nil {
+				t.Settings = append(t.Settings, plan.ModelSettings{Key: v.key, Settings: filled(v.sets(), a.spec)})
+			}
+		}
+	}
+	return t
+}
+
+// divided are a part's sub-clusters.
+func (l *Lead) divided(p *Part) []plan.SubCluster {
+	out := make([]plan.SubCluster, p.Problem.SubClusters)
+	for j, n := range partition.Deal(partition.Wants(p.Result.Loads), p.gpus) {
+		out[j] = plan.SubCluster{Name: nameOf(p.DeviceType, j), DeviceType: p.DeviceType, GPUs: n, Need: p.Result.Loads[j].Need}
+	}
+	for i, j := range p.Result.Of {
+		out[j].Models = append(out[j].Models, p.keys[i])
+	}
+	return out
+}
+
+// succeed keeps versions that are not wanted any more served until those that are have come.
+func (l *Lead) succeed(d *draft, t *plan.Plan) {
+	for _, name := range names(l.known) {
+		k := l.known[name]
+		heir := ""
+		for i := range k.versions {
+			if v := &k.versions[i]; d.homes[v.key] != "" {
+				heir = v.key
+			}
+		}
+		if heir == "" || l.routed(heir) {
+			continue
+		}
+		for i := range k.versions {
+			if v := &k.versions[i]; !v.wanted && l.routed(v.key) {
+				t.Successions = append(t.Successions, plan.Succession{Old: v.key, New: heir})
+			}
+		}
+	}
+}
+
+// routed reports whether requests of a model go anywhere.
+func (l *Lead) routed(key string) bool {
+	_, there := l.world.models[key]
+	return there
+}

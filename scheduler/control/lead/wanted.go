@@ -1,0 +1,102 @@
+package lead
+
+import (
+	"slices"
+
+	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// version is one version of a model that people have added.
+type version struct {
+	key      string
+	name     string
+	wanted   bool // shall be served
+	source   catalog.Source
+	settings schema.Settings
+	order    int // among the model's versions: the last one added has the highest
+}
+
+// known is a model as people want it, made ready.
+type known struct {
+	doc      schema.Model
+	versions []version // in the order in which they were added
+}
+
+// know makes a model ready.
+func know(doc schema.Model) *known {
+	k := &known{doc: doc}
+	for i := range doc.Versions {
+		v := &doc.Versions[i]
+		s := settingsOf(&doc, v)
+		k.versions = append(k.versions, version{key: doc.Name + "/" + v.Version, name: doc.Name, order: i, settings: s,
+			source: catalog.Source{Name: doc.Name, Version: v.Version, URL: v.Source, Digest: catalog.Digest(v.Digest), Bytes: v.Size,
+				SLO: int64(s.SLO), MaxBatch: s.MaxBatch, DropPolicy: s.DropPolicy}})
+	}
+	if doc.Desired != schema.Served {
+		return k
+	}
+	switch p := doc.Policy; p.Kind {
+	case schema.PolicyAll:
+		for i := range k.versions {
+			k.versions[i].wanted = true
+		}
+	case schema.PolicyListed:
+		for i := range k.versions {
+			k.versions[i].wanted = slices.Contains(p.Listed, k.versions[i].source.Version)
+		}
+	default:
+		for i := max(0, len(k.versions)-max(1, p.Latest)); i < len(k.versions); i++ {
+			k.versions[i].wanted = true
+		}
+	}
+	for _, s := range doc.Shares { // a version that has a share is served, whatever the policy says of the others
+		if i := doc.Find(s.Version); i >= 0 && s.Weight > 0 {
+			k.versions[i].wanted = true
+		}
+	}
+	return k
+}
+
+// settingsOf are a version's: its own where it has any, else the model's.
+func settingsOf(m *schema.Model, v *schema.ModelVersion) schema.Settings {
+	s := m.Settings
+	if own := v.Settings; own != nil {
+		if own.SLO > 0 {
+			s.SLO = own.SLO
+		}
+		if own.MaxBatch > 0 {
+			s.MaxBatch = own.MaxBatch
+		}
+		if own.DropPolicy != "" {
+			s.DropPolicy = own.DropPolicy
+		}
+		if len(own.DeviceTypes) > 0 {
+			s.DeviceTypes = own.DeviceTypes
+		}
+	}
+	return s
+}
+
+// sets is what a roll-out shall put in force without loading anything.
+func (v *version) sets() plan.Settings {
+	return plan.Settings{SLO: v.settings.SLO, Drop: v.settings.DropPolicy, MaxBatch: v.settings.MaxBatch}
+}
+
+// name is which of the model's versions answer requests that name none: as the shares say,
+// else the newest that is routed. Versions that are not routed have no part.
+func (k *known) name(routed func(key string) bool) catalog.Name {
+	n := catalog.Name{Name: k.doc.Name}
+	for _, s := range k.doc.Shares {
+		if s.Weight > 0 && routed(k.doc.Name+"/"+s.Version) {
+			n.Shares = append(n.Shares, catalog.Share{Version: s.Version, Weight: uint32(s.Weight)})
+		}
+	}
+	for i := len(k.versions) - 1; i >= 0 && len(n.Shares) == 0; i-- {
+		if v := &k.versions[i]; v.wanted && routed(v.key) {
+			n.Shares = append(n.Shares, catalog.Share{Version: v.source.Version, Weight: 1})
+		}
+	}
+	return n
+}

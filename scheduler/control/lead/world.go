@@ -1,0 +1,172 @@
+package lead
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// gpu is a GPU as the scheduler says it is.
+type gpu struct {
+	facts catalog.GPUFacts // but for Stock
+	stock map[string]catalog.Stocked
+	local int // models that its backend has of its own folder
+}
+
+// kind is a model on a type of device.
+type kind struct{ key, deviceType string }
+
+// about is what GPUs have said of a model on their type.
+type about struct {
+	spec            *catalog.ModelSpec // nil: not known yet
+	static, dynamic int64
+}
+
+// world is what the scheduler has said.
+type world struct {
+	epoch   uint64 // of the scheduler; 0: nothing is known
+	whole   bool   // the first whole facts have come, to their end
+	gpus    map[string]*gpu
+	models  map[string]catalog.ModelFacts // that are routed
+	about   map[kind]about
+	holders map[string][]*gpu // that have anything of a model, by key
+	changed map[string]bool   // GPUs, since the roll-out was told
+	moved   map[string]bool   // models, likewise
+}
+
+func newWorld() world {
+	return world{gpus: map[string]*gpu{}, models: map[string]catalog.ModelFacts{}, about: map[kind]about{}, holders: map[string][]*gpu{},
+		changed: map[string]bool{}, moved: map[string]bool{}}
+}
+
+// take learns what became of the scheduler's world. anew says that all that was known is void.
+func (w *world) take(f *catalog.Facts) (anew bool) {
+	if f.Epoch != w.epoch || f.Whole {
+		*w = newWorld()
+		w.epoch, anew = f.Epoch, true
+	}
+	w.whole = w.whole || !f.More
+	for i := range f.GPUs {
+		w.takeGPU(&f.GPUs[i])
+	}
+	for _, name := range f.GoneGPUs {
+		if g := w.gpus[name]; g != nil {
+			for _, key := range names(g.stock) {
+				w.drop(g, key)
+			}
+			delete(w.gpus, name)
+			w.changed[name] = true
+		}
+	}
+	for i := range f.Models {
+		m := f.Models[i]
+		w.models[m.Key] = m
+		w.moved[m.Key] = true
+	}
+	for _, key := range f.GoneModels {
+		delete(w.models, key)
+		w.moved[key] = true
+	}
+	return anew
+}
+
+func (w *world) takeGPU(f *catalog.GPUFacts) {
+	g := w.gpus[f.Name]
+	if g == nil {
+		g = &gpu{stock: map[string]catalog.Stocked{}}
+		w.gpus[f.Name] = g
+	}
+	w.changed[f.Name] = true
+	g.facts = *f
+	g.facts.Stock = nil
+	for _, s := range f.Stock {
+		w.drop(g, s.Key)
+		if s.State == catalog.StateGone {
+			continue
+		}
+		if s.Local {
+			g.local++
+		}
+		k := kind{s.Key, f.DeviceType}
+		a := w.about[k]
+		if s.Spec != nil {
+			a.spec = s.Spec
+		}
+		a.static, a.dynamic = max(a.static, s.Static), max(a.dynamic, s.Dynamic)
+		w.about[k] = a
+		s.Spec = nil
+		g.stock[s.Key] = s
+		w.holders[s.Key] = append(w.holders[s.Key], g)
+	}
+}
+
+// drop forgets what a GPU has of a model.
+func (w *world) drop(g *gpu, key string) {
+	w.moved[key] = true
+	s, there := g.stock[key]
+	if !there {
+		return
+	}
+	if s.Local {
+		g.local--
+	}
+	delete(g.stock, key)
+	rest := slices.DeleteFunc(w.holders[key], func(h *gpu) bool { return h == g })
+	if w.holders[key] = rest; len(rest) == 0 {
+		delete(w.holders, key)
+	}
+}
+
+// names are the keys of a map in their order.
+func names[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// subCluster is how plans name one.
+func subCluster(deviceType, in string) string {
+	if in == "" {
+		return plan.Unplanned(deviceType)
+	}
+	return in
+}
+
+// planned is the GPU as roll-outs know it.
+func (g *gpu) planned() plan.GPU {
+	p := plan.GPU{Name: g.facts.Name, DeviceType: g.facts.DeviceType, Memory: g.facts.Memory}
+	switch g.facts.State {
+	case catalog.GPUServing:
+		p.State, p.In = plan.Serving, subCluster(p.DeviceType, g.facts.In)
+	case catalog.GPUDraining:
+		p.State, p.In = plan.Draining, subCluster(p.DeviceType, g.facts.In)
+	case catalog.GPUFree:
+		p.State = plan.Free
+	default:
+		p.State = plan.Out
+	}
+	if p.In == catalog.Nowhere {
+		p.State, p.In = plan.Free, ""
+	}
+	for _, key := range names(g.stock) {
+		switch s := g.stock[key]; s.State {
+		case catalog.StateReady:
+			p.Resident = append(p.Resident, key)
+		case catalog.StateFetching, catalog.StateLoading, catalog.StateMeasuring:
+			p.Loading = append(p.Loading, key)
+		}
+	}
+	return p
+}
+
+// types are the device types that there are GPUs of in service, the largest first.
+func (w *world) types() []string {
+	count := map[string]int{}
+	for _, name := range names(w.gpus) {
+		if g := w.gpus[name]; g.facts.State != catalog.GPUOut {
+			count[g.facts.DeviceType]++
+		}
+	}
+	out := names(count)
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(count[b], count[a]) })
+	return out
+}
