@@ -60,7 +60,9 @@ func schedulerRooms() map[string]room {
 // controlRooms are the control plane, apart from what serves requests: see apart.
 func controlRooms() map[string]room {
 	return map[string]room{
-		"scheduler/control/autoscale": {core, nil},
+		"scheduler/control/autoscale":    {core, nil},
+		"scheduler/control/store/schema": {core, []string{"transport/mono", "transport/catalog"}},
+		"scheduler/control/store":        {shell, []string{"scheduler/control/store/schema"}},
 	}
 }
 

@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+)
+
+// embedded is an etcd in this process: one member, no peers.
+type embedded struct {
+	folder   *folder
+	endpoint string
+	sockets  string // folder of the Unix socket, where that is not in folder
+	etcd     *embed.Etcd
+	running  atomic.Bool
+	died     atomic.Pointer[string] // why it ended by itself
+}
+
+// Tuning of the etcd in this process. Defaults are for clusters of members far apart, under
+// far more load.
+const (
+	tick        = 200 * time.Millisecond // of raft, which has nobody to talk to; each costs a wake-up
+	election    = 5 * tick               // the least that etcd takes. Leases cannot be shorter than 1.5 times this
+	batchEvery  = 200 * time.Millisecond // between two commits to the file; what is answered is in the log before
+	snapshots   = 2000                   // requests that the log in memory keeps, at most; 10,000 of a plan's size take a GB
+	quotaBytes  = 1 << 30                // of the file; ten thousand models with all that is known of them take 50 MB
+	requestMax  = 3 << 20                // bytes; a batch of ours takes 1 MiB, or one document of at most that
+	history     = "10m"                  // what a watch that was away finds without a fresh snapshot
+	logSegment  = 8 << 20                // bytes of a log file, written ahead: 64 MB by default, twice
+	startMax    = 30 * time.Second       // from the start until it answers
+	stopMax     = 10 * time.Second       // from the wish to end until it has
+	socketMax   = 100                    // bytes of a socket's path; the system takes 107
+	defragAbove = 64                     // MB that a start gives back to the disk, if there are as many
+)
+
+// segmentOnce guards a variable of etcd's: it has no option for it.
+var segmentOnce sync.Once
+
+// startEmbedded starts the etcd in this process, and waits until it is ready.
+func startEmbedded(ctx context.Context, c Config) (e *embedded, err error) {
+	e = &embedded{}
+	if c.Ephemeral {
+		e.folder, err = tempFolder()
+	} else {
+		e.folder, err = openFolder(c.Data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("starting %s: %w", c.where(), err), e.stop(c.Logger))
+		}
+	}()
+	listen, err := e.listenURL(c.Listen)
+	if err != nil {
+		return e, err
+	}
+	segmentOnce.Do(func() { wal.SegmentSizeBytes = logSegment })
+	if e.etcd, err = embed.StartEtcd(e.config(c, listen)); err != nil {
+		e.etcd = nil // it has closed itself
+		if why := e.died.Load(); why != nil {
+			err = fmt.Errorf("%w (%s)", err, *why)
+		}
+		return e, err
+	}
+	limit := time.NewTimer(startMax)
+	defer limit.Stop()
+	select {
+	case <-e.etcd.Server.ReadyNotify():
+	case err = <-e.etcd.Err():
+		return e, fmt.Errorf("it ended: %w", err)
+	case <-ctx.Done():
+		return e, context.Cause(ctx)
+	case <-limit.C:
+		return e, fmt.Errorf("it is not ready after %v: is the disk very slow?", startMax)
+	}
+	if listen.Scheme == "http" { // with port 0 the system chose one
+		e.endpoint = "http://" + e.etcd.Clients[0].Addr().String()
+	}
+	e.running.Store(true)
+	return e, nil
+}
+
+func (e *embedded) config(c Config, listen url.URL) *embed.Config {
+	ec := embed.NewConfig()
+	ec.Name = "symphony"
+	ec.Dir = filepath.Join(e.folder.path, "etcd")
+	ec.ListenClientUrls, ec.AdvertiseClientUrls = []url.URL{listen}, []url.URL{listen}
+	ec.ListenPeerUrls = nil // a name is needed for the only member, an address is not
+	ec.InitialCluster = ec.InitialClusterFromName(ec.Name)
+	ec.TickMs, ec.ElectionMs = uint(tick.Milliseconds()), uint(election.Milliseconds())
+	ec.SnapshotCount, ec.SnapshotCatchUpEntries = snapshots, snapshots/10
+	ec.BackendBatchInterval = batchEvery
+	ec.QuotaBackendBytes, ec.MaxRequestBytes = quotaBytes, requestMax
+	ec.AutoCompactionMode, ec.AutoCompactionRetention = embed.CompactorModePeriodic, history
+	ec.BootstrapDefragThresholdMegabytes = defragAbove
+	ec.EnableGRPCGateway, ec.EnablePprof = false, false
+	ec.DowngradeCheckTime = time.Hour
+	ec.CompactHashCheckTime = time.Hour
+	ec.UnsafeNoFsync = e.folder.temp // nobody will read it again
+	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newEtcdLog(c.Logger, &e.running, func(why string) { e.died.Store(&why) }))
+	return ec
+}
+
+// listenURL is the loopback address, or a Unix socket that only this user can reach.
+func (e *embedded) listenURL(address string) (url.URL, error) {
+	if address != "" {
+		host, port, err := net.SplitHostPort(address)
+		if host == "localhost" {
+			host = "127.0.0.1"
+		}
+		return url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, err
+	}
+	dir, err := filepath.Abs(filepath.Join(e.folder.path, "socket"))
+	if err != nil {
+		return url.URL{}, err
+	}
+	if len(dir) > socketMax {
+		if dir, err = os.MkdirTemp("", "symphony-"); err != nil {
+			return url.URL{}, err
+		}
+		e.sockets = dir
+	} else if err = os.MkdirAll(dir, 0o700); err != nil {
+		return url.URL{}, err
+	}
+	path := filepath.Join(dir, "etcd")
+	e.endpoint = "unix://" + path
+	return url.URL{Scheme: "unix", Path: path}, nil
+}
+
+// stop ends it and gives its folder up.
+func (e *embedded) stop(log zerolog.Logger) error {
+	e.running.Store(false)
+	var err error
+	if e.etcd != nil {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			e.etcd.Close()
+		}()
+		limit := time.NewTimer(stopMax)
+		defer limit.Stop()
+		select {
+		case <-done:
+		case <-limit.C: // it died of something: its goroutines wait for one that is gone
+			log.Error().Str("part", "etcd").Dur("after", stopMax).Msg("the etcd in this process does not end; what it had answered is on the disk")
+		}
+	}
+	if e.sockets != "" {
+		err = os.RemoveAll(e.sockets)
+	}
+	return errors.Join(err, e.folder.close())
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// etcdLog passes what the etcd in this process logs on to our log: errors and warnings, a
+// few of each kind a minute, and those of its start and end only as debugging, because each
+// start warns of what is meant to be so (one member, no peers, no TLS on a Unix socket).
+type etcdLog struct {
+	log    zerolog.Logger
+	fields []zapcore.Field
+
+	running *atomic.Bool        // between start and end
+	died    func(reason string) // told of what etcd calls fatal
+}
+
+// newEtcdLog makes etcd's logger. etcd ends the process on what it calls fatal, a full disk
+// for example. Here that would end serving for the sake of the control plane, so only the
+// goroutine ends, and the store says that it is away.
+func newEtcdLog(log zerolog.Logger, running *atomic.Bool, died func(string)) *zap.Logger {
+	core := zapcore.NewSamplerWithOptions(&etcdLog{log: log, running: running, died: died}, time.Minute, 3, 0)
+	return zap.New(core, zap.WithFatalHook(endGoroutine{died}), zap.WithPanicHook(endGoroutine{died}))
+}
+
+func (l *etcdLog) Enabled(level zapcore.Level) bool { return level >= zapcore.WarnLevel }
+
+func (l *etcdLog) With(fields []zapcore.Field) zapcore.Core {
+	with := *l
+	with.fields = append(l.fields[:len(l.fields):len(l.fields)], fields...)
+	return &with
+}
+
+func (l *etcdLog) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if l.Enabled(e.Level) {
+		return ce.AddCore(e, l)
+	}
+	return ce
+}
+
+func (l *etcdLog) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	level := zerolog.WarnLevel
+	switch {
+	case !l.running.Load():
+		level = zerolog.DebugLevel // what makes a start fail is the error that it returns
+	case e.Level > zapcore.WarnLevel:
+		level = zerolog.ErrorLevel
+	}
+	enc := zapcore.NewMapObjectEncoder()
+	for _, f := range l.fields {
+		f.AddTo(enc)
+	}
+	for _, f := range fields {
+		f.AddTo(enc)
+	}
+	l.log.WithLevel(level).Fields(enc.Fields).Str("part", "etcd").Msg(e.Message)
+	return nil
+}
+
+func (l *etcdLog) Sync() error { return nil }
+
+// endGoroutine is what happens instead of the process's end.
+type endGoroutine struct{ died func(reason string) }
+
+func (h endGoroutine) OnWrite(e *zapcore.CheckedEntry, _ []zapcore.Field) {
+	h.died(e.Message)
+	runtime.Goexit()
+}
