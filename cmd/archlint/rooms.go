@@ -7,7 +7,7 @@ import "maps"
 // sideways. ARCHITECTURE.md says what each is for.
 func rooms() map[string]room {
 	all := map[string]room{}
-	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), policyRooms(), dataRooms(), gpuRooms(), benchRooms()} {
+	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), controlRooms(), policyRooms(), dataRooms(), gpuRooms(), benchRooms()} {
 		maps.Copy(all, floor)
 	}
 	return all
@@ -55,6 +55,13 @@ func schedulerRooms() map[string]room {
 		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/overrun", "scheduler/invariants"}},
 		"scheduler/members":    {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile", "scheduler/batching"}},
 		"scheduler/server":     {shell, []string{"scheduler/members", "transport", "transport/sampled", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/invariants"}},
+	}
+}
+
+// controlRooms are the control plane, which may stop while the scheduler goes on: nothing that serves requests imports them.
+func controlRooms() map[string]room {
+	return map[string]room{
+		"scheduler/control/partition": {core, []string{"transport/mono"}},
 	}
 }
 
@@ -130,6 +137,7 @@ func benchRooms() map[string]room {
 		"bench/gpu":          {shell, []string{"backend/cuda", "backend/executor", "backend/profiler", "bench/load", "bench/plot", "bench/report", "bench/workload", "frontend", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},
 		"bench/frontier":     {shell, []string{"bench/sim", "bench/sim/scenario", "bench/plot", "transport/mono"}},
 		"bench/results":      {leaf, nil},
+		"bench/subclusters":  {leaf, []string{"bench/sim", "bench/sim/scenario", "bench/workload", "bench/zoo", "scheduler/batching", "scheduler/control/partition", "scheduler/profile", "transport/mono"}},
 		"bench/draws":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
 		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
 	}
