@@ -47,7 +47,7 @@ func (s *state) spread(models []int32) {
 				grows += float64(s.x[i]*(t.x+s.sums[j].x)) + float64(s.y[i]*(t.y+s.sums[j].y))
 			}
 			if s.from != nil {
-				grows += s.view.cost(i, int32(j)) / s.costUnit * tieCost
+				grows += float64(tieCost * (s.view.cost(i, int32(j)) / s.costUnit))
 			}
 			if j == 0 || grows < least {
 				best, least = int32(j), grows
