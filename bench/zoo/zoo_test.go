@@ -77,3 +77,19 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Every model of either table has a size, and ResNet50 that of its file (examples/zoo).
+func TestMemory(t *testing.T) {
+	for _, m := range append(A100(), GTX1080Ti()...) {
+		k, ok := MemoryOf(m)
+		if !ok || k.Static < 10e6 || k.Static > 600e6 || k.Dynamic < 100e6 || k.Dynamic > 1500e6 {
+			t.Errorf("%s: %+v, %v", m.Name, k, ok)
+		}
+		if m.Name == "ResNet50" && k.Static/1e6 != 102 {
+			t.Errorf("ResNet50 takes %d MB, its file has 102", k.Static/1e6)
+		}
+	}
+	if k, ok := MemoryOf(Model{Name: "model"}); ok {
+		t.Errorf("the header is no model: %+v", k)
+	}
+}

@@ -63,6 +63,7 @@ func controlRooms() map[string]room {
 		"scheduler/control/autoscale":    {core, nil},
 		"scheduler/control/store/schema": {core, []string{"transport/mono", "transport/catalog"}},
 		"scheduler/control/store":        {shell, []string{"scheduler/control/store/schema"}},
+		"scheduler/control/partition":    {core, []string{"transport/mono"}},
 	}
 }
 
@@ -138,6 +139,7 @@ func benchRooms() map[string]room {
 		"bench/gpu":          {shell, []string{"backend/cuda", "backend/executor", "backend/profiler", "bench/load", "bench/plot", "bench/report", "bench/workload", "frontend", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},
 		"bench/frontier":     {shell, []string{"bench/sim", "bench/sim/scenario", "bench/plot", "transport/mono"}},
 		"bench/results":      {leaf, nil},
+		"bench/subclusters":  {leaf, []string{"bench/sim", "bench/sim/scenario", "bench/workload", "bench/zoo", "scheduler/batching", "scheduler/control/partition", "scheduler/profile", "transport/mono"}},
 		"bench/draws":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
 		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/control/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
 	}
