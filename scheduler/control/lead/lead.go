@@ -80,7 +80,8 @@ type Lead struct {
 // New makes one that knows nothing: the wishes, the last plan and the facts are handed in.
 func New(cfg Config) *Lead {
 	cfg.fill()
-	l := &Lead{cfg: cfg, known: map[string]*known{}, due: mono.Never, retryAt: mono.Never, inForce: map[string]plan.Settings{}}
+	l := &Lead{cfg: cfg, known: map[string]*known{}, due: mono.Never, retryAt: mono.Never, inForce: map[string]plan.Settings{},
+		told: map[string]schema.Observation{}, dirty: map[string]bool{}}
 	l.forget()
 	return l
 }
@@ -88,9 +89,12 @@ func New(cfg Config) *Lead {
 // forget what belongs to one life of the scheduler.
 func (l *Lead) forget() {
 	l.world, l.rollout, l.orders, l.naming = newWorld(), nil, map[uint64]flight{}, false
-	l.told, l.dirty, l.named, l.unnamed = map[string]schema.Observation{}, map[string]bool{}, map[string]catalog.Name{}, map[string]bool{}
+	l.named, l.unnamed = map[string]catalog.Name{}, map[string]bool{}
 	for _, name := range names(l.known) {
 		l.look(name)
+	}
+	for _, key := range names(l.told) {
+		l.dirty[key] = true
 	}
 }
 
@@ -138,6 +142,13 @@ func (l *Lead) Restore(head schema.Plan, parts []schema.SubCluster) {
 		l.plan.SubClusters = append(l.plan.SubClusters, plan.SubCluster{Name: p.Name, DeviceType: p.DeviceType, Models: p.Models, GPUs: p.GPUs, Need: p.Need})
 	}
 	l.byHand = head.Cause == ByHand
+}
+
+// Told takes over what was told of a version before, by the controller that led.
+func (l *Lead) Told(o schema.Observation) {
+	o.Since = 0
+	key := o.Model + "/" + o.Version
+	l.told[key], l.dirty[key] = o, true
 }
 
 // ByHand is the cause of a plan that people applied. It holds until the catalogue changes or

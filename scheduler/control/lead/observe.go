@@ -22,9 +22,12 @@ func (l *Lead) observe(out *Effects) {
 		}
 	}
 	for _, key := range names(l.dirty) {
+		before, told := l.told[key]
+		if told && !l.world.whole {
+			continue // what it was is the best guess, until the scheduler is there again
+		}
 		delete(l.dirty, key)
 		o, known := l.observation(key, failed[key])
-		before, told := l.told[key]
 		switch {
 		case !known && told:
 			delete(l.told, key)

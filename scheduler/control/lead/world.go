@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -32,6 +34,7 @@ type world struct {
 	gpus    map[string]*gpu
 	models  map[string]catalog.ModelFacts // that are routed
 	about   map[kind]about
+	subs    map[string]catalog.SubClusterFacts
 	holders map[string][]*gpu // that have anything of a model, by key
 	changed map[string]bool   // GPUs, since the roll-out was told
 	moved   map[string]bool   // models, likewise
@@ -39,6 +42,7 @@ type world struct {
 
 func newWorld() world {
 	return world{gpus: map[string]*gpu{}, models: map[string]catalog.ModelFacts{}, about: map[kind]about{}, holders: map[string][]*gpu{},
+		subs:    map[string]catalog.SubClusterFacts{},
 		changed: map[string]bool{}, moved: map[string]bool{}}
 }
 
@@ -65,6 +69,12 @@ func (w *world) take(f *catalog.Facts) (anew bool) {
 		m := f.Models[i]
 		w.models[m.Key] = m
 		w.moved[m.Key] = true
+	}
+	for _, s := range f.SubClusters {
+		name := subCluster(s.DeviceType, s.Name)
+		if w.subs[name] = s; s.GPUs == 0 && s.Models == 0 {
+			delete(w.subs, name)
+		}
 	}
 	for _, key := range f.GoneModels {
 		delete(w.models, key)
@@ -169,4 +179,38 @@ func (w *world) types() []string {
 	out := names(count)
 	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(count[b], count[a]) })
 	return out
+}
+
+// Loads are the rates and needs of all models that people have added, by key.
+func (l *Lead) Loads() (out []schema.Load) {
+	for _, key := range names(l.world.models) {
+		m := l.world.models[key]
+		if v := l.version(key); v != nil {
+			out = append(out, schema.Load{Model: v.name, Version: v.source.Version, Rate: m.Rate, Needs: []schema.Need{{DeviceType: m.DeviceType, GPUs: m.Need}}})
+		}
+	}
+	return out
+}
+
+// SubClusters are those of the scheduler, by plan's name.
+func (l *Lead) SubClusters() map[string]catalog.SubClusterFacts { return l.world.subs }
+
+// GPUs counts those in service.
+func (l *Lead) GPUs() (n int) {
+	for _, g := range l.world.gpus {
+		if g.facts.State != catalog.GPUOut {
+			n++
+		}
+	}
+	return n
+}
+
+// Backends counts those that have a GPU.
+func (l *Lead) Backends() int {
+	all := map[string]bool{}
+	for name := range l.world.gpus {
+		backend, _, _ := strings.Cut(name, "/")
+		all[backend] = true
+	}
+	return len(all)
 }

@@ -1,0 +1,260 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/symphony-serving/symphony/scheduler/control/api"
+	"github.com/symphony-serving/symphony/scheduler/control/lead"
+	"github.com/symphony-serving/symphony/scheduler/control/partition"
+	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/scheduler/control/store"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Plan implements api.Plans.
+func (c *Controller) Plan(ctx context.Context) (api.Plan, error) {
+	all := c.view.history()
+	if len(all) == 0 {
+		return api.Plan{}, nil
+	}
+	out := planOut(all[0])
+	_, parts, err := c.cfg.Store.Plan(ctx, all[0].Epoch)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return out, wrong(err, "")
+	}
+	var now map[string]catalog.SubClusterFacts
+	if l := c.leads.Load(); l != nil {
+		l.call(ctx, func() { now = l.lead.SubClusters() })
+	}
+	for _, p := range parts {
+		f := now[p.Name]
+		out.SubClusters = append(out.SubClusters, api.SubCluster{Name: p.Name, DeviceType: p.DeviceType, Scheduler: p.Scheduler, Models: p.Models, GPUs: p.GPUs, Need: p.Need,
+			Seated: f.GPUs, Rate: f.Rate, Busy: f.Busy})
+	}
+	return out, nil
+}
+
+// History implements api.Plans.
+func (c *Controller) History(context.Context) (api.History, error) {
+	out := api.History{Plans: []api.Plan{}}
+	for _, h := range c.view.history() {
+		out.Plans = append(out.Plans, planOut(h))
+	}
+	return out, nil
+}
+
+// notLeading is the answer to calls that only the leader can carry out.
+func (c *Controller) notLeading(ctx context.Context) error {
+	who, err := c.cfg.Store.Leader(ctx)
+	switch {
+	case err == nil && who.Name != c.cfg.Name:
+		return api.Conflict("controller %s leads (%s), and this one does not: ask that one", who.Name, who.Address)
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return wrong(err, "")
+	}
+	return api.Away(retryAway, false, "no controller leads at the moment: try again")
+}
+
+// preview computes what a plan made now would be; then, with the loop's goroutine, does what use says.
+func (c *Controller) preview(ctx context.Context, use func(l *leading, p plan.Plan)) error {
+	l := c.leads.Load()
+	if l == nil {
+		return c.notLeading(ctx)
+	}
+	var p *lead.Preview
+	var err error
+	if !l.call(ctx, func() { p, err = l.lead.Preview() }) {
+		return c.notLeading(ctx)
+	}
+	if err != nil {
+		return api.Away(retryAway, false, "%v", err)
+	}
+	end := mono.Now().Add(c.cfg.Effort)
+	p.Task.Solve(1, func(int64) bool { return mono.Now() < end && ctx.Err() == nil }, nil, 0)
+	if !l.call(ctx, func() {
+		var made plan.Plan
+		if made, err = l.lead.Previewed(p); err == nil {
+			use(l, made)
+		}
+	}) {
+		return c.notLeading(ctx)
+	}
+	var none *partition.Infeasible
+	if errors.As(err, &none) {
+		return api.Conflict("no plan: %v", err)
+	}
+	return err
+}
+
+// Diff implements api.Plans.
+func (c *Controller) Diff(ctx context.Context) (api.Diff, error) {
+	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}}
+	err := c.preview(ctx, func(l *leading, p plan.Plan) { d = diff(l.lead, p) })
+	return d, err
+}
+
+// diff compares a plan with the last one, and with where models are.
+func diff(l *lead.Lead, p plan.Plan) api.Diff {
+	last := l.Plan()
+	d := api.Diff{Epoch: last.Epoch, Moves: []api.Move{}, Resizes: []api.Resize{}}
+	home := map[string]string{}
+	for _, s := range p.SubClusters {
+		d.Then += s.Need
+		for _, key := range s.Models {
+			home[key] = s.Name
+			if from := l.Where(key); from != s.Name {
+				d.Moves = append(d.Moves, api.Move{Model: key, From: from, To: s.Name})
+			}
+		}
+		resize := api.Resize{SubCluster: s.Name, DeviceType: s.DeviceType, To: s.GPUs, Need: s.Need}
+		if old := last.Find(s.Name); old != nil {
+			resize.From = old.GPUs
+		}
+		if resize.From != resize.To {
+			d.Resizes = append(d.Resizes, resize)
+		}
+	}
+	for _, s := range last.SubClusters {
+		d.Need += s.Need
+		if p.Find(s.Name) == nil {
+			d.Resizes = append(d.Resizes, api.Resize{SubCluster: s.Name, DeviceType: s.DeviceType, From: s.GPUs})
+		}
+	}
+	for _, key := range l.Routed() {
+		if home[key] == "" {
+			d.Moves = append(d.Moves, api.Move{Model: key, From: l.Where(key)})
+		}
+	}
+	slices.SortFunc(d.Moves, func(a, b api.Move) int { return strings.Compare(a.Model, b.Model) })
+	return d
+}
+
+// Apply implements api.Plans.
+func (c *Controller) Apply(ctx context.Context) (api.Plan, error) {
+	l := c.leads.Load()
+	if l == nil {
+		return api.Plan{}, c.notLeading(ctx)
+	}
+	before := uint64(0)
+	var err error
+	if !l.call(ctx, func() { before, err = l.lead.Plan().Epoch, l.lead.Now(mono.Now()) }) {
+		return api.Plan{}, c.notLeading(ctx)
+	}
+	if err != nil {
+		return api.Plan{}, api.Away(retryAway, false, "%v", err)
+	}
+	return c.awaitPlan(ctx, before)
+}
+
+// Put rolls out a plan of people's own.
+func (c *Controller) Put(ctx context.Context, spec api.PlanSpec) (api.Plan, error) {
+	l := c.leads.Load()
+	if l == nil {
+		return api.Plan{}, c.notLeading(ctx)
+	}
+	var p plan.Plan
+	for _, s := range spec.SubClusters {
+		models := slices.Clone(s.Models)
+		slices.Sort(models)
+		p.SubClusters = append(p.SubClusters, plan.SubCluster{Name: s.Name, DeviceType: s.DeviceType, Models: models, GPUs: s.GPUs, Need: s.Need})
+	}
+	before := uint64(0)
+	var err error
+	if !l.call(ctx, func() {
+		before, err = l.lead.Plan().Epoch, l.lead.Apply(mono.Now(), p, &l.effects)
+	}) {
+		return api.Plan{}, c.notLeading(ctx)
+	}
+	switch {
+	case errors.Is(err, plan.ErrInvalid):
+		return api.Plan{}, &api.Error{Kind: api.KindInvalid, Field: "sub_clusters", Msg: err.Error()}
+	case err != nil:
+		return api.Plan{}, api.Away(retryAway, false, "%v", err)
+	}
+	return c.awaitPlan(ctx, before)
+}
+
+// planWait is how long a plan may take to be made; where nothing has changed none is.
+const planWait = 3 * time.Second
+
+// awaitPlan is the first plan after an epoch, or the last one where none comes.
+func (c *Controller) awaitPlan(ctx context.Context, before uint64) (api.Plan, error) {
+	end := time.NewTimer(planWait + time.Duration(c.cfg.Effort))
+	defer end.Stop()
+	for {
+		c.view.mu.Lock()
+		changed := c.view.changed
+		c.view.mu.Unlock()
+		if all := c.view.history(); len(all) > 0 && all[0].Epoch > before {
+			return c.Plan(ctx)
+		}
+		select {
+		case <-changed:
+		case <-end.C:
+			return c.Plan(ctx)
+		case <-ctx.Done():
+			return api.Plan{}, ctx.Err()
+		case <-c.ctx.Done():
+			return api.Plan{}, api.Away(retryAway, true, "the controller is shutting down")
+		}
+	}
+}
+
+// Pause implements api.Plans.
+func (c *Controller) Pause(ctx context.Context, why string) (api.Epochs, error) {
+	return c.setEpochs(ctx, schema.Control{Name: schema.Epochs, Off: true, Why: why, Since: time.Now().UnixNano()})
+}
+
+// Resume implements api.Plans.
+func (c *Controller) Resume(ctx context.Context) (api.Epochs, error) {
+	return c.setEpochs(ctx, schema.Control{Name: schema.Epochs, Since: time.Now().UnixNano()})
+}
+
+func (c *Controller) setEpochs(ctx context.Context, to schema.Control) (api.Epochs, error) {
+	if err := c.cfg.Store.Controls.Write(ctx, []schema.Control{to}, nil); err != nil {
+		return api.Epochs{}, wrong(err, "")
+	}
+	return epochsOut(to), nil
+}
+
+func epochsOut(e schema.Control) api.Epochs {
+	return api.Epochs{Paused: e.Off, Why: e.Why, Since: instant(e.Since)}
+}
+
+// State implements api.Control.
+func (c *Controller) State(ctx context.Context) (api.Status, error) {
+	s := api.Status{Name: c.cfg.Name, Version: c.cfg.Version, Versions: map[api.State]int{}, Schedulers: []string{}}
+	state, _ := c.cfg.Store.State()
+	s.Store = api.Store{Where: c.cfg.Store.Where(), Away: state.Away}
+	if state.Away {
+		s.Store.Since, s.Store.Error = state.Since, state.Why
+	}
+	if l := c.leads.Load(); l != nil {
+		s.Leads = true
+		s.Leader = &api.Leader{Name: c.cfg.Name, Address: c.cfg.Address}
+		if name := l.link.linked(); name != "" {
+			s.Schedulers = append(s.Schedulers, name)
+		}
+		l.call(ctx, func() { s.GPUs, s.Backends = l.lead.GPUs(), l.lead.Backends() })
+	} else if !state.Away {
+		if who, err := c.cfg.Store.Leader(ctx); err == nil {
+			s.Leader = &api.Leader{Name: who.Name, Address: who.Address, Since: instant(who.Since)}
+		}
+	}
+	if all := c.view.history(); len(all) > 0 {
+		s.Plan = planOut(all[0])
+	}
+	for state, n := range c.view.states() {
+		s.Versions[api.State(state)] = n
+	}
+	c.view.mu.Lock()
+	defer c.view.mu.Unlock()
+	s.Epochs = epochsOut(c.view.epochs)
+	return s, nil
+}

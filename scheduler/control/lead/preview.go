@@ -1,0 +1,63 @@
+package lead
+
+import (
+	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Preview is a plan that could be made now.
+type Preview struct {
+	Task  *Task
+	draft draft
+}
+
+// Preview begins one: its Task is to be solved, then Previewed says what the plan would be.
+// Nothing of the Lead changes.
+func (l *Lead) Preview() (*Preview, error) {
+	if !l.world.whole {
+		return nil, errNoScheduler
+	}
+	p := &Preview{draft: l.sketch()}
+	p.Task = &Task{Parts: p.draft.parts}
+	return p, nil
+}
+
+// Previewed is the plan of a Preview whose Task is solved.
+func (l *Lead) Previewed(p *Preview) (plan.Plan, error) {
+	for i := range p.Task.Parts {
+		if err := p.Task.Parts[i].Err; err != nil {
+			return plan.Plan{}, err
+		}
+	}
+	p.draft.parts = p.Task.Parts
+	target := l.target(&p.draft)
+	if l.byHand {
+		target = l.amended(&p.draft, &target)
+	}
+	target.Epoch = l.plan.Epoch + 1
+	return target, nil
+}
+
+// Plan is the last plan; Epoch 0: none was made yet.
+func (l *Lead) Plan() plan.Plan { return l.plan }
+
+// Where is the sub-cluster, by plan's name, that a model's requests go to; "": nowhere.
+func (l *Lead) Where(key string) string {
+	m, there := l.world.models[key]
+	if !there {
+		return ""
+	}
+	return subCluster(m.DeviceType, m.In)
+}
+
+// Routed are the keys of all models that requests go to, in order.
+func (l *Lead) Routed() []string { return names(l.world.models) }
+
+// Now has a plan made at once, whatever called for none.
+func (l *Lead) Now(now mono.Time) error {
+	if !l.world.whole {
+		return errNoScheduler
+	}
+	l.due, l.cause, l.byHand = now, "catalogue", false // which is made while epochs are paused, too
+	return nil
+}
