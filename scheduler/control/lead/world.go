@@ -36,6 +36,7 @@ type world struct {
 	about   map[kind]about
 	subs    map[string]catalog.SubClusterFacts
 	holders map[string][]*gpu // that have anything of a model, by key
+	sorted  []string          // see types; nil: to be made
 	changed map[string]bool   // GPUs, since the roll-out was told
 	moved   map[string]bool   // models, likewise
 }
@@ -62,6 +63,7 @@ func (w *world) take(f *catalog.Facts) (anew bool) {
 				w.drop(g, key)
 			}
 			delete(w.gpus, name)
+			w.sorted = nil
 			w.changed[name] = true
 		}
 	}
@@ -90,6 +92,9 @@ func (w *world) takeGPU(f *catalog.GPUFacts) {
 		w.gpus[f.Name] = g
 	}
 	w.changed[f.Name] = true
+	if g.facts.State != f.State || g.facts.DeviceType != f.DeviceType {
+		w.sorted = nil
+	}
 	g.facts = *f
 	g.facts.Stock = nil
 	for _, s := range f.Stock {
@@ -170,13 +175,20 @@ func (g *gpu) planned() plan.GPU {
 
 // types are the device types that there are GPUs of in service, the largest first.
 func (w *world) types() []string {
+	if w.sorted == nil {
+		w.sorted = w.sortTypes()
+	}
+	return w.sorted
+}
+
+func (w *world) sortTypes() []string {
 	count := map[string]int{}
 	for _, name := range names(w.gpus) {
 		if g := w.gpus[name]; g.facts.State != catalog.GPUOut {
 			count[g.facts.DeviceType]++
 		}
 	}
-	out := names(count)
+	out := append([]string{}, names(count)...)
 	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(count[b], count[a]) })
 	return out
 }
