@@ -3,6 +3,7 @@ package lead
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/symphony-serving/symphony/scheduler/control/partition"
@@ -167,8 +168,7 @@ func (l *Lead) want(now mono.Time, cause string) {
 
 // Facts takes what became of the scheduler's world.
 func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
-	before := len(l.world.types())
-	count := len(l.world.gpus)
+	before := l.world.count()
 	if anew := l.world.epoch != f.Epoch || f.Whole; anew {
 		l.forget()
 	}
@@ -178,7 +178,7 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 		name, _ := splitKey(key)
 		l.unnamed[name] = true
 	}
-	if before != len(l.world.types()) || count != len(l.world.gpus) {
+	if len(f.GPUs)+len(f.GoneGPUs) > 0 && !maps.Equal(before, l.world.count()) {
 		l.want(now, "GPUs")
 	}
 	if !l.world.whole {

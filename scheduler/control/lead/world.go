@@ -181,13 +181,19 @@ func (w *world) types() []string {
 	return w.sorted
 }
 
-func (w *world) sortTypes() []string {
+// count is the GPUs in service by type.
+func (w *world) count() map[string]int {
 	count := map[string]int{}
 	for _, name := range names(w.gpus) {
 		if g := w.gpus[name]; g.facts.State != catalog.GPUOut {
 			count[g.facts.DeviceType]++
 		}
 	}
+	return count
+}
+
+func (w *world) sortTypes() []string {
+	count := w.count()
 	out := append([]string{}, names(count)...)
 	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(count[b], count[a]) })
 	return out
