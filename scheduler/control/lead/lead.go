@@ -22,6 +22,7 @@ type Config struct {
 	MovesMax    float64             // share of all models' bytes that an epoch may move [0.05]
 	Interval    mono.Dur            // between epochs that nothing else calls for [5 minutes]
 	Settle      mono.Dur            // how long wishes are gathered before they make a plan [200 ms]
+	SettleGPUs  mono.Dur            // how long GPUs that come or go may come back or go again before they do [3 s]
 	RetryMin    mono.Dur            // before what failed is tried again; doubles to RetryMax [30 s]
 	RetryMax    mono.Dur            // [10 minutes]
 	Limits      plan.Limits
@@ -37,7 +38,7 @@ func (c *Config) fill() {
 	for _, d := range []struct {
 		v   *mono.Dur
 		def mono.Dur
-	}{{&c.Interval, 300 * mono.Second}, {&c.Settle, 200 * mono.Millisecond}, {&c.RetryMin, 30 * mono.Second}, {&c.RetryMax, 600 * mono.Second}} {
+	}{{&c.Interval, 300 * mono.Second}, {&c.Settle, 200 * mono.Millisecond}, {&c.SettleGPUs, 3 * mono.Second}, {&c.RetryMin, 30 * mono.Second}, {&c.RetryMax, 600 * mono.Second}} {
 		if *d.v <= 0 {
 			*d.v = d.def
 		}
@@ -114,7 +115,7 @@ func (l *Lead) SetModel(now mono.Time, doc schema.Model) {
 	l.RemoveModel(now, doc.Name)
 	l.known[doc.Name] = know(doc)
 	l.look(doc.Name)
-	l.want(now, "catalogue")
+	l.want(now, causeCatalogue)
 }
 
 // RemoveModel: people want nothing of it any more.
@@ -124,7 +125,7 @@ func (l *Lead) RemoveModel(now mono.Time, name string) {
 	}
 	l.look(name)
 	delete(l.known, name)
-	l.want(now, "catalogue")
+	l.want(now, causeCatalogue)
 }
 
 // Profile takes what was measured of a version on a device type before.
@@ -156,15 +157,28 @@ func (l *Lead) Told(o schema.Observation) {
 // epochs are resumed.
 const ByHand = "by hand"
 
-// want has a plan made soon.
+// want has a plan made soon: when the catalogue has settled, or GPUs have, which takes longer,
+// so that a backend that is restarted moves nothing.
 func (l *Lead) want(now mono.Time, cause string) {
-	if l.due == mono.Never {
-		l.due, l.cause = now.Add(l.cfg.Settle), cause
+	at := now.Add(l.cfg.Settle)
+	if cause == causeGPUs && l.plan.Epoch > 0 {
+		at = now.Add(l.cfg.SettleGPUs)
 	}
-	if cause == "catalogue" { // which is carried out also while epochs are paused
+	if l.due == mono.Never || at < l.due && cause == causeCatalogue {
+		l.due, l.cause = at, cause
+	}
+	if cause == causeCatalogue { // which is carried out also while epochs are paused
 		l.cause = cause
 	}
 }
+
+// Causes of plans, beside ByHand.
+const (
+	causeCatalogue = "catalogue"
+	causeGPUs      = "GPUs"
+	causeInterval  = "interval"
+	causeResumed   = "resumed"
+)
 
 // Facts takes what became of the scheduler's world.
 func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
@@ -179,14 +193,14 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 		l.unnamed[name] = true
 	}
 	if len(f.GPUs)+len(f.GoneGPUs) > 0 && !maps.Equal(before, l.world.count()) {
-		l.want(now, "GPUs")
+		l.want(now, causeGPUs)
 	}
 	if !l.world.whole {
 		return
 	}
 	if l.rollout == nil {
 		l.begin()
-		l.want(now, "GPUs")
+		l.want(now, causeGPUs)
 	}
 	l.tell()
 }
@@ -221,7 +235,7 @@ func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 func (l *Lead) Pause(now mono.Time, paused bool) {
 	if l.paused = paused; !paused {
 		l.byHand = false
-		l.want(now, "resumed")
+		l.want(now, causeResumed)
 	}
 }
 
@@ -232,7 +246,7 @@ func (l *Lead) Step(now mono.Time, out *Effects) {
 		return
 	}
 	if now >= l.nextEpoch() {
-		l.want(now, "interval")
+		l.want(now, causeInterval)
 	}
 	if now >= l.due && l.mayPlan() {
 		l.due = mono.Never
@@ -273,7 +287,7 @@ func (l *Lead) nextEpoch() mono.Time {
 
 // mayPlan reports whether a plan that is due may be made now: while epochs are paused only the
 // catalogue calls for one.
-func (l *Lead) mayPlan() bool { return l.task == nil && (!l.paused || l.cause == "catalogue") }
+func (l *Lead) mayPlan() bool { return l.task == nil && (!l.paused || l.cause == causeCatalogue) }
 
 // replan makes a plan of the wishes and the facts, or has it computed.
 func (l *Lead) replan(now mono.Time, out *Effects) {

@@ -58,6 +58,6 @@ func (l *Lead) Now(now mono.Time) error {
 	if !l.world.whole {
 		return errNoScheduler
 	}
-	l.due, l.cause, l.byHand = now, "catalogue", false // which is made while epochs are paused, too
+	l.due, l.cause, l.byHand = now, causeCatalogue, false // which is made while epochs are paused, too
 	return nil
 }
