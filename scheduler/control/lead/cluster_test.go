@@ -13,7 +13,7 @@ import (
 // cluster is a scheduler and its backends as a Lead sees them: orders are carried out in their
 // order, each with its outcome after the facts, and what no scheduler may be told fails the test.
 type cluster struct {
-	t      *testing.T
+	fatal  interface{ Fatalf(string, ...any) }
 	lead   *Lead
 	now    mono.Time
 	epoch  uint64
@@ -29,7 +29,7 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T, cfg Config, gpus ...string) *cluster {
-	c := &cluster{t: t, lead: New(cfg), epoch: 1, gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]string{}, routes: map[string]catalog.ModelFacts{},
+	c := &cluster{fatal: t, lead: New(cfg), epoch: 1, gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]string{}, routes: map[string]catalog.ModelFacts{},
 		names: map[string]catalog.Name{}, broken: map[string]string{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
 	for _, name := range gpus {
 		c.gpus[name] = &catalog.GPUFacts{Name: name, DeviceType: "t", State: catalog.GPUServing, Memory: 1000}
@@ -102,7 +102,7 @@ func (c *cluster) run(span mono.Dur) {
 func (c *cluster) take(out *Effects) {
 	for _, o := range out.Observed {
 		if err := o.Check(); err != nil {
-			c.t.Fatal(err)
+			c.fatal.Fatalf("%v", err)
 		}
 		c.observed[o.Model+"/"+o.Version] = o
 	}
@@ -111,7 +111,7 @@ func (c *cluster) take(out *Effects) {
 	}
 	for _, h := range out.Heads {
 		if err := h.Check(); err != nil {
-			c.t.Fatal(err)
+			c.fatal.Fatalf("%v", err)
 		}
 		c.heads[h.Epoch] = h
 	}
@@ -131,18 +131,19 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	case catalog.OrderLoad:
 		for _, s := range o.Sources {
 			line += " " + s.Key()
-			if s.URL == "" {
-				c.t.Fatalf("%s: no source", line)
-			}
 			c.stock[o.GPU][s.Key()] = catalog.StateReady
-			if why := c.broken[s.Key()]; why != "" {
+			why := c.broken[s.Key()]
+			if s.URL == "" { // its wish went a moment ago
+				why = "no source"
+			}
+			if why != "" {
 				c.stock[o.GPU][s.Key()], failed = catalog.StateFailed, why
 			}
 		}
 	case catalog.OrderUnload:
 		for _, key := range o.Keys {
 			if m, there := c.routes[key]; there && m.In == c.gpus[o.GPU].In {
-				c.t.Fatalf("%s: it is routed there", line)
+				c.fatal.Fatalf("%s: it is routed there", line)
 			}
 			c.stock[o.GPU][key] = catalog.StateGone
 		}
@@ -153,7 +154,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	case catalog.OrderSeat:
 		for _, key := range names(c.routes) {
 			if c.routes[key].In == o.To && c.stock[o.GPU][key] != catalog.StateReady {
-				c.t.Fatalf("%s: it lacks %s", line, key)
+				c.fatal.Fatalf("%s: it lacks %s", line, key)
 			}
 		}
 		c.gpus[o.GPU].State, c.gpus[o.GPU].In = catalog.GPUServing, o.To
@@ -180,7 +181,7 @@ func (c *cluster) route(o catalog.Order) string {
 		}
 		for _, name := range names(c.gpus) {
 			if g := c.gpus[name]; g.State == catalog.GPUServing && g.In == o.To && c.stock[name][key] != catalog.StateReady {
-				c.t.Fatalf("route %s to %q: %s lacks it", key, o.To, name)
+				c.fatal.Fatalf("route %s to %q: %s lacks it", key, o.To, name)
 			}
 		}
 		c.routes[key] = catalog.ModelFacts{Key: key, DeviceType: "t", In: o.To, Need: 0.1}

@@ -221,13 +221,14 @@ func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 	}
 	for _, s := range p.SubClusters {
 		for _, key := range s.Models {
-			if l.version(key) == nil && len(l.world.holders[key]) == 0 {
-				return fmt.Errorf("%w: model %s is not in the catalogue: add it first", plan.ErrInvalid, key)
+			if v := l.version(key); (v == nil || !v.wanted) && !l.localOnly(key) {
+				return fmt.Errorf("%w: model %s is not in the catalogue, or not to be served: add it or load it first", plan.ErrInvalid, key)
 			}
 		}
 	}
-	l.byHand, l.task, l.due = true, nil, mono.Never
+	l.byHand, l.task = true, nil
 	l.adopt(now, p, ByHand, out)
+	l.want(now, causeCatalogue) // which may want more than people's plan has
 	return nil
 }
 
