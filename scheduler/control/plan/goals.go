@@ -160,7 +160,7 @@ func (r *Rollout) refuge(g *gpu) (best *sub) {
 	}
 	most := int64(0)
 	for _, s := range r.subs {
-		if s.deviceType != g.facts.DeviceType || slices.Contains(g.barred, s) || s.routed.empty() {
+		if s.deviceType != g.facts.DeviceType || slices.Contains(g.barred, s) || s.target.empty() {
 			continue
 		}
 		if bytes := r.shared(g, s.routed); bytes > most {

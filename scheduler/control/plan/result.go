@@ -200,11 +200,7 @@ func (r *Rollout) giveUp(f *flight, reason string) {
 	g, m := f.gpu, f.model
 	switch f.step.Kind {
 	case Load:
-		if s := g.goal; s != nil && (s.routed.has(m.index) || s.coming.has(m.index)) && g.state != Serving {
-			r.bar(g, s, reason)
-			return
-		}
-		r.fail(m, g.facts.Name+": "+reason)
+		r.cannotLoad(g, m, reason)
 	case Measure:
 		r.fail(m, g.facts.Name+": "+reason)
 	case Route:
@@ -219,6 +215,18 @@ func (r *Rollout) giveUp(f *flight, reason string) {
 		r.bar(g, f.to, reason)
 	case Set:
 		m.unset = reason
+	}
+}
+
+// cannotLoad: it is the GPU that fails, if others serve the model; else it is the model. Nothing
+// fails if nobody waits for it any more.
+func (r *Rollout) cannotLoad(g *gpu, m *model, reason string) {
+	switch to, s := m.target, g.goal; {
+	case s != nil && g.state != Serving && (s.routed.has(m.index) || s.coming.has(m.index)):
+		r.bar(g, s, m.facts.Key+": "+reason)
+	case to == nil || m.routed == to || to.coming.has(m.index):
+	case to.counts(g) || s == to || m.gauge == g:
+		r.fail(m, g.facts.Name+": "+reason)
 	}
 }
 
@@ -248,7 +256,7 @@ func (r *Rollout) remember(m *model, f Failure) {
 	if g == nil || g.state == Out || f.Tries < r.limits.Tries || m.target == nil {
 		return
 	}
-	if m.target != m.routed && g.facts.DeviceType == m.target.deviceType {
+	if m.target != m.routed && !m.target.coming.has(m.index) && g.facts.DeviceType == m.target.deviceType {
 		r.fail(m, f.GPU+": "+f.Reason)
 	}
 }

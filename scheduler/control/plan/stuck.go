@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // What happens when nothing is under way and nothing can go on, in this order:
 //
@@ -46,16 +49,21 @@ func (r *Rollout) wanting(s *sub) *model {
 	return nil
 }
 
-// lend gives a free GPU to a sub-cluster that models cannot come to for lack of GPUs.
+// lend gives a free GPU to a sub-cluster that a model cannot come to for lack of it. Not of
+// several: until the last of them serves, a controller that is started again would see GPUs too
+// many, and take them back.
 func (r *Rollout) lend() bool {
 	for _, s := range r.subs {
-		if s.target.within(s.routed) || len(s.due) > 0 || r.wanting(s) == nil {
+		if s.target.within(s.routed) || len(s.due) > 0 {
+			continue
+		}
+		if m := r.wanting(s); m == nil || r.required(s, m) != s.serving()+1 {
 			continue
 		}
 		var best *gpu
 		most := int64(-1)
 		for _, g := range r.gpus {
-			if g.state != Free || g.goal != nil || g.seating != nil || g.facts.DeviceType != s.deviceType || len(g.barred) > 0 {
+			if g.state != Free || g.goal != nil || g.seating != nil || g.facts.DeviceType != s.deviceType || len(g.barred) > 0 || !r.holds(g, s, nil) {
 				continue
 			}
 			if bytes := r.shared(g, s.target); bytes > most {
@@ -69,6 +77,22 @@ func (r *Rollout) lend() bool {
 		}
 	}
 	return false
+}
+
+// holds tells whether a GPU has the memory for all models of a sub-cluster, those to come too,
+// and for one more, if not nil.
+func (r *Rollout) holds(g *gpu, s *sub, more *model) bool {
+	static, dynamic := int64(0), int64(0)
+	r.union.copyOf(s.routed)
+	r.union.or(s.target)
+	if more != nil {
+		r.union.add(more.index)
+	}
+	for i := range r.union.all() {
+		static += r.models[i].facts.Static
+		dynamic = max(dynamic, r.models[i].facts.Dynamic)
+	}
+	return g.facts.Memory <= 0 || static <= g.facts.Memory-dynamic
 }
 
 // giveBack ends that.
@@ -91,6 +115,9 @@ func (r *Rollout) swap() bool {
 				continue
 			}
 			to := g.goal
+			if to.serving() >= min(to.wanted(), max(r.required(to, nil), r.requiredAtEnd(to))) {
+				continue // it can wait
+			}
 			for _, c := range r.subs {
 				if c == a || c == to || c.deviceType != a.deviceType || c.serving()-1 < max(r.required(c, nil), r.requiredAtEnd(c)) {
 					continue
@@ -162,40 +189,56 @@ func (r *Rollout) departing(s *sub) *gpu {
 	return nil
 }
 
-// detour sends a model over a third sub-cluster, if there is no room where it is to be.
+// detour sends a model over a third sub-cluster, if there is no room where it is to be, and it
+// stands in another's way where it is. The third has room for all of its own models beside it,
+// so it stands in nobody's way there: however often a controller begins anew, a model makes no
+// second detour before it has arrived.
 func (r *Rollout) detour() bool {
+	full := make([]bool, len(r.subs)) // a model cannot come for lack of room
+	for at, s := range r.subs {
+		for i := range s.target.without(s.routed) {
+			full[at] = full[at] || r.crowded(s, r.models[i])
+		}
+	}
 	for _, m := range r.models {
 		to := m.target
-		if m.strayed || to == nil || m.routed == nil || m.routed == to || m.failed != "" || to.serving() == 0 || !r.crowded(to, m) {
+		if m.strayed || to == nil || m.routed == nil || m.routed == to || m.failed != "" || !full[slices.Index(r.subs, m.routed)] || !r.crowded(to, m) {
 			continue
 		}
-		var best *sub
-		most := -1
-		for _, s := range r.subs {
-			if s == to || s == m.routed || s.serving() == 0 || !m.profiled(s.deviceType) || r.crowded(s, m) || s.serving() < r.required(s, m) {
-				continue
-			}
-			copies := 0
-			for _, g := range s.gpus {
-				if g.resident.has(m.index) {
-					copies++
-				}
-			}
-			if copies > most {
-				best, most = s, copies
-			}
+		if by := r.by(m); by != nil {
+			m.strayed = true
+			to.target.del(m.index)
+			by.target.add(m.index)
+			m.target = by
+			r.touch(by)
+			return true
 		}
-		if best == nil {
-			continue
-		}
-		m.strayed = true
-		to.target.del(m.index)
-		best.target.add(m.index)
-		m.target = best
-		r.touch(best)
-		return true
 	}
 	return false
+}
+
+// by is a sub-cluster for a model's detour: that which has most copies of it already.
+func (r *Rollout) by(m *model) (best *sub) {
+	most := -1
+	for _, s := range r.subs {
+		if s == m.target || s == m.routed || s.serving() == 0 || !m.profiled(s.deviceType) || s.serving() < r.required(s, m) {
+			continue
+		}
+		copies := 0
+		for _, g := range s.gpus {
+			if !r.holds(g, s, m) || s.counts(g) && !g.resident.has(m.index) && !r.fits(g, m) {
+				copies = -1
+				break
+			}
+			if g.resident.has(m.index) {
+				copies++
+			}
+		}
+		if copies > most {
+			best, most = s, copies
+		}
+	}
+	return best
 }
 
 // crowded tells whether a GPU of the sub-cluster has no room for a model.

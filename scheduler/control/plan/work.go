@@ -161,9 +161,7 @@ func (r *Rollout) whole(g *gpu, s *sub) bool {
 }
 
 func (r *Rollout) seat(g *gpu, s *sub) {
-	if g.state == Free {
-		r.place(g, Free, nil, s)
-	}
+	r.place(g, g.state, g.in, s)
 	r.emit(&flight{step: Step{Kind: Seat}, gpu: g, to: s})
 }
 
@@ -337,7 +335,7 @@ func (r *Rollout) discard(g *gpu) bool {
 	}
 	var keys []string
 	for i := range gone.all() {
-		if m := r.models[i]; m.gauge == g && (m.gauging || m.target != nil && !m.profiled(m.target.deviceType)) {
+		if r.toGauge(g, r.models[i]) {
 			gone.del(i)
 			continue
 		}
@@ -353,6 +351,15 @@ func (r *Rollout) discard(g *gpu) bool {
 	g.host.loads++
 	r.emit(&flight{step: Step{Kind: Unload, Models: keys}, gpu: g, gone: gone})
 	return true
+}
+
+// toGauge tells whether a GPU keeps a model to measure it.
+func (r *Rollout) toGauge(g *gpu, m *model) bool {
+	if m.gauging && m.gauge == g {
+		return true
+	}
+	to := m.target
+	return to != nil && to.target.has(m.index) && to.deviceType == g.facts.DeviceType && !m.profiled(to.deviceType) && (m.gauge == g || m.gauge == nil && g.state == Free)
 }
 
 // missesMax bounds the search for GPUs to measure on.

@@ -452,7 +452,9 @@ func (e *earth) asPlanned() string {
 	}
 	for _, d := range e.devices {
 		var want []string
-		if s := e.plan.Find(d.in); s != nil {
+		if s := e.plan.Find(d.in); s == nil && d.in != "" {
+			wrong = append(wrong, fmt.Sprintf("GPU %s is in %s", d.name, d.in))
+		} else if s != nil {
 			want = slices.Sorted(slices.Values(s.Models))
 		}
 		if have := sortedKeys(d.resident); d.state != Out && !slices.Equal(have, want) {
