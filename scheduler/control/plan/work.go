@@ -1,0 +1,462 @@
+package plan
+
+import "slices"
+
+// work emits what can be done for a sub-cluster, in an order that frees before it takes.
+func (r *Rollout) work(s *sub) {
+	r.leave(s)
+	r.arrive(s)
+	r.release(s)
+	r.join(s)
+	r.warm(s)
+	r.gauge(s)
+}
+
+// leave takes models out of service that the plan does not have any more, once their
+// successors are there.
+func (r *Rollout) leave(s *sub) {
+	for i := range s.routed.all() {
+		m := r.models[i]
+		if m.target != nil || m.failed != "" || m.routing || m.retry > r.now || r.awaited(m) != nil {
+			continue
+		}
+		if r.under[Route] >= r.limits.Others {
+			r.wait(s)
+			return
+		}
+		r.route(m, nil, "")
+	}
+}
+
+// awaited is a successor that is not routed yet.
+func (r *Rollout) awaited(m *model) *model {
+	for _, heir := range m.after {
+		if heir.routed == nil && heir.home != nil {
+			return heir
+		}
+	}
+	return nil
+}
+
+// arrive routes models that all GPUs have.
+func (r *Rollout) arrive(s *sub) {
+	if s.target.within(s.routed) {
+		return
+	}
+	s.common(&r.each)
+	for i := range s.target.without(s.routed) {
+		m := r.models[i]
+		if !r.ready(s, m) {
+			continue
+		}
+		if r.under[Route] >= r.limits.Others {
+			r.wait(s)
+			return
+		}
+		if s.serving() >= r.required(s, m) {
+			r.route(m, s, "")
+		}
+	}
+}
+
+// ready tells whether nothing but GPUs may be missing for m to be routed to s. r.each is what
+// the GPUs of s have in common.
+func (r *Rollout) ready(s *sub, m *model) bool {
+	return r.each.has(m.index) && !m.routing && m.retry <= r.now && m.profiled(s.deviceType) && s.serving() > 0 && (m.want == nil || *m.want == m.facts.Settings || m.unset != "")
+}
+
+func (r *Rollout) route(m *model, to *sub, why string) {
+	m.routing, m.to = true, to
+	if to != nil {
+		to.coming.add(m.index)
+		m.coming = append(m.coming, to)
+	}
+	r.emit(&flight{step: Step{Kind: Route, Why: why}, model: m, to: to})
+}
+
+// release drains GPUs that are to be elsewhere, the highest ids first, while the need of what is
+// served here is kept.
+func (r *Rollout) release(s *sub) {
+	for i := len(s.gpus) - 1; i >= 0; i-- {
+		g := s.gpus[i]
+		if g.in != s || g.goal == s || g.seating != nil || g.retry[ofGPU] > r.now || r.ordered(g, Drain) || r.ordered(g, Seat) {
+			continue
+		}
+		if g.state == Draining { // by whom does not matter
+			r.drainNow(g, "")
+			continue
+		}
+		left := s.serving()
+		if !g.drain { // else nobody knows whether it serves, and it is not counted
+			left--
+		}
+		if left < r.required(s, nil) {
+			continue
+		}
+		if r.drained >= r.limits.Drained && !r.loose && !g.drained {
+			r.wait(s)
+			return
+		}
+		r.drainNow(g, "")
+	}
+}
+
+// ordered tells whether such a step is under way on a GPU.
+func (r *Rollout) ordered(g *gpu, k Kind) bool {
+	if g.flights == 0 || r.under[k] == 0 {
+		return false
+	}
+	for _, f := range r.flights {
+		if f.gpu == g && f.step.Kind == k {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Rollout) drainNow(g *gpu, why string) {
+	if !g.drained {
+		g.drained = true
+		r.drained++
+	}
+	g.drain = g.state == Serving
+	r.emit(&flight{step: Step{Kind: Drain, Why: why}, gpu: g})
+}
+
+// join loads what GPUs on their way lack, and seats them.
+func (r *Rollout) join(s *sub) {
+	for i := 0; i < len(s.due); i++ {
+		g := s.due[i]
+		switch {
+		case g.state == Draining && g.in == s: // it turns back
+			switch {
+			case g.flights > 0 || g.retry[ofGPU] > r.now:
+			case r.whole(g, s):
+				r.seat(g, s)
+			default:
+				r.drainNow(g, "")
+			}
+			continue
+		case g.state != Free || g.measure || g.seating != nil && g.seating != s:
+			continue
+		}
+		missing := r.loadFor(g, s)
+		if g.flights > 0 || g.retry[ofGPU] > r.now || !r.whole(g, s) {
+			continue
+		}
+		urgent := s.serving() < r.required(s, nil)
+		if !missing && !r.gauges(g, s) || urgent || r.loose {
+			if r.under[Seat] >= r.limits.Others {
+				r.wait(s)
+				return
+			}
+			r.seat(g, s)
+		}
+	}
+}
+
+// whole tells whether a GPU has all that is served in a sub-cluster.
+func (r *Rollout) whole(g *gpu, s *sub) bool {
+	return s.routed.within(g.resident) && s.coming.within(g.resident)
+}
+
+func (r *Rollout) seat(g *gpu, s *sub) {
+	r.place(g, g.state, g.in, s)
+	r.emit(&flight{step: Step{Kind: Seat}, gpu: g, to: s})
+}
+
+// loadFor loads what a free GPU lacks of its goal's models: first those that are served there
+// and stay, then those to come, and those that leave only when nothing else can go on: they
+// might be gone first. It tells whether any of the first two is still to come.
+func (r *Rollout) loadFor(g *gpu, s *sub) (missing bool) {
+	try := func(i int) (more bool) {
+		m := r.models[i]
+		if g.ordered.has(i) {
+			missing = true
+			return true
+		}
+		if !m.profiled(s.deviceType) && !s.routed.has(i) {
+			return true // measured first (gauge)
+		}
+		switch r.load(g, m) {
+		case sent, later:
+			missing = true
+		case full:
+			missing = true
+			r.starve(s)
+			return false
+		}
+		return g.loads < r.limits.LoadsGPU
+	}
+	for _, part := range [...]bool{true, false} {
+		for i := range s.target.without(g.resident) {
+			if s.routed.has(i) == part && !try(i) {
+				return true
+			}
+		}
+	}
+	for i := range s.coming.without(g.resident) {
+		if !try(i) {
+			return true
+		}
+	}
+	if r.loose || s.serving() < r.required(s, nil) {
+		for i := range s.routed.without(g.resident) {
+			if !try(i) {
+				return true
+			}
+		}
+	}
+	return missing
+}
+
+// warm loads on the GPUs in service the models that are to come.
+func (r *Rollout) warm(s *sub) {
+	if len(s.gpus) == 0 || s.target.within(s.routed) {
+		return
+	}
+	s.common(&r.each)
+	for i := range s.target.without(s.routed) {
+		m := r.models[i]
+		if r.each.has(i) || !m.profiled(s.deviceType) {
+			continue
+		}
+		if !m.active && r.warming >= r.limits.Warming && !r.loose {
+			r.wait(s)
+			return
+		}
+		if moving, more := r.warmModel(s, m); !more {
+			return
+		} else if moving != m.active {
+			m.active = moving
+			if moving {
+				r.warming++
+			} else {
+				r.warming--
+				r.admit()
+			}
+		}
+	}
+}
+
+// warmModel loads a model on the GPUs in service that lack it. moving: some load or may soon;
+// more: no limit of the whole roll-out was reached.
+func (r *Rollout) warmModel(s *sub, m *model) (moving, more bool) {
+	for _, g := range s.gpus {
+		if !s.counts(g) || g.resident.has(m.index) {
+			continue
+		}
+		if g.ordered.has(m.index) {
+			moving = true
+			continue
+		}
+		switch r.load(g, m) {
+		case sent, later:
+			moving = true
+		case full:
+			r.starve(s)
+			return true, false
+		}
+	}
+	return moving, true
+}
+
+// outcome of an attempt to load.
+type outcome uint8
+
+const (
+	sent    outcome = iota // it is under way
+	later                  // the GPU is busy, or the last attempt was just now
+	full                   // the roll-out has enough under way
+	blocked                // the GPU has no room, and nothing there that nobody wants
+)
+
+// load orders a model onto a GPU, or what makes room for it.
+func (r *Rollout) load(g *gpu, m *model) outcome {
+	switch {
+	case g.retry[m.index] > r.now || g.measure || g.unload.has(m.index) || r.busy(g):
+		return later
+	case r.under[Load]+r.under[Unload] >= r.limits.Loads:
+		return full
+	case !r.fits(g, m):
+		return r.makeRoom(g)
+	}
+	g.ordered.add(m.index)
+	g.loads++
+	g.host.loads++
+	m.loads++
+	r.emit(&flight{step: Step{Kind: Load}, gpu: g, model: m})
+	return sent
+}
+
+// busy: the GPU or its host has enough to load.
+func (r *Rollout) busy(g *gpu) bool {
+	if g.loads >= r.limits.LoadsGPU {
+		return true
+	}
+	if g.host.loads < r.limits.LoadsHost {
+		return false
+	}
+	for _, s := range []*sub{g.in, g.goal} {
+		if s != nil {
+			g.host.hungry = append(g.host.hungry, s)
+		}
+	}
+	return true
+}
+
+// makeRoom unloads what nobody wants on a GPU.
+func (r *Rollout) makeRoom(g *gpu) outcome {
+	if r.discard(g) {
+		return later
+	}
+	if !g.unload.empty() || !g.ordered.empty() || !g.loading.empty() {
+		return later
+	}
+	return blocked
+}
+
+// discard unloads what is on a GPU for nothing. It tells whether there was anything.
+func (r *Rollout) discard(g *gpu) bool {
+	if g.state != Free && g.state != Serving || g.measure || g.retry[ofGPU] > r.now || r.busy(g) {
+		return false
+	}
+	var gone set
+	gone.copyOf(g.resident)
+	gone.or(g.leaving)
+	gone.drop(g.unload)
+	gone.drop(g.stays)
+	for _, s := range []*sub{g.in, g.goal, g.seating} {
+		if s != nil {
+			gone.drop(s.routed)
+			gone.drop(s.coming)
+			gone.drop(s.target)
+		}
+	}
+	var keys []string
+	for i := range gone.all() {
+		if r.toGauge(g, r.models[i]) {
+			gone.del(i)
+			continue
+		}
+		keys = append(keys, r.models[i].facts.Key)
+	}
+	if len(keys) == 0 {
+		return false
+	}
+	g.resident.drop(gone)
+	g.leaving.or(gone)
+	g.unload.or(gone)
+	g.loads++
+	g.host.loads++
+	r.emit(&flight{step: Step{Kind: Unload, Models: keys}, gpu: g, gone: gone})
+	return true
+}
+
+// toGauge tells whether a GPU keeps a model to measure it.
+func (r *Rollout) toGauge(g *gpu, m *model) bool {
+	if m.gauging && m.gauge == g {
+		return true
+	}
+	to := m.target
+	return to != nil && to.target.has(m.index) && to.deviceType == g.facts.DeviceType && !m.profiled(to.deviceType) && (m.gauge == g || m.gauge == nil && g.state == Free)
+}
+
+// missesMax bounds the search for GPUs to measure on.
+const missesMax = 4
+
+// gauge measures models of which there is no profile on the sub-cluster's device type: on a GPU
+// that is on its way here, or idle, or free; or one of its own is drained for it.
+func (r *Rollout) gauge(s *sub) {
+	misses := 0
+	for i := range s.target.without(s.routed) {
+		m := r.models[i]
+		if m.profiled(s.deviceType) || m.gauging || m.retry > r.now {
+			continue
+		}
+		if m.gauge == nil || !r.mayGauge(m.gauge, s) {
+			if m.gauge = r.gaugeFor(m, s); m.gauge == nil {
+				if misses++; misses == missesMax {
+					return
+				}
+				continue
+			}
+		}
+		g := m.gauge
+		switch {
+		case g.ordered.has(i):
+		case !g.resident.has(i):
+			if r.load(g, m) == blocked {
+				m.gauge = nil
+			}
+		case g.flights == 0 && r.under[Measure] < r.limits.Others:
+			m.gauging, g.measure = true, true
+			r.emit(&flight{step: Step{Kind: Measure}, gpu: g, model: m})
+		case g.flights == 0:
+			r.wait(s)
+		}
+	}
+}
+
+// mayGauge tells whether a GPU may measure for a sub-cluster.
+func (r *Rollout) mayGauge(g *gpu, s *sub) bool {
+	return g.facts.DeviceType == s.deviceType && g.seating == nil && (g.state == Free || g.state == Serving && !g.drain && g.facts.Idle && g.in == s)
+}
+
+// gaugeFor finds a GPU to measure on: one that has the model already is best. If there is none,
+// one of the sub-cluster's is drained; it comes back when it has measured.
+func (r *Rollout) gaugeFor(m *model, s *sub) (best *gpu) {
+	score := -1
+	for _, list := range [...][]*gpu{s.due, s.gpus, r.gpus} {
+		if score > 0 && len(list) == len(r.gpus) {
+			break // the sub-cluster has one itself
+		}
+		for _, g := range list {
+			if !r.mayGauge(g, s) || !g.resident.has(m.index) && !r.fits(g, m) && !r.loose || g.measure {
+				continue
+			}
+			n := 0
+			for i, good := range [...]bool{g.flights == 0, g.goal == nil || g.goal == s, g.state == Free, g.resident.has(m.index)} {
+				if good {
+					n += 1 << i
+				}
+			}
+			if n > score {
+				best, score = g, n
+			}
+		}
+	}
+	if best == nil {
+		r.drainToGauge(m, s)
+	}
+	return best
+}
+
+// drainToGauge drains a GPU of the sub-cluster, if the rest is enough, so that it can measure.
+func (r *Rollout) drainToGauge(m *model, s *sub) {
+	if len(s.due) > 0 || slices.ContainsFunc(s.gpus, func(g *gpu) bool { return g.drain }) {
+		return // one is on its way
+	}
+	if s.serving()-1 < r.required(s, nil) || r.drained >= r.limits.Drained {
+		return
+	}
+	for i := len(s.gpus) - 1; i >= 0; i-- {
+		g := s.gpus[i]
+		if g.in != s || g.state != Serving || g.drain || g.flights > 0 || g.retry[ofGPU] > r.now || g.goal != s || !g.resident.has(m.index) && !r.fits(g, m) {
+			continue
+		}
+		r.drainNow(g, "")
+		return
+	}
+}
+
+// gauges: a GPU that could join a sub-cluster stays out of it as long as it measures, or is to.
+func (r *Rollout) gauges(g *gpu, s *sub) bool {
+	for i := range s.target.without(s.routed) {
+		m := r.models[i]
+		if !m.profiled(s.deviceType) && (m.gauge == g || m.gauge == nil && r.mayGauge(g, s)) {
+			return true
+		}
+	}
+	return false
+}
