@@ -5,6 +5,7 @@ package catalog
 
 // Kinds of orders.
 const (
+	OrderJoin    = "join"    // nothing but: here I am; Facts begin with the first order of a link
 	OrderLoad    = "load"    // GPU gets Models (Sources); done when they are resident
 	OrderUnload  = "unload"  // GPU gives Models up
 	OrderRoute   = "route"   // requests of Models go to sub-cluster To; "-": nowhere, they are served no more
