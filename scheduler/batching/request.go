@@ -9,6 +9,7 @@ import (
 type Request struct {
 	ID       wire.RequestID
 	Frontend wire.FrontendID
+	Model    wire.ModelID // whose counts it is in, for who handed it in; nothing here looks at it
 	Arrival  mono.Time
 	Deadline mono.Time
 	Input    wire.SlabRef

@@ -14,7 +14,7 @@ func (c *Cluster) Changes(since uint64, most int) catalog.Changes {
 	out := catalog.Changes{Since: since, Serial: c.serial}
 	var changed []*model
 	for _, m := range c.models.byID {
-		if m != nil && m.changed > since {
+		if m != nil && m.changed > since && (m.home != nil || since > 0) {
 			changed = append(changed, m)
 		}
 	}
@@ -24,16 +24,26 @@ func (c *Cluster) Changes(since uint64, most int) catalog.Changes {
 		out.Serial, out.More = changed[most-1].changed, true
 	}
 	for _, m := range changed {
-		out.Models = append(out.Models, catalog.Served{ID: m.id, DeviceType: m.pool.deviceType, Spec: *m.spec})
+		if m.home == nil {
+			out.Gone = append(out.Gone, m.id)
+			continue
+		}
+		p := m.home.pool
+		out.Models = append(out.Models, catalog.Served{ID: m.id, DeviceType: p.deviceType, SubCluster: p.name, Spec: *m.home.spec})
 	}
 	for i, m := range c.models.byID {
-		if d := c.models.left[i]; m == nil && d.serial > since && d.serial <= out.Serial && since > 0 {
+		if d := c.models.left[i]; m == nil && d.told && d.serial > since && d.serial <= out.Serial && since > 0 {
 			out.Gone = append(out.Gone, wire.ModelID(i))
 		}
 	}
 	for _, p := range c.pools {
-		if p.changed > since && p.changed <= out.Serial {
-			out.Pools = append(out.Pools, catalog.PoolState{DeviceType: p.deviceType, GPUs: p.live})
+		if p != nil && p.changed > since && p.changed <= out.Serial {
+			out.Pools = append(out.Pools, p.state())
+		}
+	}
+	for _, n := range c.names.all {
+		if n.changed > since && n.changed <= out.Serial {
+			out.Names = append(out.Names, n.doc)
 		}
 	}
 	return out

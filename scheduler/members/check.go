@@ -8,123 +8,191 @@ import (
 	"strings"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
-	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // listed is how many names an error tells.
 const listed = 5
 
+// plain reports whether one of a newcomer's devices belongs to the sub-cluster of its type that
+// nobody plans.
+func (c *Cluster) plain(info *catalog.BackendInfo, index int) bool {
+	for device := range info.Pools[index].Devices {
+		if c.inOf(info, index, device) == "" {
+			return true
+		}
+	}
+	return false
+}
+
 // check finds why b cannot be admitted, before anything is changed.
-func (c *Cluster) check(now mono.Time, b *backend, out *Effects) error {
+func (c *Cluster) check(b *backend) error {
 	if old := c.byName[b.info.Name]; old != nil {
 		return fmt.Errorf("a backend named %q is connected already; each needs a name of its own (backend.name), and a restarted one is let in when the link of the one before has ended", b.info.Name)
 	}
-	empty, begun := 0, 0
-	for _, p := range c.pools {
-		if len(p.backends) == 0 && !b.brings(p.deviceType) {
-			empty++
-		}
-	}
-	ids := 0
+	ids, begun := 0, 0
 	for i, l := range b.lists {
-		deviceType := b.info.Pools[i].DeviceType
-		for k, other := range b.lists[:i] {
-			if key := shared(l, other); key != "" {
-				return fmt.Errorf("model %s is in the pools %s and %s; a model belongs to one pool", key, b.info.Pools[k].DeviceType, deviceType)
+		doc := &b.info.Pools[i]
+		if l.holders == 0 {
+			if err := c.checkModels(l); err != nil {
+				return err
+			}
+			ids += c.idsFor(b, l)
+		}
+		for _, other := range b.lists[:i] {
+			if key := apartIn(l, other); key != "" {
+				return fmt.Errorf("model %s is not the same in the pools of %s; a model of one name and version is the same everywhere", key, b.info.Name)
 			}
 		}
-		p := c.poolOf(deviceType)
+		if !c.plain(b.info, i) {
+			continue
+		}
+		for k, other := range b.lists[:i] {
+			if key := shared(l, other); key != "" && c.plain(b.info, k) {
+				return fmt.Errorf("model %s is in the pools %s and %s; a model belongs to one pool", key, b.info.Pools[k].DeviceType, doc.DeviceType)
+			}
+		}
+		p := c.poolOf(doc.DeviceType, "")
 		if p == nil {
 			begun++
-		} else if free := c.limits.GPUs - p.live; b.info.Pools[i].Devices > free {
-			return fmt.Errorf("pool %s has room for %d more devices of %d", deviceType, free, c.limits.GPUs)
+		} else if free := c.limits.GPUs - len(p.units); doc.Devices > free {
+			return fmt.Errorf("pool %s has room for %d more devices of %d", doc.DeviceType, free, c.limits.GPUs)
 		}
-		if p != nil && p.uses.of(l) >= 0 {
-			continue // another backend there has the very same models
-		}
-		if err := c.checkPool(p, deviceType, l); err != nil {
+		if err := c.checkPlain(p, doc, l); err != nil {
 			return err
 		}
-		ids += c.idsFor(p, l)
 	}
-	if len(c.pools)+begun > c.limits.Pools+empty {
-		return fmt.Errorf("more than %d device types", c.limits.Pools)
+	if begun > c.room(b) {
+		return fmt.Errorf("more than %d device types and sub-clusters", c.limits.Pools)
 	}
-	return c.checkIDs(now, ids, b, out)
+	return c.checkIDs(ids, b)
 }
 
-// checkPool says why l's models cannot be served by pool p, nil where it is not there yet.
-func (c *Cluster) checkPool(p *pool, deviceType string, l *list) error {
-	if p == nil || len(p.backends) == 0 {
-		for i := range l.specs {
-			m := c.models.byKey[l.specs[i].Key()]
-			if m != nil && m.pool != p && len(m.pool.backends) > 0 {
-				return fmt.Errorf("model %s is served on %s already; a model belongs to one pool", m.key, m.pool.deviceType)
-			}
+// checkModels says which of a list's models is not the one that others have under its name.
+func (c *Cluster) checkModels(l *list) error {
+	for i := range l.order {
+		spec := l.at(i)
+		m := c.models.byKey[spec.Key()]
+		if m == nil || m.refs == 0 || m.is == nil {
+			continue
 		}
-		return nil
-	}
-	missing, extra := difference(p, l)
-	if len(missing)+len(extra) > 0 {
-		return fmt.Errorf("pool %s: every backend must have the same models as %s; missing here: [%s], only here: [%s]",
-			deviceType, p.backends[0].info.Name, some(missing), some(extra))
-	}
-	for i, m := range p.models {
-		if field, here, there := differs(l.at(i), m.spec); field != "" {
+		if field, here, there := differs(spec, m.is); field != "" {
 			return fmt.Errorf("model %s: %s is %s here, and %s on %s; a model of one name and version is the same everywhere: give the other a version of its own",
-				m.key, field, here, there, p.backends[0].info.Name)
+				m.key, field, here, there, c.holderOf(m))
 		}
 	}
 	return nil
 }
 
+// holderOf is a backend that has a model.
+func (c *Cluster) holderOf(m *model) string {
+	for _, b := range c.backends {
+		if !b.admitted {
+			continue
+		}
+		for _, u := range b.units {
+			if u.has(m) {
+				return b.info.Name
+			}
+		}
+	}
+	return "another"
+}
+
+// checkPlain says why l's models cannot be served by pool p, which nobody plans; nil where it is
+// not there yet.
+func (c *Cluster) checkPlain(p *pool, doc *catalog.Pool, l *list) error {
+	if p != nil && slices.ContainsFunc(p.uses, func(u *use) bool { return u.list == l && u.pure > 0 }) {
+		return nil // another device there has the very same models
+	}
+	own := l.owned(doc.Ordered)
+	for i := range l.order {
+		m := c.models.byKey[l.at(i).Key()]
+		if m != nil && own[i] && m.home != nil && m.home.pool != p && m.home.pool.name == "" && len(m.home.pool.units) > 0 {
+			return fmt.Errorf("model %s is served on %s already; a model belongs to one pool", m.key, m.home.pool.deviceType)
+		}
+	}
+	if p == nil || len(p.units) == 0 {
+		return nil
+	}
+	var missing, extra []string
+	for _, e := range p.entries {
+		if e.routed() && !e.ordered() && l.find(e.model.key) == nil {
+			missing = append(missing, e.model.key)
+		}
+	}
+	for i := range l.order {
+		key := l.at(i).Key()
+		if m := c.models.byKey[key]; own[i] && (m == nil || m.pin == pinNone && (m.entry(p) == nil || m.entry(p).gpus == 0 && !m.entry(p).routed())) {
+			extra = append(extra, key)
+		}
+	}
+	slices.Sort(missing)
+	if len(missing)+len(extra) > 0 {
+		return fmt.Errorf("pool %s: every backend must have the same models as %s; missing here: [%s], only here: [%s]",
+			doc.DeviceType, p.units[0].b.info.Name, some(missing), some(extra))
+	}
+	return nil
+}
+
 // idsFor counts the models of l that need an id.
-func (c *Cluster) idsFor(p *pool, l *list) int {
+func (c *Cluster) idsFor(b *backend, l *list) int {
 	n := 0
-	for i := range l.specs {
-		m := c.models.byKey[l.specs[i].Key()]
-		if m == nil || m.pool != p || another(m, &l.specs[i]) {
-			n++
+	for i := range l.order {
+		m := c.models.byKey[l.at(i).Key()]
+		if m == nil || m.refs == 0 && (another(m, l.at(i)) || m.home != nil && m.home.pool.spare(b)) {
+			n++ // it, or its pool, may make way
 		}
 	}
 	return n
 }
 
-// another tells whether spec is another model under m's key: only a pool without backends takes it.
+// another tells whether spec is another model under m's key: only one that nobody has makes way.
 func another(m *model, spec *catalog.ModelSpec) bool {
-	field, _, _ := differs(spec, m.spec)
+	if m.is == nil {
+		return false
+	}
+	field, _, _ := differs(spec, m.is)
 	return field != ""
 }
 
 // checkIDs says whether there are n ids for models. Where they are short, models that no
 // backend has brought for longest give theirs up, for the next attempt.
-func (c *Cluster) checkIDs(now mono.Time, n int, b *backend, out *Effects) error {
-	short := n - c.models.free(now, c.limits.Models)
-	if short <= 0 {
+func (c *Cluster) checkIDs(n int, b *backend) error {
+	short := n - c.models.free(c.now, c.limits.Models)
+	if n == 0 || short <= 0 {
 		return nil
 	}
-	served, away := 0, []*pool(nil)
+	if c.models.held()+n > c.limits.Models {
+		return fmt.Errorf("more than %d models", c.limits.Models)
+	}
+	var away []*pool
 	for _, p := range c.pools {
-		switch {
-		case len(p.backends) > 0:
-			served += len(p.models)
-		case !b.brings(p.deviceType):
+		if p != nil && p.spare(b) {
 			away = append(away, p)
 		}
 	}
-	if served+n > c.limits.Models {
-		return fmt.Errorf("more than %d models", c.limits.Models)
-	}
 	slices.SortFunc(away, func(a, b *pool) int { return cmp.Compare(a.emptied, b.emptied) })
-	short -= c.models.resting(now)
+	short -= c.models.resting(c.now)
 	for _, p := range away {
 		if short <= 0 {
 			break
 		}
-		short -= len(p.models)
-		c.clearPool(now, p, out)
+		short -= p.routed
+		c.clearPool(p)
 	}
 	return fmt.Errorf("all %d ids of models are in use or rest for %v after their models have left: try again", c.limits.Models, rest)
+}
+
+// apartIn is a key that is another model in the one list than in the other; "": none.
+func apartIn(a, b *list) string {
+	for i := range a.specs {
+		if other := b.find(a.specs[i].Key()); other != nil {
+			if field, _, _ := differs(&a.specs[i], other); field != "" {
+				return other.Key()
+			}
+		}
+	}
+	return ""
 }
 
 // shared is a key that both lists have; "": none.
@@ -135,24 +203,6 @@ func shared(a, b *list) string {
 		}
 	}
 	return ""
-}
-
-// difference names what p has and l has not, and the other way round.
-func difference(p *pool, l *list) (missing, extra []string) {
-	i, k := 0, 0
-	for i < len(p.models) || k < len(l.order) {
-		switch {
-		case k == len(l.order) || i < len(p.models) && p.models[i].key < l.at(k).Key():
-			missing = append(missing, p.models[i].key)
-			i++
-		case i == len(p.models) || p.models[i].key > l.at(k).Key():
-			extra = append(extra, l.at(k).Key())
-			k++
-		default:
-			i, k = i+1, k+1
-		}
-	}
-	return missing, extra
 }
 
 func some(names []string) string {

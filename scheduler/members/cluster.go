@@ -3,15 +3,18 @@ package members
 import (
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// Limits of a cluster; all positive.
+// Limits of a cluster; all positive, but for those in brackets, where zero means them.
 type Limits struct {
-	Frontends int
-	Backends  int
-	Pools     int
-	Models    int // over all pools; also the ids that there are
-	GPUs      int // per pool
+	Frontends  int
+	Backends   int
+	Pools      int    // sub-clusters
+	Models     int    // over all sub-clusters; also the ids that there are
+	PoolModels int    // served by a sub-cluster [Models]
+	GPUs       int    // per sub-cluster
+	Epoch      uint64 // of the scheduler: what it tells backends is newer than what those before it told
 }
 
 const (
@@ -22,25 +25,49 @@ const (
 	// of a second that a model is gone, and send nothing under its id from then on, also not
 	// what was reserved before. One whose link takes nothing for so long may err.
 	rest = 10 * mono.Second
+	// poolRest is how long the index of a sub-cluster that has ended is not given to another:
+	// reports of its batches may be on their way.
+	poolRest = 60 * mono.Second
 )
 
 // Cluster is the state. Not safe for concurrent use.
 type Cluster struct {
-	limits    Limits
-	serial    uint64 // of the last change of the catalogue
-	frontends frontends
-	backends  []*backend // in the order in which they came; those that wait for a list, too
-	byConn    map[Conn]*backend
-	byName    map[string]*backend      // those that are admitted
-	known     map[catalog.Digest]*list // or asked for
-	pools     []*pool
-	models    models
+	limits      Limits
+	serial      uint64 // of the last change
+	served      uint64 // of the last one that frontends must hear of
+	frontends   frontends
+	backends    []*backend // in the order in which they came; those that wait for a list, too
+	byConn      map[Conn]*backend
+	byName      map[string]*backend      // those that are admitted
+	known       map[catalog.Digest]*list // or asked for
+	pools       []*pool                  // by index; nil: free
+	vacated     []mono.Time              // by index: since when it is free
+	models      models
+	byUnit      map[string]*unit // of admitted backends, by name
+	memory      memory
+	names       names
+	controllers []Conn
+	orders      []*order // that are under way
+	plan        uint64   // the newest that an order was of
+	gone        gone
+
+	// Of the event at hand: when it is, what comes of it, and what must be looked at before it
+	// is over (settle).
+	now     mono.Time
+	out     *Effects
+	stirred []*model
+	looked  []*pool
+	arrived []*unit
+	starved bool // a model found no id: there may be one later
 }
 
 // New makes a cluster without members.
 func New(l Limits) *Cluster {
+	if l.PoolModels == 0 {
+		l.PoolModels = l.Models
+	}
 	return &Cluster{limits: l, byConn: map[Conn]*backend{}, byName: map[string]*backend{}, known: map[catalog.Digest]*list{},
-		models: models{byKey: map[string]*model{}}}
+		models: models{byKey: map[string]*model{}}, byUnit: map[string]*unit{}, memory: memory{byName: map[string]*record{}}, names: names{byName: map[string]*name{}}}
 }
 
 // next is the serial of the next change.
@@ -49,18 +76,39 @@ func (c *Cluster) next() uint64 {
 	return c.serial
 }
 
+// tell is the serial of a change that frontends must hear of.
+func (c *Cluster) tell() uint64 {
+	c.served = c.next()
+	return c.served
+}
+
 // Serial is that of the catalogue's last change.
-func (c *Cluster) Serial() uint64 { return c.serial }
+func (c *Cluster) Serial() uint64 { return c.served }
+
+// FactsSerial is that of the last change of what Facts tell.
+func (c *Cluster) FactsSerial() uint64 { return c.serial }
+
+// begin begins an event.
+func (c *Cluster) begin(now mono.Time, out *Effects) { c.now, c.out = now, out }
 
 // Leave takes a member away whose link has ended; others are not known and do nothing.
 func (c *Cluster) Leave(now mono.Time, conn Conn, out *Effects) {
-	if c.frontends.leave(now, conn, out) {
+	if c.frontends.leave(now, conn, out) || c.leaveController(conn) {
 		return
 	}
+	c.begin(now, out)
 	if b := c.backend(conn); b != nil {
-		c.removeBackend(now, b, out)
-		c.judge(now, out)
+		c.removeBackend(b)
+		c.judge()
 	}
+}
+
+// ModelID is the id of a model that is known.
+func (c *Cluster) ModelID(key string) (wire.ModelID, bool) {
+	if m := c.models.byKey[key]; m != nil {
+		return m.id, true
+	}
+	return 0, false
 }
 
 // Retire gives a backend nothing more: it drains.
@@ -70,10 +118,12 @@ func (c *Cluster) Retire(conn Conn, out *Effects) {
 		return
 	}
 	b.retired = true
-	for _, g := range b.gpus {
-		if g.serves() {
-			out.add(Effect{Kind: RetireGPU, Pool: g.pool.index, GPU: g.id})
+	c.begin(c.now, out)
+	for _, u := range b.units {
+		if u.added && !u.draining {
+			out.add(Effect{Kind: RetireGPU, Pool: u.pool.index, GPU: u.gpu.id})
 		}
+		u.changed = c.next()
 	}
 }
 
@@ -90,9 +140,8 @@ func (c *Cluster) Bound(conn Conn) []catalog.Bound {
 		return nil
 	}
 	var out []catalog.Bound
-	for i, l := range b.lists {
-		p := c.poolOf(b.info.Pools[i].DeviceType)
-		out = append(out, catalog.Bound{Pool: i, IDs: p.uses[p.uses.of(l)].ids})
+	for i, s := range b.stocks {
+		out = append(out, catalog.Bound{Pool: i, IDs: s.list.ids})
 	}
 	return out
 }
@@ -103,8 +152,8 @@ func (c *Cluster) Holder(labels catalog.Digest) (Conn, bool) {
 		if !b.admitted {
 			continue
 		}
-		for _, l := range b.lists {
-			if l.labels[labels] {
+		for _, s := range b.stocks {
+			if s.labelled(labels) {
 				return b.conn, true
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // list is the models of a pool as a backend has them. Backends that are configured alike
@@ -22,6 +23,11 @@ type list struct {
 	since  mono.Time // of the question
 	asked  Conn      // who shall send it; 0: it is here
 	users  int       // backends that have it, those that are not admitted yet, too
+
+	// While backends that are admitted have it.
+	holders int            // of their pools
+	models  []*model       // by key
+	ids     []wire.ModelID // in the sender's order; immutable
 }
 
 func (l *list) known() bool { return l.asked == 0 }
@@ -34,11 +40,57 @@ func (l *list) speed(i int) *profile.Profile { return l.speeds[i] }
 
 // find finds a model by its key.
 func (l *list) find(key string) *catalog.ModelSpec {
-	i, ok := slices.BinarySearchFunc(l.order, key, func(i int, key string) int { return strings.Compare(l.specs[i].Key(), key) })
-	if !ok {
-		return nil
+	if i, ok := l.search(key); ok {
+		return l.at(i)
 	}
-	return l.at(i)
+	return nil
+}
+
+// search finds a model's place by its key.
+func (l *list) search(key string) (int, bool) {
+	return slices.BinarySearchFunc(l.order, key, func(i int, key string) int { return strings.Compare(l.specs[i].Key(), key) })
+}
+
+// owned says by key which of the models a backend has not been ordered to have.
+func (l *list) owned(ordered []int) []bool {
+	is := make([]bool, len(l.order))
+	for _, i := range ordered {
+		if i >= 0 && i < len(is) {
+			is[i] = true
+		}
+	}
+	own := make([]bool, len(l.order))
+	for i, at := range l.order {
+		own[i] = !is[at]
+	}
+	return own
+}
+
+// resolve finds the list's models for another backend that has it. It was checked that there are
+// ids enough.
+func (c *Cluster) resolve(l *list) {
+	if l.holders++; l.holders > 1 {
+		return
+	}
+	l.models = make([]*model, len(l.order))
+	l.ids = make([]wire.ModelID, len(l.order))
+	for i, at := range l.order {
+		m, _ := c.identify(l.at(i), nil)
+		m.refs++
+		l.models[i], l.ids[at] = m, m.id
+	}
+}
+
+// unresolve lets go of them when the last one has left.
+func (c *Cluster) unresolve(l *list) {
+	if l.holders--; l.holders > 0 {
+		return
+	}
+	for _, m := range l.models {
+		m.refs--
+		c.stir(m)
+	}
+	l.models, l.ids = nil, nil
 }
 
 // fill gives the list its models, or says what is wrong with them.
@@ -126,11 +178,6 @@ func (c *Cluster) release(now mono.Time, b *backend, l *list, out *Effects) {
 		}
 		return
 	}
-	for _, p := range c.pools {
-		if p.newest == l {
-			return // whoever had it has left, and its settings hold on
-		}
-	}
 	delete(c.known, l.digest)
 }
 
@@ -151,6 +198,7 @@ func (c *Cluster) Models(now mono.Time, conn Conn, d catalog.Digest, models []ca
 	if b == nil {
 		return
 	}
+	c.begin(now, out)
 	l := c.known[d]
 	switch {
 	case l == nil || l.asked != conn:
@@ -160,25 +208,25 @@ func (c *Cluster) Models(now mono.Time, conn Conn, d catalog.Digest, models []ca
 	}
 	if err != nil {
 		out.refuse(conn, err)
-		c.removeBackend(now, b, out)
+		c.removeBackend(b)
 	}
-	c.judge(now, out)
+	c.judge()
 }
 
 // answerTime is how long a backend may take to send a list.
 const answerTime = 5 * mono.Second
 
-// Tick lets go of those who do not send the list that they were asked for: others that have
-// it wait for it.
-func (c *Cluster) Tick(now mono.Time, out *Effects) {
+// dismissLate lets go of those who do not send the list that they were asked for: others that
+// have it wait for it.
+func (c *Cluster) dismissLate() {
 	for i := 0; i < len(c.backends); i++ {
 		b := c.backends[i]
-		late := slices.ContainsFunc(b.lists, func(l *list) bool { return l.asked == b.conn && now.Sub(l.since) > answerTime })
+		late := slices.ContainsFunc(b.lists, func(l *list) bool { return l.asked == b.conn && c.now.Sub(l.since) > answerTime })
 		if b.admitted || !late {
 			continue
 		}
-		out.refuse(b.conn, fmt.Errorf("the model list that it was asked for did not come within %v", answerTime))
-		c.removeBackend(now, b, out)
+		c.out.refuse(b.conn, fmt.Errorf("the model list that it was asked for did not come within %v", answerTime))
+		c.removeBackend(b)
 		i = -1
 	}
 }

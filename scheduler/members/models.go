@@ -3,49 +3,90 @@ package members
 import (
 	"slices"
 
-	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// model is one that can be asked for.
+// Where a model shall be served.
+type pin uint8
+
+const (
+	pinNone  pin = iota // where nobody plans and all have it
+	pinTo               // by the sub-cluster that the control plane says
+	pinNever            // nowhere, it says
+)
+
+// model is one that somebody has, or that shall be served.
 type model struct {
 	id      wire.ModelID
 	key     string
-	pool    *pool
-	spec    *catalog.ModelSpec // as it is served; immutable
-	speed   *profile.Profile   // the slowest of the pool's backends'
-	changed uint64             // serial
+	is      *catalog.ModelSpec // what it is; nil: nobody has said it yet
+	refs    int                // lists and items of backends that are there
+	entries []*entry           // by pool
+	home    *entry             // where it is served; nil: nowhere
+	pin     pin
+	target  *pool // of pinTo
+	stamp   stamp // of the decision on that
+	set     catalog.Settings
+	changed uint64 // serial
+	stirred bool
+}
+
+// stamp orders what schedulers have decided.
+type stamp struct{ epoch, serial uint64 }
+
+func (s stamp) after(o stamp) bool {
+	return s.epoch > o.epoch || s.epoch == o.epoch && s.serial > o.serial
+}
+
+func (m *model) entry(p *pool) *entry {
+	for _, e := range m.entries {
+		if e.pool == p {
+			return e
+		}
+	}
+	return nil
+}
+
+// entry finds or begins a model's entry in a pool.
+func (c *Cluster) entry(m *model, p *pool) *entry {
+	if e := m.entry(p); e != nil {
+		return e
+	}
+	e := &entry{model: m, pool: p, at: len(p.entries)}
+	p.entries = append(p.entries, e)
+	m.entries = append(m.entries, e)
+	return e
 }
 
 // models are all of them, by id and by key.
 type models struct {
-	byID  []*model // nil: free
-	left  []departure
-	byKey map[string]*model
+	byID   []*model // nil: free
+	left   []departure
+	byKey  map[string]*model
+	vacant int // ids below len(byID) that are free
 }
 
 // departure is when an id became free.
 type departure struct {
 	at     mono.Time
 	serial uint64
+	key    string
+	told   bool // somebody may know it: it was served
 }
 
 // free counts the ids that a model can have now.
 func (s *models) free(now mono.Time, limit int) int {
-	n := limit - len(s.byID)
-	for i, m := range s.byID {
-		if m == nil && now.Sub(s.left[i].at) > rest {
-			n++
-		}
-	}
-	return n
+	return limit - len(s.byID) + s.vacant - s.resting(now)
 }
 
 // resting counts those that are free and must rest.
 func (s *models) resting(now mono.Time) int {
 	n := 0
+	if s.vacant == 0 {
+		return 0
+	}
 	for i, m := range s.byID {
 		if m == nil && now.Sub(s.left[i].at) <= rest {
 			n++
@@ -54,111 +95,89 @@ func (s *models) resting(now mono.Time) int {
 	return n
 }
 
-// add gives a model the smallest id that is free and has rested.
-func (s *models) add(now mono.Time, key string, p *pool, spec *catalog.ModelSpec) *model {
-	m := &model{key: key, pool: p, spec: spec}
-	s.byKey[key] = m
-	for i := range s.byID {
-		if s.byID[i] == nil && now.Sub(s.left[i].at) > rest {
-			m.id, s.byID[i] = wire.ModelID(i), m
-			return m
+// add gives a model the smallest id that is free and has rested; nil: there is none.
+func (s *models) add(now mono.Time, key string, is *catalog.ModelSpec, limit int) *model {
+	m := &model{key: key, is: is}
+	if s.vacant > 0 {
+		for i := range s.byID {
+			if s.byID[i] == nil && now.Sub(s.left[i].at) > rest {
+				m.id, s.byID[i], s.byKey[key] = wire.ModelID(i), m, m
+				s.vacant--
+				return m
+			}
 		}
+	}
+	if len(s.byID) >= limit {
+		return nil
 	}
 	m.id = wire.ModelID(len(s.byID))
 	s.byID, s.left = append(s.byID, m), append(s.left, departure{})
+	s.byKey[key] = m
 	return m
 }
 
 func (s *models) remove(now mono.Time, m *model, serial uint64) {
 	delete(s.byKey, m.key)
-	s.byID[m.id], s.left[m.id] = nil, departure{now, serial}
+	s.byID[m.id], s.left[m.id] = nil, departure{now, serial, m.key, m.changed > 0}
+	s.vacant++
 }
 
-// effective is the i-th model as all backends of the pool can run it: rules 3 and 4.
-func (p *pool) effective(i int) *catalog.ModelSpec {
-	m := p.models[i]
-	spec := *p.newest.at(i)
-	spec.MaxBatch = m.speed.MaxBatch()
-	spec.LabelsID = p.latest().at(i).LabelsID // of one who is there: others ask for them
-	if len(p.uses) == 1 {
-		spec.Profile = p.uses[0].list.at(i).Profile
-	} else {
-		spec.Profile = m.speed.Doc()
-	}
-	return &spec
-}
-
-// latest is the list of the newest configuration that is there; nil: none is.
-func (p *pool) latest() *list {
-	if len(p.uses) == 0 {
-		return nil
-	}
-	best := &p.uses[0]
-	for i := range p.uses {
-		if u := &p.uses[i]; newer(u.configured, u.list, best.configured, best.list) {
-			best = u
+// held counts those that cannot be forgotten: somebody has them, or they were ordered.
+func (s *models) held() int {
+	n := 0
+	for _, m := range s.byID {
+		if m != nil && (m.refs > 0 || m.pin == pinTo) {
+			n++
 		}
 	}
-	return best.list
+	return n
 }
 
-// newer orders configurations; those of one instant by their digests, so that the order in
-// which backends join does not matter.
-func newer(at int64, l *list, than int64, other *list) bool {
-	return at > than || at == than && l.digest > other.digest
-}
-
-// slower reckons a list in that has come.
-func (p *pool) slower(l *list) {
-	for i, m := range p.models {
-		if m.speed == nil || len(p.uses) == 1 {
-			m.speed = l.speed(i)
-		} else {
-			m.speed = profile.Slowest(m.speed, l.speed(i))
+// identify finds or begins the model that spec is; "" or why there is none. but is the one
+// that whoever asks has under the key already, and nobody else may.
+func (c *Cluster) identify(spec *catalog.ModelSpec, but *model) (*model, string) {
+	key := spec.Key()
+	m := c.models.byKey[key]
+	if m != nil && m.is != nil {
+		field, here, there := differs(spec, m.is)
+		if field == "" {
+			return m, ""
+		}
+		if m.refs > 1 || m.refs == 1 && but != m {
+			return nil, field + " is " + here + " here, and " + there + " elsewhere: give it a version of its own"
+		}
+		return c.replace(m, spec)
+	}
+	if m == nil {
+		if m = c.models.add(c.now, key, spec, c.limits.Models); m == nil {
+			c.starved = true
+			return nil, "no id for a model is free"
 		}
 	}
+	m.is = spec
+	return m, ""
 }
 
-// faster reckons a list out that has left: models that it held back are reckoned anew.
-func (p *pool) faster(l *list) {
-	for i, m := range p.models {
-		if !p.heldBack(i, l.speed(i)) {
-			continue
-		}
-		m.speed = p.uses[0].list.speed(i)
-		for _, u := range p.uses[1:] {
-			m.speed = profile.Slowest(m.speed, u.list.speed(i))
-		}
+// replace lets another model have the key of one that nobody has any more.
+func (c *Cluster) replace(m *model, spec *catalog.ModelSpec) (*model, string) {
+	c.unroute(m)
+	pin, target, at, set := m.pin, m.target, m.stamp, m.set
+	c.pinTo(m, pinNone, nil, m.stamp)
+	c.forget(m)
+	n := c.models.add(c.now, m.key, spec, c.limits.Models)
+	if n == nil {
+		c.starved = true
+		return nil, "no id for a model is free"
 	}
+	n.set = set
+	c.pinTo(n, pin, target, at)
+	return n, ""
 }
 
-// heldBack tells whether the i-th model was as slow as speed somewhere, or as small.
-func (p *pool) heldBack(i int, speed *profile.Profile) bool {
-	m := p.models[i].speed
-	if speed.MaxBatch() == m.MaxBatch() && !slices.ContainsFunc(p.uses, func(u use) bool { return u.list.speed(i).MaxBatch() == m.MaxBatch() }) {
-		return true
+// forget frees a model's id.
+func (c *Cluster) forget(m *model) {
+	for _, e := range slices.Clone(m.entries) {
+		e.pool.drop(e)
 	}
-	for b := 1; b <= m.MaxBatch(); b++ {
-		if speed.Latency(b) == m.Latency(b) {
-			return true
-		}
-	}
-	return false
-}
-
-// worthSaying is how far latencies may differ without a word.
-const worthSaying = 1.1
-
-// apart is by what factor two profiles differ, at the ends of what both allow.
-func apart(a, b *profile.Profile) float64 {
-	worst := 1.0
-	for _, n := range [...]int{1, min(a.MaxBatch(), b.MaxBatch())} {
-		x, y := float64(a.Latency(n)), float64(b.Latency(n))
-		worst = max(worst, x/y, y/x)
-	}
-	return worst
-}
-
-func sameProfile(a, b catalog.Profile) bool {
-	return a.Alpha == b.Alpha && a.Beta == b.Beta && slices.Equal(a.Table, b.Table)
+	c.models.remove(c.now, m, c.tell())
 }

@@ -3,317 +3,219 @@ package members
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// pool is the devices of one type: a sub-cluster.
+// pool is a sub-cluster: devices of one type and the models that are served there.
 type pool struct {
 	index      int
 	deviceType string
-	backends   []*backend // admitted
-	uses       uses       // of the lists that they have
-	newest     *list      // whose SLOs and drop policies hold; nil: nobody's yet
-	configured int64      // when it was read
-	author     string     // the backend that brought it
-	emptied    mono.Time  // when its last backend left
-	models     []*model   // by key: what every list here has
-	gpus       []*gpu     // by id
+	name       string  // "": of all devices of the type, where nobody plans
+	units      []*unit // that belong to it, members or not
+	members    int
+	entries    []*entry
+	routed     int // of the entries: models that are served here
+	pinned     int // that shall be
+	uses       []*use
+	gpus       []*gpu // by id
 	byName     map[string]*gpu
-	most       int    // GPUs
-	live       int    // those that are there and in service
-	changed    uint64 // serial
+	most       int // GPUs
+	live       int // those that are GPUs of the engine
+	changed    uint64
+	emptied    mono.Time // when its last unit left
+	alone      mono.Time // since when units wait and none is a member; 0: it is not so
+	looked     bool
+
+	stamp     stamp    // of the newest decision on what is pinned here
+	come, go_ []string // pinned or not any more, in the event at hand
+
+	far, news, partial, lost, older changes // notes of the event at hand
+	author                          string  // of older: whose holds
 }
 
-// use counts the backends that have a list.
+// label is what people call it.
+func (p *pool) label() string {
+	if p.name == "" {
+		return p.deviceType
+	}
+	return p.deviceType + "/" + p.name
+}
+
+// use counts the units of a pool that have a list, members or not.
 type use struct {
-	list       *list
-	n          int
-	configured int64          // the newest of theirs
-	ids        []wire.ModelID // of the list's models, in its order: they hold while anybody uses it here
+	list  *list
+	units int
+	pure  int        // members of which nothing else was told
+	vars  []*variant // of the list's models, by key
 }
 
-type uses []use
+// useOf finds or begins the use of a list.
+func (p *pool) useOf(c *Cluster, l *list) *use {
+	for _, u := range p.uses {
+		if u.list == l {
+			return u
+		}
+	}
+	u := &use{list: l, vars: make([]*variant, len(l.models))}
+	all := make([]variant, len(l.models))
+	for i, m := range l.models {
+		e := c.entry(m, p)
+		e.vars++
+		all[i] = variant{entry: e, spec: l.at(i), speed: l.speed(i), digest: l.digest, own: true}
+		u.vars[i] = &all[i]
+	}
+	p.uses = append(p.uses, u)
+	return u
+}
 
-// of is the list's place; -1: nobody has it here.
-func (u uses) of(l *list) int {
-	return slices.IndexFunc(u, func(u use) bool { return u.list == l })
+func (p *pool) endUse(c *Cluster, u *use) {
+	p.uses = slices.DeleteFunc(p.uses, func(x *use) bool { return x == u })
+	for _, v := range u.vars {
+		if v.entry.vars--; v.entry.vars == 0 {
+			c.stir(v.entry.model)
+		}
+	}
+}
+
+// drop forgets an entry that nobody has and that is neither served nor to be.
+func (p *pool) drop(e *entry) {
+	last := p.entries[len(p.entries)-1]
+	p.entries[e.at], last.at = last, e.at
+	p.entries = p.entries[:len(p.entries)-1]
+	e.model.entries = slices.DeleteFunc(e.model.entries, func(x *entry) bool { return x == e })
 }
 
 // gpu is one device of a pool, over its lives.
 type gpu struct {
-	pool  *pool
 	id    wire.GPUID
 	name  string // "backend/device"
 	taken bool
 	left  mono.Time // where it is not taken: since when
-
-	// Why it is taken and does not serve: its backend says so, or the scheduler does.
-	out, suspect bool
 }
 
-func (c *Cluster) poolOf(deviceType string) *pool {
+func (c *Cluster) poolOf(deviceType, name string) *pool {
 	for _, p := range c.pools {
-		if p.deviceType == deviceType {
+		if p != nil && p.deviceType == deviceType && p.name == name {
 			return p
 		}
 	}
 	return nil
 }
 
-// poolFor finds or begins the pool of a type. Where there are as many as may be, the one
-// that has been without backends for longest goes over to the type, but for those that b brings.
-func (c *Cluster) poolFor(now mono.Time, deviceType string, b *backend, out *Effects) *pool {
-	if p := c.poolOf(deviceType); p != nil {
+// spare is whether another type may have the pool: nobody plans it, and nobody is there.
+func (p *pool) spare(b *backend) bool {
+	return p.name == "" && len(p.units) == 0 && (b == nil || !b.brings(p.deviceType))
+}
+
+// room counts the pools that may begin: those of types that b brings do not make way.
+func (c *Cluster) room(b *backend) int {
+	n := c.limits.Pools - len(c.pools)
+	for i, p := range c.pools {
+		if p == nil && c.now.Sub(c.vacated[i]) > poolRest || p != nil && p.spare(b) {
+			n++
+		}
+	}
+	return n
+}
+
+// poolFor finds or begins a sub-cluster. Where there are as many as may be, the one of those
+// that nobody plans that has been without devices for longest goes over to it, but for those
+// of types that b brings. nil: there is no room.
+func (c *Cluster) poolFor(deviceType, name string, b *backend) *pool {
+	if p := c.poolOf(deviceType, name); p != nil {
 		return p
 	}
-	var p *pool
-	if len(c.pools) < c.limits.Pools {
-		p = &pool{index: len(c.pools), most: c.limits.GPUs, byName: map[string]*gpu{}}
-		c.pools = append(c.pools, p)
-	} else {
+	p := &pool{index: -1, deviceType: deviceType, name: name, most: c.limits.GPUs, byName: map[string]*gpu{}, emptied: c.now}
+	for i := range c.pools {
+		if c.pools[i] == nil && c.now.Sub(c.vacated[i]) > poolRest {
+			p.index = i
+			break
+		}
+	}
+	switch {
+	case p.index >= 0:
+	case len(c.pools) < c.limits.Pools:
+		p.index = len(c.pools)
+		c.pools, c.vacated = append(c.pools, nil), append(c.vacated, 0)
+	default:
+		var old *pool
 		for _, q := range c.pools {
-			if len(q.backends) == 0 && !b.brings(q.deviceType) && (p == nil || q.emptied < p.emptied) {
-				p = q
+			if q != nil && q.spare(b) && (old == nil || q.emptied < old.emptied) {
+				old = q
 			}
 		}
-		c.clearPool(now, p, out)
+		if old == nil {
+			return nil
+		}
+		c.clearPool(old)
+		c.gone.pool(c.next(), old)
+		p.index, p.gpus, p.byName = old.index, old.gpus, old.byName // the engine goes over, and counts on
 	}
-	p.deviceType = deviceType
-	out.add(Effect{Kind: AddPool, Pool: p.index, Type: deviceType})
+	c.pools[p.index] = p
+	p.changed = c.tell()
+	c.look(p)
+	c.out.add(Effect{Kind: AddPool, Pool: p.index, Type: deviceType, SubCluster: name})
 	return p
 }
 
-// joinPool gives the pool another backend, which was checked.
-func (c *Cluster) joinPool(now mono.Time, p *pool, b *backend, l *list, out *Effects) {
-	if len(p.backends) == 0 && !c.setModels(now, p, l, out) {
-		c.setNewest(p, nil) // it is other models' now
-	}
-	at := b.info.Configured
-	p.backends = append(p.backends, b)
-	changed, labelled := false, p.latest()
-	if i := p.uses.of(l); i >= 0 {
-		p.uses[i].n++
-		p.uses[i].configured = max(p.uses[i].configured, at)
-	} else {
-		ids := make([]wire.ModelID, len(l.specs))
-		for i := range l.order {
-			ids[l.order[i]] = p.models[i].id
-		}
-		p.sayApart(b, l, out)
-		p.uses = append(p.uses, use{l, 1, at, ids})
-		p.slower(l)
-		changed = true
-	}
-	switch {
-	case p.newest == nil || newer(at, l, p.configured, p.newest):
-		changed = changed || p.newest != l
-		p.configured, p.author = at, b.info.Name
-		c.setNewest(p, l)
-	case p.newest != l:
-		p.sayOlder(b, l, out)
-	}
-	if changed || p.latest() != labelled {
-		c.refresh(p, b.info.Name, out)
-	}
-}
-
-// leavePool takes it away. The last one leaves the models: they are away, not unknown.
-func (c *Cluster) leavePool(now mono.Time, p *pool, b *backend, l *list, out *Effects) {
-	p.backends = slices.DeleteFunc(p.backends, func(x *backend) bool { return x == b })
-	i := p.uses.of(l)
-	p.changed = c.next()
-	if p.uses[i].n--; p.uses[i].n == 0 {
-		p.uses = slices.Delete(p.uses, i, i+1)
-		if len(p.backends) > 0 {
-			p.faster(l)
-			c.refresh(p, b.info.Name+" gone", out)
-		}
-	}
-	if len(p.backends) == 0 {
-		p.emptied = now
-	}
-}
-
-// sayApart tells of latencies that differ from those of the backends that are there.
-func (p *pool) sayApart(b *backend, l *list, out *Effects) {
-	if len(p.uses) == 0 {
+// endPool removes a sub-cluster that was planned, and has neither devices nor models.
+func (c *Cluster) endPool(p *pool) {
+	if p.name == "" || len(p.units) > 0 || p.routed > 0 || p.pinned > 0 || c.pools[p.index] != p {
 		return
 	}
-	var far changes
-	for i, m := range p.models {
-		if by := apart(m.speed, l.speed(i)); by > worthSaying {
-			far.add(m.key, fmt.Sprintf("%.2f", by))
+	for len(p.entries) > 0 {
+		p.drop(p.entries[len(p.entries)-1])
+	}
+	c.pools[p.index], c.vacated[p.index] = nil, c.now
+	c.gone.pool(c.next(), p)
+	c.out.add(Effect{Kind: RemovePool, Pool: p.index})
+}
+
+// clearPool forgets the models of a pool without devices.
+func (c *Cluster) clearPool(p *pool) {
+	for _, e := range slices.Clone(p.entries) {
+		m := e.model
+		if e.routed() {
+			c.unroute(m)
+		}
+		if m.refs == 0 && m.pin != pinTo {
+			c.forget(m)
+		} else {
+			p.drop(e)
 		}
 	}
-	if far.n > 0 {
-		out.add(Effect{Kind: Note, Text: fmt.Sprintf("pool %s: latencies on %s differ from those on the others, by a factor of: %s; the slowest count", p.deviceType, b.info.Name, far.text())})
-	}
 }
 
-// sayOlder tells of settings that do not hold, because another backend's are newer.
-func (p *pool) sayOlder(b *backend, l *list, out *Effects) {
-	var lost changes
-	for i, m := range p.models {
-		have, now := *l.at(i), *p.newest.at(i)
-		have.MaxBatch, have.Profile = now.MaxBatch, now.Profile // of these the least counts, and not the newest
-		if what := news(&have, &now); what != "" {
-			lost.add(m.key, what)
+// review stirs the models that are not served and could be, or the other way round.
+func (c *Cluster) review(p *pool) {
+	for _, e := range p.entries {
+		if e.complete() != e.routed() {
+			c.stir(e.model)
 		}
 	}
-	if lost.n > 0 {
-		out.add(Effect{Kind: Note, Text: fmt.Sprintf("pool %s: the configuration of %s is older than that of %s, which holds: %s", p.deviceType, b.info.Name, p.author, lost.text())})
-	}
 }
 
-// setNewest lets a list's settings hold; the one before is forgotten where nobody has it.
-func (c *Cluster) setNewest(p *pool, l *list) {
-	old := p.newest
-	p.newest = l
-	if old == nil || old == l || old.users > 0 {
-		return
-	}
-	for _, q := range c.pools {
-		if q.newest == old {
-			return
-		}
-	}
-	delete(c.known, old.digest)
-}
-
-// setModels makes a pool without backends serve exactly l's models; true where they are
-// the same as before.
-func (c *Cluster) setModels(now mono.Time, p *pool, l *list, out *Effects) (same bool) {
-	same = len(p.models) == len(l.order)
-	for _, m := range slices.Clone(p.models) {
-		m.speed = nil
-		if spec := l.find(m.key); spec == nil || another(m, spec) {
-			c.removeModel(now, m, out)
-			same = false
-		}
-	}
-	kept := p.models
-	p.models = nil
-	for i := range l.order {
-		spec := l.at(i)
-		key := spec.Key()
-		if k, ok := slices.BinarySearchFunc(kept, key, func(m *model, key string) int { return strings.Compare(m.key, key) }); ok {
-			p.models = append(p.models, kept[k])
-			continue
-		}
-		if m := c.models.byKey[key]; m != nil { // of a pool that nobody is left in
-			c.removeModel(now, m, out)
-		}
-		m := c.models.add(now, key, p, spec)
-		m.changed = c.next()
-		p.models = append(p.models, m)
-		out.add(Effect{Kind: AddModel, Pool: p.index, Model: m.id, Spec: spec})
-	}
-	return same
-}
-
-// clearPool forgets the models of a pool without backends.
-func (c *Cluster) clearPool(now mono.Time, p *pool, out *Effects) {
-	for _, m := range slices.Clone(p.models) {
-		c.removeModel(now, m, out)
-	}
-	c.setNewest(p, nil)
-}
-
-// removeModel takes a model from a pool without backends, whose newest list is then of
-// other models.
-func (c *Cluster) removeModel(now mono.Time, m *model, out *Effects) {
-	c.setNewest(m.pool, nil)
-	m.pool.models = slices.DeleteFunc(m.pool.models, func(x *model) bool { return x == m })
-	c.models.remove(now, m, c.next())
-	out.add(Effect{Kind: RemoveModel, Pool: m.pool.index, Model: m.id})
-}
-
-// refresh lets what the pool's models are now come into force, after its lists have changed
-// because of a backend, and says what is different.
-func (c *Cluster) refresh(p *pool, because string, out *Effects) {
-	var all changes
-	for i, m := range p.models {
-		spec := p.effective(i)
-		what := news(m.spec, spec)
-		if what == "" && sameProfile(m.spec.Profile, spec.Profile) {
-			continue
-		}
-		m.spec, m.changed = spec, c.next()
-		if what != "" {
-			all.add(m.key, what)
-		}
-		out.add(Effect{Kind: SetModel, Pool: p.index, Model: m.id, Spec: spec})
-	}
-	if all.n > 0 {
-		out.add(Effect{Kind: Note, Text: fmt.Sprintf("pool %s: with %s, %s", p.deviceType, because, all.text())})
-	}
-}
-
-// changes are told by the first few.
-type changes struct {
-	n     int
-	first []string
-}
-
-func (c *changes) add(key, what string) {
-	if c.n++; c.n <= listed {
-		c.first = append(c.first, key+" "+what)
-	}
-}
-
-func (c *changes) text() string {
-	text := ""
-	for i, s := range c.first {
-		if i > 0 {
-			text += "; "
-		}
-		text += s
-	}
-	if c.n > len(c.first) {
-		text += fmt.Sprintf("; and %d more", c.n-len(c.first))
-	}
-	return text
-}
-
-// news says what of a model's settings is different now, for people; "": nothing.
-func news(before, after *catalog.ModelSpec) string {
-	var all []string
-	if before.SLO != after.SLO {
-		all = append(all, fmt.Sprintf("SLO %v (was %v)", after.SLO, before.SLO))
-	}
-	if before.MaxBatch != after.MaxBatch {
-		all = append(all, fmt.Sprintf("max_batch %d (was %d)", after.MaxBatch, before.MaxBatch))
-	}
-	if before.DropPolicy != after.DropPolicy {
-		all = append(all, fmt.Sprintf("drop policy %q (was %q)", after.DropPolicy, before.DropPolicy))
-	}
-	if before.LabelsID != after.LabelsID {
-		all = append(all, "other labels")
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	return "has " + strings.Join(all, ", ")
-}
-
-// seat gives a backend's device the GPU id that it had before, else the smallest that
-// nobody has or will come back for, else a new one, else the one that has been free for
-// longest. So ids stay dense however often backends are replaced under new names.
-func (p *pool) seat(now mono.Time, backend string, device int) *gpu {
-	name := fmt.Sprintf("%s/%d", backend, device)
-	p.live++
+// seat gives a device the GPU id that it had if it comes back soon enough: one that another
+// does not come back for, else a new one, else the one that has been free for longest. So ids
+// stay dense however often backends are replaced under new names.
+func (p *pool) seat(now mono.Time, u *unit) *gpu {
+	name := fmt.Sprintf("%s/%d", u.b.info.Name, u.device)
 	if g := p.byName[name]; g != nil {
 		g.taken = true
 		return g
 	}
-	return p.give(p.free(now), name)
+	g := p.vacant(now)
+	if p.byName[g.name] == g {
+		delete(p.byName, g.name)
+	}
+	g.name, g.taken, p.byName[name] = name, true, g
+	return g
 }
 
-func (p *pool) free(now mono.Time) *gpu {
+func (p *pool) vacant(now mono.Time) *gpu {
 	var longest *gpu
 	for _, g := range p.gpus {
 		if g.taken {
@@ -329,15 +231,29 @@ func (p *pool) free(now mono.Time) *gpu {
 	if len(p.gpus) >= p.most && longest != nil {
 		return longest
 	}
-	g := &gpu{pool: p, id: wire.GPUID(len(p.gpus))}
+	g := &gpu{id: wire.GPUID(len(p.gpus))}
 	p.gpus = append(p.gpus, g)
 	return g
 }
 
-func (p *pool) give(g *gpu, name string) *gpu {
-	if p.byName[g.name] == g {
-		delete(p.byName, g.name)
+// say makes the notes of the event at hand.
+func (p *pool) say(because string, out *Effects) {
+	if p.far.n > 0 {
+		out.note(fmt.Sprintf("pool %s: latencies on %s differ from those on the others, by a factor of: %s; the slowest count", p.label(), because, p.far.text()))
 	}
-	g.name, g.taken, p.byName[name] = name, true, g
-	return g
+	if p.news.n > 0 {
+		out.note(fmt.Sprintf("pool %s: with %s, %s", p.label(), because, p.news.text()))
+	}
+	if p.partial.n > 0 {
+		out.note(fmt.Sprintf("pool %s: not on all GPUs, and not served until they are: %s", p.label(), p.partial.text()))
+	}
+	if p.lost.n > 0 {
+		out.note(fmt.Sprintf("pool %s: no longer on all GPUs, and not served until they are again: %s", p.label(), p.lost.text()))
+	}
+	p.far, p.news, p.partial, p.lost = changes{}, changes{}, changes{}, changes{}
+}
+
+// state is the pool as frontends see it.
+func (p *pool) state() catalog.PoolState {
+	return catalog.PoolState{DeviceType: p.deviceType, SubCluster: p.name, GPUs: p.live}
 }

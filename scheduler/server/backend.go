@@ -93,6 +93,8 @@ func (b *backend) onDoc(l transport.Link, m transport.Frame) error {
 		return b.onLabels(m.Payload)
 	case d.Type == wire.DocService && b.admitted.Load():
 		return b.onService(m.Payload)
+	case d.Type == wire.DocStock && b.admitted.Load():
+		return b.onStock(m.Payload)
 	}
 	return unexpected(d.Type, "backend")
 }
@@ -141,6 +143,23 @@ func (b *backend) onService(payload []byte) error {
 		return nil
 	}
 	err = s.cluster.Service(b.conn, doc.Pool, doc.Device, doc.Works, doc.Why, &s.effects)
+	s.carryOut(&s.effects)
+	return err
+}
+
+// onStock takes what became of its models.
+func (b *backend) onStock(payload []byte) error {
+	doc, err := catalog.DecodeStock(payload)
+	if err != nil {
+		return err
+	}
+	s := b.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	err = s.cluster.Stock(mono.Now(), time.Now().UnixNano(), b.conn, &doc, &s.effects)
 	s.carryOut(&s.effects)
 	return err
 }

@@ -29,7 +29,7 @@ type Config struct {
 	Token       string                // the cluster's secret [none]
 	Logger      zerolog.Logger        // [discards]
 	Metrics     prometheus.Registerer // [none]
-	ModelLoops  int                   // per pool [1]
+	ModelLoops  int                   // per sub-cluster [1]
 	Placement   engine.Placement      // how loops share the machine; pools take its Cores one after the other [threads that sleep]
 	Margin      mono.Dur              // taken off every deadline
 	QueueMax    int                   // waiting requests per model [32768]
@@ -45,9 +45,9 @@ type Config struct {
 
 	FrontendsMax int // [1024]
 	BackendsMax  int // [1024]
-	PoolsMax     int // [16]
-	ModelsMax    int // over all pools [4096]
-	GPUsMax      int // per pool [4096]
+	PoolsMax     int // sub-clusters [256 / ModelLoops: as many loops as there can be]
+	ModelsMax    int // over all sub-clusters, of which each serves at most 4096 [10000]
+	GPUsMax      int // per sub-cluster [4096]
 
 	Record *engine.Recording // of the first pool, for replay tests [none]
 	Watch  Watch             // for benchmarks [none]
@@ -61,6 +61,13 @@ type Watch struct {
 	Done       func(d *wire.Done, shift mono.Dur) // the report has come; its instants were shifted by that much
 }
 
+const (
+	// modelsMax bounds the models of a scheduler.
+	modelsMax = 10000
+	// loopsMax is as many model loops as a wire.BatchID tells apart.
+	loopsMax = 256
+)
+
 func (c *Config) complete() error {
 	def := func(v *int, d int) {
 		if *v == 0 {
@@ -72,8 +79,8 @@ func (c *Config) complete() error {
 	def(&c.RequestsMax, 1<<17)
 	def(&c.FrontendsMax, 1024)
 	def(&c.BackendsMax, 1024)
-	def(&c.PoolsMax, 16)
-	def(&c.ModelsMax, engine.ModelsMax)
+	def(&c.PoolsMax, max(1, loopsMax/max(1, c.ModelLoops)))
+	def(&c.ModelsMax, modelsMax)
 	def(&c.GPUsMax, 4096)
 	if c.Name == "" {
 		c.Name = "scheduler"
@@ -85,8 +92,8 @@ func (c *Config) complete() error {
 	if c.Network == nil {
 		errs = append(errs, errors.New("scheduler: no network"))
 	}
-	if c.ModelLoops*c.PoolsMax > 256 {
-		errs = append(errs, fmt.Errorf("scheduler: %d model loops for each of %d pools, at most 256 in all", c.ModelLoops, c.PoolsMax))
+	if c.ModelLoops*c.PoolsMax > loopsMax {
+		errs = append(errs, fmt.Errorf("scheduler: %d model loops for each of %d sub-clusters, at most %d in all", c.ModelLoops, c.PoolsMax, loopsMax))
 	}
 	if min(c.Margin, c.DelayMin, c.Lead) < 0 {
 		errs = append(errs, fmt.Errorf("scheduler: margin %v, least delay %v and lead %v must not be negative", c.Margin, c.DelayMin, c.Lead))
@@ -94,9 +101,9 @@ func (c *Config) complete() error {
 	if c.DelayMax < c.DelayMin {
 		errs = append(errs, fmt.Errorf("scheduler: delay bound at most %v is below its least %v", c.DelayMax, c.DelayMin))
 	}
-	if least := min(c.FrontendsMax, c.BackendsMax, c.PoolsMax, c.ModelsMax, c.GPUsMax); least < 1 || c.ModelsMax > engine.ModelsMax {
-		errs = append(errs, fmt.Errorf("scheduler: at most %d frontends, %d backends, %d pools, %d models and %d GPUs: each must be at least 1, and models at most %d",
-			c.FrontendsMax, c.BackendsMax, c.PoolsMax, c.ModelsMax, c.GPUsMax, engine.ModelsMax))
+	if least := min(c.FrontendsMax, c.BackendsMax, c.PoolsMax, c.ModelsMax, c.GPUsMax); least < 1 || c.ModelsMax > modelsMax {
+		errs = append(errs, fmt.Errorf("scheduler: at most %d frontends, %d backends, %d sub-clusters, %d models and %d GPUs: each must be at least 1, and models at most %d",
+			c.FrontendsMax, c.BackendsMax, c.PoolsMax, c.ModelsMax, c.GPUsMax, modelsMax))
 	}
 	errs = append(errs, c.engine(0).Check())
 	return errors.Join(errs...)

@@ -35,7 +35,7 @@ func TestZeroSpansAreZero(t *testing.T) {
 // What an engine would refuse is refused when the server starts, not when a backend comes.
 func TestEngineLimitsAreChecked(t *testing.T) {
 	for what, change := range map[string]func(*Config){
-		"4097":        func(c *Config) { c.ModelsMax = 4097 },
+		"10001":       func(c *Config) { c.ModelsMax = 10001 },
 		"-1 GPUs":     func(c *Config) { c.GPUsMax = -1 },
 		"20000 GPUs":  func(c *Config) { c.GPUsMax = 20000 },
 		"-2 backends": func(c *Config) { c.BackendsMax = -2 },
@@ -61,7 +61,7 @@ func TestEngineRefuses(t *testing.T) {
 	bad.Profile = catalog.Profile{}
 	for id, m := range map[wire.ModelID]*catalog.ModelSpec{engine.ModelsMax: &good, 7: &bad} {
 		s.changeModel(&members.Effect{Kind: members.AddModel, Model: id, Spec: m})
-		if s.models[id] != nil {
+		if s.models[id].pool != nil {
 			t.Errorf("model %s has a route", m.Name)
 		}
 		s.changeModel(&members.Effect{Kind: members.RemoveModel, Model: id})

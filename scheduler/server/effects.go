@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -19,6 +20,9 @@ func (s *Server) carryOut(effects *members.Effects) {
 	rerouted := false
 	for i := range *effects {
 		e := &(*effects)[i]
+		if e.Kind != members.MoveModel && len(s.moves) > 0 {
+			s.finishMoves()
+		}
 		switch e.Kind {
 		case members.Refuse:
 			s.refuse(e.Conn, e.Err)
@@ -33,6 +37,16 @@ func (s *Server) carryOut(effects *members.Effects) {
 			}
 		case members.AddPool:
 			s.addPool(e)
+		case members.RemovePool:
+			s.removePool(s.pools[e.Pool])
+		case members.MoveModel:
+			s.moveModel(e)
+		case members.Keep:
+			s.sendBackend(e.Conn, wire.DocKeep, e.Order)
+		case members.Bind:
+			s.sendBackend(e.Conn, wire.DocBound, e.Bound)
+		case members.Answer:
+			s.answer(e)
 		case members.AddModel, members.SetModel, members.RemoveModel:
 			s.changeModel(e)
 			rerouted = rerouted || e.Kind != members.SetModel
@@ -45,8 +59,7 @@ func (s *Server) carryOut(effects *members.Effects) {
 		case members.AddGPU:
 			s.addGPU(e)
 		case members.RetireGPU:
-			p := s.pools[e.Pool]
-			p.engine.RetireGPU(p.gpu(e.GPU).life)
+			s.retireGPU(s.pools[e.Pool], e.GPU)
 		case members.RemoveGPU:
 			p := s.pools[e.Pool]
 			s.unseatGPU(p, p.gpu(e.GPU))
@@ -59,29 +72,45 @@ func (s *Server) carryOut(effects *members.Effects) {
 		}
 	}
 	*effects = (*effects)[:0]
+	if len(s.moves) > 0 {
+		s.finishMoves()
+	}
 	if rerouted {
 		s.reroute()
 	}
 	s.teller.look()
+	s.controllers.look()
 }
 
 func (s *Server) addPool(e *members.Effect) {
-	if e.Pool == len(s.pools) {
-		s.newPool()
+	for e.Pool >= len(s.pools) {
+		s.pools = append(s.pools, nil)
 	}
-	s.pools[e.Pool].deviceType = e.Type
+	if s.pools[e.Pool] == nil {
+		s.newPool(e.Pool)
+	}
+	p := s.pools[e.Pool]
+	p.deviceType, p.name = e.Type, e.SubCluster
+	if p.name != "" {
+		s.log.Info().Str("pool", p.label()).Msg("sub-cluster begins")
+	}
 }
 
 func (s *Server) changeModel(e *members.Effect) {
 	p := s.pools[e.Pool]
 	for int(e.Model) >= len(s.models) {
-		s.models = append(s.models, nil)
+		s.models = append(s.models, served{})
 	}
+	m := &s.models[e.Model]
 	if e.Kind == members.RemoveModel {
 		p.engine.RemoveModel(e.Model, wire.ReasonUnavailable)
-		s.models[e.Model] = nil
+		m.goTo(nil)
 		return
 	}
+	if e.Kind == members.AddModel && (m.spec == nil || m.spec.Key() != e.Spec.Key()) {
+		m.count = &modelCount{}
+	}
+	m.spec = e.Spec
 	cfg, err := modelConfig(e.Spec, s.cfg.QueueMax)
 	switch {
 	case err != nil:
@@ -89,11 +118,70 @@ func (s *Server) changeModel(e *members.Effect) {
 		p.engine.SetModel(e.Model, cfg)
 	default:
 		if err = p.engine.AddModel(e.Model, cfg); err == nil {
-			s.models[e.Model] = p
+			m.goTo(p)
 		}
 	}
 	if err != nil { // the core has checked the model, New the limits
 		s.log.Error().Str("model", e.Spec.Key()).Err(err).Msg("the engine does not take this model")
+	}
+}
+
+// move is a model that goes from one engine to another.
+type move struct {
+	id       wire.ModelID
+	from, to *pool
+}
+
+// moveModel begins a move: the engine where the model goes knows it first.
+func (s *Server) moveModel(e *members.Effect) {
+	from, to := s.pools[e.From], s.pools[e.Pool]
+	m := &s.models[e.Model]
+	m.spec = e.Spec
+	cfg, err := modelConfig(e.Spec, s.cfg.QueueMax)
+	if err == nil {
+		err = to.engine.AddModel(e.Model, cfg)
+	}
+	if err != nil { // the core has checked the model, New the limits
+		s.log.Error().Str("model", e.Spec.Key()).Err(err).Msg("the engine does not take this model")
+		from.engine.RemoveModel(e.Model, wire.ReasonUnavailable)
+		m.goTo(nil)
+		return
+	}
+	m.goTo(to)
+	s.moves = append(s.moves, move{e.Model, from, to})
+}
+
+// finishMoves lets requests go to the new engines, and then what waits in the old ones: so none
+// is lost or answered twice, and those that have read a route before follow.
+func (s *Server) finishMoves() {
+	s.reroute()
+	for _, m := range s.moves {
+		if err := handOver(m.from.engine, m.id, m.to.engine); err != nil {
+			s.log.Error().Str("model", s.models[m.id].spec.Key()).Err(err).Msg("what waited for a model that moves is lost")
+			m.from.engine.RemoveModel(m.id, wire.ReasonUnavailable)
+		}
+	}
+	s.moves = s.moves[:0]
+}
+
+// handOver gives what waits for a model to another engine.
+//
+// TODO: once engine.Engine has HandOver this is from.HandOver(id, to) alone.
+func handOver(from *engine.Engine, id wire.ModelID, to *engine.Engine) error {
+	h, ok := any(from).(interface {
+		HandOver(wire.ModelID, *engine.Engine) error
+	})
+	if ok {
+		return h.HandOver(id, to)
+	}
+	from.RemoveModel(id, wire.ReasonUnavailable)
+	return nil
+}
+
+// sendBackend sends a member what the core has for it.
+func (s *Server) sendBackend(conn members.Conn, t wire.DocType, doc any) {
+	if b := s.backends[conn]; b != nil {
+		transport.SendDoc(b.link, t, doc)
 	}
 }
 
@@ -109,9 +197,11 @@ func (s *Server) addGPU(e *members.Effect) {
 // reroute publishes where requests go.
 func (s *Server) reroute() {
 	routes := make([]route, len(s.models))
-	for id, p := range s.models {
-		if p != nil {
-			routes[id] = route{p.engine, p}
+	for id := range s.models {
+		if m := &s.models[id]; m.pool != nil {
+			routes[id] = route{m.pool.engine, m.pool, m.count}
+		} else {
+			routes[id].count = m.count // of what still runs
 		}
 	}
 	s.routes.Store(&routes)
@@ -144,6 +234,7 @@ func (s *Server) forget(conn members.Conn) {
 	}
 	delete(s.backends, conn)
 	delete(s.frontends, conn)
+	delete(s.controllers.all, conn)
 	s.labels.forget(conn)
 }
 

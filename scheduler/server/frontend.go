@@ -66,13 +66,17 @@ func (f *frontend) onSubmit(l transport.Link, body []byte) {
 	switch {
 	case s.draining.Load():
 		reason = wire.ReasonDraining
-	case int(m.Model) >= len(routes) || routes[m.Model].engine == nil:
+	case int(m.Model) >= len(routes):
 		reason = wire.ReasonUnknownModel
+	case routes[m.Model].engine == nil: // it was, a moment ago
+		reason = wire.ReasonUnavailable
 	case routes[m.Model].pool.alive.Load() == 0:
 		reason = wire.ReasonUnavailable
 	default:
-		r := batching.Request{ID: m.Request, Frontend: f.id, Arrival: m.Arrival, Deadline: m.Deadline, Input: m.Input}
+		routes[m.Model].count.came.Add(1)
+		r := batching.Request{ID: m.Request, Frontend: f.id, Model: m.Model, Arrival: m.Arrival, Deadline: m.Deadline, Input: m.Input}
 		if !routes[m.Model].engine.Submit(m.Model, &r) {
+			routes[m.Model].count.dropped.Add(1)
 			reason = wire.ReasonFull
 		}
 	}

@@ -22,9 +22,15 @@ type pool struct {
 	sink   *sink
 
 	// Guarded by Server.mu.
+	index      int
 	deviceType string
+	name       string // "": of all devices of the type, where nobody plans
 	delay      batching.Delay
 	told       tuner.Choice // what was logged last of the tuner
+	models     int          // that are served here
+	rate       float64      // requests/s of its models, at the last look
+	share      float64      // of its GPUs' time that was busy, in the second before it
+	busyTold   int64        // likewise: what the GPUs' busy were then
 
 	alive atomic.Int64 // GPUs seated; read on the request path
 
@@ -79,14 +85,31 @@ func (p *pool) grow(id wire.GPUID) *gpu {
 	return grown[id]
 }
 
+// label is what people call it.
+func (p *pool) label() string {
+	if p.name == "" {
+		return p.deviceType
+	}
+	return p.deviceType + "/" + p.name
+}
+
+// livePools are those that there are, by the core's index. Caller holds mu.
+func (s *Server) livePools(yield func(*pool) bool) {
+	for _, p := range s.pools {
+		if p != nil && !yield(p) {
+			return
+		}
+	}
+}
+
 // newPool starts an engine. Caller holds mu.
-func (s *Server) newPool() *pool {
-	p := &pool{}
+func (s *Server) newPool(index int) {
+	p := &pool{index: index}
 	p.gpus.Store(&[]*gpu{})
 	p.sink = newSink(s, p, s.cfg.ModelLoops)
 	var err error
-	if p.engine, err = engine.New(s.cfg.engine(len(s.pools)), p.sink); err != nil {
-		panic(fmt.Sprintf("scheduler/server: the engine of pool %d: %v, which New has checked", len(s.pools), err))
+	if p.engine, err = engine.New(s.cfg.engine(index), p.sink); err != nil {
+		panic(fmt.Sprintf("scheduler/server: the engine of pool %d: %v, which New has checked", index, err))
 	}
 	p.engine.Start()
 	p.delay = batching.Delay{Ctrl: s.cfg.DelayMin, Lead: s.cfg.Lead, LeadShare: leadShare}
@@ -94,21 +117,78 @@ func (s *Server) newPool() *pool {
 	if s.hastened {
 		p.engine.Hasten()
 	}
-	s.pools = append(s.pools, p)
-	s.byLoop.Store(appendPool(s.byLoop.Load(), p, s.cfg.ModelLoops))
-	return p
+	s.pools[index] = p
+	s.setLoops(index, p)
 }
 
-// appendPool extends the table from a batch id's loop to its pool.
-func appendPool(old *[]*pool, p *pool, loops int) *[]*pool {
+// removePool ends a sub-cluster that has neither models nor GPUs.
+func (s *Server) removePool(p *pool) {
+	s.log.Info().Str("pool", p.label()).Msg("sub-cluster ends")
+	s.pools[p.index] = nil
+	s.setLoops(p.index, nil)
+	s.ending.Add(1)
+	go func() { // its loops end when they have done what they were told
+		defer s.ending.Done()
+		p.engine.Stop()
+	}()
+}
+
+// setLoops changes the table from a batch id's loop to its pool.
+func (s *Server) setLoops(index int, p *pool) {
 	var table []*pool
-	if old != nil {
+	if old := s.byLoop.Load(); old != nil {
 		table = slices.Clone(*old)
 	}
-	for range loops {
-		table = append(table, p)
+	first := index * s.cfg.ModelLoops
+	for len(table) < first+s.cfg.ModelLoops {
+		table = append(table, nil)
 	}
-	return &table
+	for i := range s.cfg.ModelLoops {
+		table[first+i] = p
+	}
+	s.byLoop.Store(&table)
+}
+
+// drain is a GPU that shall have nothing left.
+type drain struct {
+	pool  *pool
+	gpu   *gpu
+	seat  *seat
+	quiet int // ticks in which it had nothing
+}
+
+// retireGPU gives it nothing new.
+func (s *Server) retireGPU(p *pool, id wire.GPUID) {
+	g := p.gpu(id)
+	p.engine.RetireGPU(g.life)
+	at := g.seat.Load()
+	if at != nil && s.cluster.Draining(at.backend.conn, int(at.pool), int(at.device)) {
+		s.drains = append(s.drains, &drain{pool: p, gpu: g, seat: at})
+	}
+}
+
+// drained is for how many ticks a GPU must have had nothing: a grant may have been under way
+// when it was retired, and its batch is sent within one.
+const drained = 2
+
+// lookForIdle tells the core of GPUs that have nothing left. Caller holds mu.
+func (s *Server) lookForIdle(now mono.Time) {
+	s.drains = slices.DeleteFunc(s.drains, func(d *drain) bool {
+		if d.gpu.seat.Load() != d.seat {
+			return true // it is gone, and the core knows
+		}
+		if d.quiet++; d.gpu.undone.Load() > 0 {
+			d.quiet = 0
+		}
+		if d.quiet < drained {
+			return false
+		}
+		s.cluster.Idle(now, d.seat.backend.conn, int(d.seat.pool), int(d.seat.device), &s.effects)
+		return true
+	})
+	if len(s.effects) > 0 {
+		s.carryOut(&s.effects)
+	}
 }
 
 // poolOf finds the pool whose engine made the batch; nil for a foreign id.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,11 +31,12 @@ type Server struct {
 	peers     atomic.Int64  // frontends and backends admitted now
 	stop      chan struct{} // closed by Close
 	ticking   sync.WaitGroup
+	ending    sync.WaitGroup // engines of sub-clusters that have ended
 
 	// Snapshots for the request path; replaced under mu.
 	routes      atomic.Pointer[[]route]     // by wire.ModelID
 	frontendsBy atomic.Pointer[[]*frontend] // by wire.FrontendID; nil where one left
-	byLoop      atomic.Pointer[[]*pool]     // by the loop in a wire.BatchID
+	byLoop      atomic.Pointer[[]*pool]     // by the loop in a wire.BatchID; nil where there is none
 
 	mu        sync.Mutex // Guards what follows: membership, the cold path.
 	closed    bool
@@ -42,19 +44,41 @@ type Server struct {
 	cluster   *members.Cluster
 	effects   members.Effects // scratch
 	conns     members.Conn    // the last one given
-	pools     []*pool         // by the core's index
-	models    []*pool         // by wire.ModelID; nil: not served
+	pools     []*pool         // by the core's index; nil: there is none
+	models    []served        // by wire.ModelID
+	moves     []move          // scratch: models that go from one engine to another
 	frontends map[members.Conn]*frontend
 	backends  map[members.Conn]*backend
 	labels    labels
 	doubted   map[*gpu]*doubt // that owed reports of late
-	teller    *teller
+	drains    []*drain        // GPUs that shall have nothing left
+
+	teller      *teller
+	controllers controllers
 }
 
 // route says where a model's requests go.
 type route struct {
 	engine *engine.Engine // nil: there is no such model
 	pool   *pool
+	count  *modelCount
+}
+
+// served is where a model is served.
+type served struct {
+	pool  *pool // nil: nowhere
+	count *modelCount
+	spec  *catalog.ModelSpec
+}
+
+// goTo notes where a model is served from now on. Caller holds Server.mu.
+func (m *served) goTo(p *pool) {
+	if m.pool != nil {
+		m.pool.models--
+	}
+	if m.pool = p; p != nil {
+		p.models++
+	}
 }
 
 // New starts a scheduler: it listens when New returns.
@@ -62,11 +86,14 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: sampled.NewRefusals(cfg.Logger), epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
-		cluster:   members.New(members.Limits{Frontends: cfg.FrontendsMax, Backends: cfg.BackendsMax, Pools: cfg.PoolsMax, Models: cfg.ModelsMax, GPUs: cfg.GPUsMax}),
+	epoch := wire.Epoch(time.Now().UnixNano())
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: sampled.NewRefusals(cfg.Logger), epoch: epoch, stop: make(chan struct{}),
+		cluster: members.New(members.Limits{Frontends: cfg.FrontendsMax, Backends: cfg.BackendsMax, Pools: cfg.PoolsMax,
+			Models: cfg.ModelsMax, PoolModels: min(cfg.ModelsMax, engine.ModelsMax), GPUs: cfg.GPUsMax, Epoch: uint64(epoch)}),
 		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{}, doubted: map[*gpu]*doubt{},
 		labels: labels{kept: map[catalog.Digest][]byte{}, asked: map[catalog.Digest]*question{}}}
 	s.teller = newTeller(s)
+	s.controllers = newControllers()
 	s.routes.Store(&[]route{})
 	s.frontendsBy.Store(&[]*frontend{})
 	var err error
@@ -74,6 +101,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	go s.teller.run()
+	go s.tellControllers()
 	for _, address := range cfg.Listen {
 		l, err := cfg.Network.Listen(address, transport.Options{
 			Hello:   wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(cfg.Token), Name: cfg.Name},
@@ -115,8 +143,10 @@ func (s *Server) accept(peer wire.Hello) (transport.Handler, error) {
 		return &frontend{server: s, name: peer.Name}, nil
 	case peer.Role == wire.RoleBackend:
 		return &backend{server: s, name: peer.Name}, nil
+	case peer.Role == wire.RoleController:
+		return &controller{server: s, name: peer.Name}, nil
 	}
-	return nil, fmt.Errorf("a scheduler serves frontends and backends, not role %d", peer.Role)
+	return nil, fmt.Errorf("a scheduler serves frontends, backends and controllers, not role %d", peer.Role)
 }
 
 // frontend finds a frontend's link without a lock; nil when it left.
@@ -134,7 +164,7 @@ func (s *Server) Hasten() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hastened = true
-	for _, p := range s.pools {
+	for p := range s.livePools {
 		p.engine.Hasten()
 	}
 }
@@ -160,6 +190,9 @@ func (s *Server) Drain(ctx context.Context) error {
 	for _, b := range s.backends {
 		_ = b.link.Send(leave)
 	}
+	for _, c := range s.controllers.all {
+		_ = c.link.Send(leave)
+	}
 	return nil
 }
 
@@ -168,7 +201,7 @@ func (s *Server) open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for _, p := range s.pools {
+	for p := range s.livePools {
 		for _, l := range p.engine.Stats().Models {
 			n += l.Used + l.Waiting
 		}
@@ -186,13 +219,15 @@ func (s *Server) Close() error {
 	}
 	s.closed = true // from here on no engine begins
 	close(s.stop)
-	pools := s.pools
+	pools := slices.Collect(s.livePools)
 	s.mu.Unlock()
 	s.ticking.Wait()
 	<-s.teller.done
+	<-s.controllers.done
 	for _, p := range pools {
 		p.engine.Stop()
 	}
+	s.ending.Wait()
 	var errs []error
 	for _, l := range s.listeners {
 		errs = append(errs, l.Close())

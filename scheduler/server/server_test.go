@@ -337,7 +337,7 @@ func TestDeadLinksAreForgotten(t *testing.T) {
 }
 
 func TestConfigErrors(t *testing.T) {
-	_, err := New(Config{ModelLoops: 64, DelayMin: 2, DelayMax: 1})
+	_, err := New(Config{ModelLoops: 64, PoolsMax: 16, DelayMin: 2, DelayMax: 1})
 	for _, want := range []string{"no address", "no network", "model loops", "delay bound"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)

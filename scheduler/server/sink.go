@@ -25,6 +25,7 @@ type loopSink struct {
 	dirty   []*pending
 	batch   wire.Batch // scratch
 	answer  wire.Answer
+	flights flights
 }
 
 // pendingSpare is how many dead links a loop may remember beside the living.
@@ -77,6 +78,7 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 		r := &d.Requests[i]
 		m.Items = append(m.Items, wire.BatchItem{Request: r.ID, Frontend: r.Frontend, Deadline: r.Deadline, Input: r.Input})
 	}
+	l.flights.begin(d)
 	p := l.to(seat.backend.link, seat.backend)
 	p.frames = m.Append(p.frames)
 	if w := k.server.cfg.Watch.Dispatched; w != nil {
@@ -86,6 +88,9 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 
 // Drop implements engine.Sink.
 func (k *sink) Drop(loop int, d *batching.Drop) {
+	if c := k.server.count(d.Request.Model); c != nil {
+		c.dropped.Add(1)
+	}
 	f := k.server.frontend(d.Request.Frontend)
 	if f == nil {
 		return // it is gone, and with it who asked
@@ -98,7 +103,12 @@ func (k *sink) Drop(loop int, d *batching.Drop) {
 }
 
 // Completed implements engine.Sink.
-func (k *sink) Completed(_ int, r *shard.Run, d *engine.Done) {
+func (k *sink) Completed(loop int, r *shard.Run, d *engine.Done) {
+	if c := k.server.count(r.Model); c != nil {
+		late := k.loops[loop].flights.end(d)
+		c.late.Add(uint64(late))
+		c.served.Add(uint64(r.Size - late))
+	}
 	g := k.pool.gpu(r.GPU)
 	g.undone.Add(-1)
 	g.batches.Add(1)

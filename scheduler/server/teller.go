@@ -77,6 +77,9 @@ func (t *teller) tell() (behind bool) {
 	s := t.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return false // members that leave now are forgotten here, and not by the core
+	}
 	if t.serial != s.cluster.Serial() {
 		t.serial = s.cluster.Serial()
 		clear(t.made)

@@ -20,12 +20,13 @@ func (s *Server) tick() {
 		case <-t.C:
 		}
 		s.mu.Lock()
-		for _, p := range s.pools {
+		for p := range s.livePools {
 			s.measureDelay(p)
 			s.tellTuning(p)
 		}
 		if !s.closed {
 			s.lookForReports(mono.Now())
+			s.lookForIdle(mono.Now())
 			s.cluster.Tick(mono.Now(), &s.effects)
 			if len(s.effects) > 0 {
 				s.carryOut(&s.effects)
@@ -70,7 +71,7 @@ func (s *Server) tellTuning(p *pool) {
 	p.told = c
 	p.told.At = mono.Now()
 	if !first {
-		s.log.Info().Str("pool", p.deviceType).Stringer("setting", c.Setting).Int("changes", c.Changes).Msgf("the scheduler now %v", c)
+		s.log.Info().Str("pool", p.label()).Stringer("setting", c.Setting).Int("changes", c.Changes).Msgf("the scheduler now %v", c)
 	}
 }
 

@@ -36,7 +36,7 @@ func (m *tuningMetrics) collect(ch chan<- prometheus.Metric, p *pool) {
 		return
 	}
 	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, kind, v, append([]string{p.deviceType}, labels...)...)
+		ch <- prometheus.MustNewConstMetric(d, kind, v, append([]string{p.label()}, labels...)...)
 	}
 	put(m.spent, prometheus.GaugeValue, 1-float64(c.Setting.Haste)/batching.HasteAll, c.Setting.String())
 	put(m.changes, prometheus.CounterValue, float64(c.Changes))
