@@ -31,6 +31,7 @@ type Engine struct {
 	boxes   []mailbox    // Each guards itself.
 	tuning  *tuning      // Immutable; nil: the whole deferral is spent.
 	changes *changes     // Guards itself; nil likewise: what the tuner is to know.
+	door    *door        // Immutable: for engines that hand models over to this one
 
 	fetches    fetches
 	wait       sync.WaitGroup
@@ -51,6 +52,8 @@ func New(cfg Config, sink Sink) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, sink: sink, boxes: newMailboxes(ModelsMax), stopReason: wire.ReasonDraining,
 		gpus: map[wire.GPUID]rank.Life{}, lives: map[wire.GPUID]rank.Life{}, models: map[wire.ModelID]bool{}}
+	e.door = &door{}
+	e.door.engine.Store(e)
 	batches := cfg.GPUsMax * cfg.Outstanding
 	for i := range cfg.ModelLoops {
 		t := e.newThread()
@@ -121,6 +124,7 @@ func (e *Engine) Stop() {
 	e.rank.stop.Store(true)
 	e.rank.waiter.Rouse()
 	e.wait.Wait()
+	e.door.engine.Store(nil)
 }
 
 // Submit hands a request to its model's loop; false when the loop's ring is
@@ -179,7 +183,9 @@ func (e *Engine) AddModel(id wire.ModelID, cfg batching.Config) error {
 	}
 	e.models[id] = true
 	e.changes.addModel(id, policy.Model{Profile: cfg.Profile, SLO: cfg.SLO, Drop: cfg.Policy})
-	e.order(e.loopOf(id), &input{op: opAddModel, model: id, config: &shard.ModelConfig{Config: cfg, Margin: e.cfg.Margin}})
+	l := e.loopOf(id)
+	e.order(l, &input{op: opAddModel, model: id, config: &shard.ModelConfig{Config: cfg, Margin: e.cfg.Margin}})
+	l.added.Add(1) // after the order, which may have been carried out: who submits does so after the return
 	e.tellGPUs()
 	return nil
 }

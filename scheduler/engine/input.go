@@ -26,6 +26,7 @@ const (
 	opDropAll
 	opSetSetting
 	opHasten
+	opHandOver
 )
 
 // Submission is a request on its way to its model's loop. It has a ring of its
@@ -57,6 +58,7 @@ type input struct {
 	setting batching.Setting   // opSetSetting
 	reason  wire.Reason        // opRemoveModel, opDropAll
 	config  *shard.ModelConfig // opAddModel, opSetModel; read once
+	to      *door              // opHandOver; the core does not see it
 }
 
 // apply hands the input to the core: loop and replay both call it with the same
@@ -89,6 +91,8 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 		s.SetSetting(now, in.setting, out)
 	case opHasten:
 		s.Hasten(now, out)
+	case opHandOver:
+		s.Extract(in.model, out)
 	case opDropAll:
 		s.DropAll(now, in.reason, out)
 	}

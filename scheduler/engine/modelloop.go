@@ -44,18 +44,24 @@ type modelLoop struct {
 	fired    mono.Time          // Owned by run: when the turn's timer was due; 0: none was
 	late     overrun.Lateness   // Owned by run: of its turns
 	delay    batching.Delay     // Owned by run: as ordered, without what was measured
+	outbox   outbox             // Owned by run.
+	drained  bool               // Owned by run: stopped, and what waited is answered
 
 	stats loopStats    // Shared: written by run.
 	stop  atomic.Bool  // Shared.
-	used  atomic.Int64 // Shared: requests queued or running.
+	used  atomic.Int64 // Shared: requests queued, running, or waiting to go on to another engine.
+	added atomic.Int64 // Shared: models that were ordered to be added and are not yet
 }
 
 // step is one turn, and the time after it; false when there was nothing to do.
 func (l *modelLoop) step(now mono.Time) (mono.Time, bool) {
 	worked := l.turn(now)
 	if l.stop.Load() && !l.commands.Ready() && !l.requests.Ready() {
-		l.drain(mono.Now())
-		l.ended = true
+		if !l.drained {
+			l.drain(mono.Now())
+			l.drained = true
+		}
+		l.ended = len(l.outbox.wait) == 0
 	}
 	if !worked {
 		return now, false
@@ -74,7 +80,11 @@ func (l *modelLoop) turn(now mono.Time) bool {
 	}
 	came := l.requests.Ready() // first: what was ordered before a request, its model for one, comes before it
 	worked := l.takeCommands(now)
-	if came && l.takeRequests(now) {
+	if came && l.added.Load() <= 0 && l.takeRequests(now) { // a request must not come before its model
+		worked = true
+	}
+	if l.outbox.nextWake() <= now {
+		l.leaveLoop(now)
 		worked = true
 	}
 	if l.shard.NextWake() <= now {
@@ -83,11 +93,14 @@ func (l *modelLoop) turn(now mono.Time) bool {
 		worked = true
 	}
 	if worked {
-		l.used.Store(int64(l.shard.Used()))
+		l.used.Store(int64(l.shard.Used() + len(l.outbox.wait)))
 		l.engine.sink.Flush(l.index)
 	}
 	return worked
 }
+
+// nextWake is when the loop's next timer fires.
+func (l *modelLoop) nextWake() mono.Time { return min(l.shard.NextWake(), l.outbox.nextWake()) }
 
 // takeCommands applies up to a burst of grants, reports and changes.
 func (l *modelLoop) takeCommands(now mono.Time) bool {
@@ -127,7 +140,7 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 	if l.feed != nil {
 		l.feed.seen.Add(seen)
 	}
-	l.used.Store(int64(l.shard.Used())) // before the ring says that they have left it
+	l.used.Store(int64(l.shard.Used() + len(l.outbox.wait))) // before the ring says that they have left it
 	l.requests.Release()
 	l.in = input{op: opSettle}
 	l.apply(now)
@@ -164,7 +177,7 @@ func (l *modelLoop) delayLoop(now mono.Time) {
 }
 
 func (l *modelLoop) news() bool {
-	return l.commands.Ready() || l.requests.Ready() || l.stop.Load()
+	return l.commands.Ready() || l.requests.Ready() || l.stop.Load() && !l.drained
 }
 
 // apply hands l.in to the core and carries out the effects.
@@ -172,6 +185,12 @@ func (l *modelLoop) apply(now mono.Time) {
 	switch l.in.op {
 	case opAddModel:
 		l.addOverrunLoop()
+		l.added.Add(-1)
+		delete(l.outbox.doors, l.in.model)
+	case opRemoveModel:
+		delete(l.outbox.doors, l.in.model)
+	case opHandOver:
+		l.outbox.opened(l.in.model, l.in.to)
 	case opSetDelay:
 		l.delay = l.in.delay
 		l.in.delay.Late = l.late.Bound()
@@ -203,6 +222,9 @@ func (l *modelLoop) carryOut(now mono.Time) {
 		l.dues = append(l.dues, d.Due)
 	}
 	l.mailLoop()
+	if len(l.out.Moved) > 0 {
+		l.forwardLoop(now)
+	}
 	l.out.Reset()
 }
 

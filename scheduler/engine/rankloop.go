@@ -41,7 +41,7 @@ func (l *rankLoop) step(now mono.Time) (mono.Time, bool) {
 	return after, true
 }
 
-func (l *rankLoop) news() bool { return l.events.Ready() || l.stop.Load() }
+func (l *rankLoop) news() bool { return l.events.Ready() || l.stop.Load() && !l.ended }
 
 // turn takes the events that wait, fires the timers, sends the grants out.
 func (l *rankLoop) turn(now mono.Time) bool {
