@@ -12,7 +12,7 @@ import (
 // read by anybody.
 type loopStats struct {
 	turns, requests, dispatches, drops, lost, full, moved, burstMax atomic.Uint64
-	busy, reckoned                                           atomic.Int64 // ns
+	busy, reckoned                                                  atomic.Int64 // ns
 
 	thread atomic.Int64
 

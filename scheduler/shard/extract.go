@@ -18,7 +18,8 @@ func (s *Shard) Extract(id wire.ModelID, out *Out) {
 		if !ok {
 			break
 		}
-		out.Moved = append(out.Moved, Moved{id, s.slots.came[slot], s.slots.requests[slot]})
+		k := s.slots.at(slot)
+		out.Moved = append(out.Moved, Moved{id, k.came, k.request})
 		s.slots.give(slot)
 	}
 	s.end(id, m, out)
