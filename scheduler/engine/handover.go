@@ -39,7 +39,7 @@ func (e *Engine) HandOver(id wire.ModelID, to *Engine) error {
 	}
 	delete(e.models, id)
 	e.changes.removeModel(id)
-	e.order(e.loopOf(id), &input{op: opHandOver, model: id, to: to.door})
+	e.orderRemoval(&input{op: opHandOver, model: id, to: to.door})
 	return nil
 }
 
@@ -71,7 +71,7 @@ func (d *door) enter(s *Submission) entry {
 	if l.stop.Load() {
 		return doorClosed
 	}
-	if !l.requests.Push(s) {
+	if !l.push(s) {
 		return doorFull
 	}
 	l.waiter.Wake()

@@ -103,7 +103,9 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 type rankOp uint8
 
 const (
-	rankMail rankOp = iota // a model's mailbox has something
+	rankMail   rankOp = iota // a model's mailbox has something
+	rankReturn               // the answer of a model that is gone: the GPU is unused
+	rankGone                 // nothing more comes from a model
 	rankDone
 	rankAdd
 	rankRemove
@@ -114,6 +116,7 @@ const (
 type rankEvent struct {
 	op    rankOp
 	model wire.ModelID
+	box   *mailbox // rankMail
 	gpu   GPU
 	batch wire.BatchID
 	at    mono.Time // free at, end
@@ -131,6 +134,10 @@ func (e *rankEvent) apply(r *rank.Rank, m *mail) {
 			r.Answer(m.answer)
 		}
 		r.SetCandidate(e.model, m.candidate)
+	case rankReturn:
+		r.Answer(rank.Answer{Grant: rank.Grant{Model: e.model, GPU: e.gpu.ID, Life: e.gpu.Life}})
+	case rankGone:
+		r.RemoveModel(e.model)
 	case rankDone:
 		r.Done(e.gpu.ID, e.gpu.Life, e.batch, e.at)
 	case rankAdd:

@@ -12,7 +12,7 @@ import (
 // rankLoop drives the matchmaker, on one thread (see thread).
 type rankLoop struct {
 	engine *Engine // Immutable.
-	events *ring.Queue[rankEvent]
+	events *ring.Growing[rankEvent]
 	waiter *ring.Waiter // of its thread
 
 	rank  *rank.Rank  // Owned by run.
@@ -87,9 +87,8 @@ const needEvery = mono.Second
 func (l *rankLoop) event(ev *rankEvent) {
 	var m *mail
 	if ev.op == rankMail {
-		box := &l.engine.boxes[ev.model]
-		box.told.Store(false) // before the look: who writes after it tells again
-		if m = box.take(); m == nil {
+		ev.box.told.Store(false) // before the look: who writes after it tells again
+		if m = ev.box.take(); m == nil {
 			return
 		}
 	}

@@ -137,7 +137,9 @@ func (l *rankLog) event(ev *rankEvent, m *mail) {
 		copied := *m
 		m = &copied
 	}
-	l.records.add(&rankRecord{ev: *ev, mail: m})
+	r := rankRecord{ev: *ev, mail: m}
+	r.ev.box = nil // the log keeps what was in it
+	l.records.add(&r)
 }
 
 func (l *rankLog) step(now mono.Time, grants []rank.Grant) {
