@@ -106,7 +106,6 @@ func (e *Engine) Start() {
 	}
 	if e.tuning != nil {
 		e.setSetting(e.tuning.choice.Setting)
-		go e.tuning.run()
 	} else if e.cfg.Setting != (batching.Setting{}) {
 		e.setSetting(e.cfg.Setting)
 	}
@@ -121,8 +120,7 @@ func (e *Engine) Stop() {
 	}
 	e.stopped = true
 	if e.tuning != nil {
-		close(e.tuning.stop)
-		<-e.tuning.ended
+		e.tuning.end()
 	}
 	for _, l := range e.loops {
 		l.stop.Store(true)

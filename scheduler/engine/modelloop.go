@@ -137,7 +137,7 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 		if l.feed != nil {
 			if margin, served := l.shard.Margin(s.Model); served {
 				seen++
-				tells = tells && l.feed.told.Push(&observation{now, s.Request.Deadline.Add(-margin), s.Model})
+				tells = tells && l.feed.tell(&observation{now, s.Request.Deadline.Add(-margin), s.Model})
 			}
 		}
 		s.apply(now, l.shard, &l.out)
@@ -150,8 +150,9 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 	if l.taken = n; n == 0 {
 		return false
 	}
-	if l.feed != nil {
+	if seen > 0 {
 		l.feed.seen.Add(seen)
+		l.engine.tuning.wake()
 	}
 	l.used.Store(int64(l.shard.Used() + len(l.outbox.wait))) // before the ring says that they have left it
 	l.requests.Release()
