@@ -54,7 +54,7 @@ func (c *changes) setDelay(d batching.Delay) { c.change(func() { c.delay = &d })
 func (c *changes) setGPUs(n int) { c.change(func() { c.gpus = n }) }
 
 // take hands them to the tuner, in the order of the models' ids.
-func (c *changes) take(t *tuner.Tuner) {
+func (c *changes) take(t *tuner.Tuner, names *names) {
 	c.mu.Lock()
 	var models map[wire.ModelID]modelChange
 	if len(c.models) > 0 {
@@ -69,11 +69,12 @@ func (c *changes) take(t *tuner.Tuner) {
 	}
 	for _, id := range ids {
 		m := models[id]
-		if m.removed {
-			t.RemoveModel(id)
+		if given, known := names.of(id); known && m.removed {
+			t.RemoveModel(given)
+			names.remove(id)
 		}
 		if m.added != nil {
-			t.AddModel(id, *m.added)
+			t.AddModel(names.add(id), *m.added)
 		}
 	}
 	if delay != nil {

@@ -3,8 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
@@ -15,8 +15,12 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// ModelsMax bounds the models of an engine: its mailboxes are made at start.
-const ModelsMax = 4096
+// ModelsMax bounds the models that an engine serves at a time, ModelIDsMax their ids, which are
+// the cluster's.
+const (
+	ModelsMax   = 4096
+	ModelIDsMax = 1 << 14
+)
 
 // ErrLimit is the cause when a model or GPU is beyond the engine's limits.
 var ErrLimit = errors.New("engine limit reached")
@@ -28,9 +32,11 @@ type Engine struct {
 	loops   []*modelLoop // Immutable.
 	rank    *rankLoop    // Immutable.
 	threads []*thread    // Immutable.
-	boxes   []mailbox    // Each guards itself.
-	tuning  *tuning      // Immutable; nil: the whole deferral is spent.
-	changes *changes     // Guards itself; nil likewise: what the tuner is to know.
+	// GPUs and models that the rings have room for. They grow under mu.
+	room, roomModels atomic.Int64
+	tuning           *tuning  // Immutable; nil: the whole deferral is spent.
+	changes          *changes // Guards itself; nil likewise: what the tuner is to know.
+	door             *door    // Immutable: for engines that hand models over to this one
 
 	fetches    fetches
 	wait       sync.WaitGroup
@@ -49,13 +55,17 @@ func New(cfg Config, sink Sink) (*Engine, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, sink: sink, boxes: newMailboxes(ModelsMax), stopReason: wire.ReasonDraining,
+	e := &Engine{cfg: cfg, sink: sink, stopReason: wire.ReasonDraining,
 		gpus: map[wire.GPUID]rank.Life{}, lives: map[wire.GPUID]rank.Life{}, models: map[wire.ModelID]bool{}}
+	e.door = &door{}
+	e.door.engine.Store(e)
+	e.room.Store(int64(min(cfg.GPUsMax, roomLeast)))
+	e.roomModels.Store(modelsLeast)
 	batches := cfg.GPUsMax * cfg.Outstanding
 	for i := range cfg.ModelLoops {
 		t := e.newThread()
-		t.model = &modelLoop{index: i, engine: e, waiter: &t.waiter, log: cfg.Record.loop(i), requests: ring.NewQueue[Submission](cfg.RingSize),
-			commands: ring.NewQueue[input](cfg.GPUsMax + batches + 1024),
+		t.model = &modelLoop{index: i, engine: e, waiter: &t.waiter, log: cfg.Record.loop(i), requests: ring.NewGrowing[Submission](min(cfg.RingSize, ringLeast)),
+			commands: ring.NewGrowing[input](e.commandsRoom()),
 			shard:    shard.New(shard.Config{Index: cfg.FirstLoop + i, RequestsMax: cfg.RequestsMax, BatchesMax: batches})}
 		e.loops = append(e.loops, t.model)
 	}
@@ -69,7 +79,7 @@ func New(cfg Config, sink Sink) (*Engine, error) {
 	if !cfg.Joined {
 		t = e.newThread()
 	}
-	t.rank = &rankLoop{engine: e, waiter: &t.waiter, log: cfg.Record.rank(), events: ring.NewQueue[rankEvent](ModelsMax + cfg.GPUsMax + batches + 1024),
+	t.rank = &rankLoop{engine: e, waiter: &t.waiter, log: cfg.Record.rank(), events: ring.NewGrowing[rankEvent](e.eventsRoom()),
 		rank: rank.New(cfg.rank())}
 	e.rank = t.rank
 	return e, nil
@@ -96,7 +106,6 @@ func (e *Engine) Start() {
 	}
 	if e.tuning != nil {
 		e.setSetting(e.tuning.choice.Setting)
-		go e.tuning.run()
 	} else if e.cfg.Setting != (batching.Setting{}) {
 		e.setSetting(e.cfg.Setting)
 	}
@@ -111,8 +120,7 @@ func (e *Engine) Stop() {
 	}
 	e.stopped = true
 	if e.tuning != nil {
-		close(e.tuning.stop)
-		<-e.tuning.ended
+		e.tuning.end()
 	}
 	for _, l := range e.loops {
 		l.stop.Store(true)
@@ -121,13 +129,14 @@ func (e *Engine) Stop() {
 	e.rank.stop.Store(true)
 	e.rank.waiter.Rouse()
 	e.wait.Wait()
+	e.door.engine.Store(nil)
 }
 
 // Submit hands a request to its model's loop; false when the loop's ring is
 // full or the engine is stopped. Any goroutine.
 func (e *Engine) Submit(model wire.ModelID, r *batching.Request) bool {
 	l := e.loopOf(model)
-	if l.stop.Load() || !l.requests.Push(&Submission{model, mono.Now(), *r}) {
+	if l.stop.Load() || !l.push(&Submission{model, mono.Now(), *r}) {
 		l.stats.full.Add(1)
 		return false
 	}
@@ -144,7 +153,9 @@ func (e *Engine) SubmitAll(loop int, s []Submission) int {
 		s[i].Came = now
 	}
 	if !l.stop.Load() {
-		n = l.requests.PushAll(s)
+		for n = l.requests.PushAll(s); n < len(s) && l.widen(); {
+			n += l.requests.PushAll(s[n:])
+		}
 	}
 	if n < len(s) {
 		l.stats.full.Add(uint64(len(s) - n))
@@ -174,12 +185,18 @@ func (e *Engine) Done(d Done) {
 func (e *Engine) AddModel(id wire.ModelID, cfg batching.Config) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if id >= ModelsMax {
-		return fmt.Errorf("%w: model %d, at most %d", ErrLimit, id, ModelsMax)
+	switch {
+	case id >= ModelIDsMax:
+		return fmt.Errorf("%w: model %d, ids must be below %d", ErrLimit, id, ModelIDsMax)
+	case !e.models[id] && len(e.models) >= ModelsMax:
+		return fmt.Errorf("%w: %d models are served, and no more can be; move some to another sub-cluster", ErrLimit, ModelsMax)
 	}
 	e.models[id] = true
+	e.makeRoomForModels(len(e.models))
 	e.changes.addModel(id, policy.Model{Profile: cfg.Profile, SLO: cfg.SLO, Drop: cfg.Policy})
-	e.order(e.loopOf(id), &input{op: opAddModel, model: id, config: &shard.ModelConfig{Config: cfg, Margin: e.cfg.Margin}})
+	l := e.loopOf(id)
+	e.order(l, &input{op: opAddModel, model: id, config: &shard.ModelConfig{Config: cfg, Margin: e.cfg.Margin}})
+	l.added.Add(1) // after the order, which may have been carried out: who submits does so after the return
 	e.tellGPUs()
 	return nil
 }
@@ -202,7 +219,7 @@ func (e *Engine) RemoveModel(id wire.ModelID, reason wire.Reason) {
 	defer e.mu.Unlock()
 	delete(e.models, id)
 	e.changes.removeModel(id)
-	e.order(e.loopOf(id), &input{op: opRemoveModel, model: id, reason: reason})
+	e.orderRemoval(&input{op: opRemoveModel, model: id, reason: reason})
 }
 
 // SetDelay replaces the network's delay bound.
@@ -230,6 +247,7 @@ func (e *Engine) AddGPU(id wire.GPUID, freeAt mono.Time) (GPU, error) {
 	if life, ok := e.gpus[id]; ok {
 		e.removeGPU(GPU{id, life})
 	}
+	e.makeRoom(int(id) + 1)
 	e.lives[id]++
 	g := GPU{id, e.lives[id]}
 	e.gpus[id] = g.Life
@@ -285,75 +303,3 @@ func (e *Engine) tellGPUs() {
 }
 
 func (e *Engine) loopOf(id wire.ModelID) *modelLoop { return e.loops[e.Loop(id)] }
-
-// order puts a report, or a change of membership or settings, into a loop's ring, and
-// leaves room there for grants: the rank loop may share the thread that empties the
-// ring, and must never wait for it. Not for the loops' own threads.
-func (e *Engine) order(l *modelLoop, in *input) {
-	for l.commands.Len() >= l.commands.Cap()-e.inFlight()-ordersAtOnce && !l.stop.Load() {
-		l.waiter.Rouse()
-		runtime.Gosched()
-	}
-	e.command(l, in)
-}
-
-// inFlight is how many grants and reports can be under way at a time.
-func (e *Engine) inFlight() int { return e.cfg.GPUsMax * (1 + e.cfg.Outstanding) }
-
-// ordersAtOnce is more than the goroutines that give orders at a time.
-const ordersAtOnce = 64
-
-// command puts a grant or a report into a ring that has room by construction; the
-// yield is for a loop that the kernel keeps from running.
-func (e *Engine) command(l *modelLoop, in *input) {
-	for !l.commands.Push(in) {
-		if l.stop.Load() { // it takes no commands any more
-			return
-		}
-		l.waiter.Rouse()
-		runtime.Gosched()
-	}
-	l.waiter.Rouse()
-}
-
-// orderRank is order for the rank's ring.
-func (e *Engine) orderRank(ev *rankEvent) {
-	r := e.rank
-	for r.events.Len() >= r.events.Cap()-ModelsMax-e.inFlight()-ordersAtOnce && !r.stop.Load() {
-		r.waiter.Rouse()
-		runtime.Gosched()
-	}
-	e.toRank(ev, mono.Past)
-}
-
-// toRank puts an event into the rank's ring, likewise; the rank must act on it by
-// the instant at.
-func (e *Engine) toRank(ev *rankEvent, at mono.Time) {
-	for !e.rank.events.Push(ev) {
-		if e.rank.stop.Load() {
-			return
-		}
-		e.rank.waiter.Rouse()
-		runtime.Gosched()
-	}
-	e.rank.waiter.WakeBy(at)
-}
-
-// mail puts a model's news into its mailbox and tells the rank loop, at once if
-// there is an answer.
-func (e *Engine) mail(id wire.ModelID, a *rank.Answer, c *batching.Candidate) {
-	box := &e.boxes[id]
-	box.put(a, c)
-	at := mono.Never // nobody is waiting for a candidate to go away
-	switch {
-	case a != nil:
-		at = mono.Past
-	case c.Size > 0:
-		at = c.Exec.Add(-c.Delay)
-	}
-	if !box.told.Swap(true) {
-		e.toRank(&rankEvent{op: rankMail, model: id}, at)
-	} else {
-		e.rank.waiter.WakeBy(at)
-	}
-}

@@ -26,6 +26,7 @@ const (
 	opDropAll
 	opSetSetting
 	opHasten
+	opHandOver
 )
 
 // Submission is a request on its way to its model's loop. It has a ring of its
@@ -57,6 +58,7 @@ type input struct {
 	setting batching.Setting   // opSetSetting
 	reason  wire.Reason        // opRemoveModel, opDropAll
 	config  *shard.ModelConfig // opAddModel, opSetModel; read once
+	to      *door              // opHandOver; the core does not see it
 }
 
 // apply hands the input to the core: loop and replay both call it with the same
@@ -89,6 +91,8 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 		s.SetSetting(now, in.setting, out)
 	case opHasten:
 		s.Hasten(now, out)
+	case opHandOver:
+		s.Extract(in.model, out)
 	case opDropAll:
 		s.DropAll(now, in.reason, out)
 	}
@@ -99,7 +103,9 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 type rankOp uint8
 
 const (
-	rankMail rankOp = iota // a model's mailbox has something
+	rankMail   rankOp = iota // a model's mailbox has something
+	rankReturn               // the answer of a model that is gone: the GPU is unused
+	rankGone                 // nothing more comes from a model
 	rankDone
 	rankAdd
 	rankRemove
@@ -110,6 +116,7 @@ const (
 type rankEvent struct {
 	op    rankOp
 	model wire.ModelID
+	box   *mailbox // rankMail
 	gpu   GPU
 	batch wire.BatchID
 	at    mono.Time // free at, end
@@ -127,6 +134,10 @@ func (e *rankEvent) apply(r *rank.Rank, m *mail) {
 			r.Answer(m.answer)
 		}
 		r.SetCandidate(e.model, m.candidate)
+	case rankReturn:
+		r.Answer(rank.Answer{Grant: rank.Grant{Model: e.model, GPU: e.gpu.ID, Life: e.gpu.Life}})
+	case rankGone:
+		r.RemoveModel(e.model)
 	case rankDone:
 		r.Done(e.gpu.ID, e.gpu.Life, e.batch, e.at)
 	case rankAdd:

@@ -44,14 +44,10 @@ type mailbox struct {
 // fresh in middle: the rank has not taken that slot yet.
 const fresh = 1 << 7
 
-func newMailboxes(n int) []mailbox {
-	boxes := make([]mailbox, n)
-	for i := range boxes {
-		b := &boxes[i]
-		b.front, b.last = 2, 2 // back is 0
-		b.middle.Store(1)
-	}
-	return boxes
+func newMailbox() *mailbox {
+	b := &mailbox{front: 2, last: 2} // back is 0
+	b.middle.Store(1)
+	return b
 }
 
 // put leaves a candidate and, where it is not nil, the answer that goes before it.

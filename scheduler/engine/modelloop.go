@@ -25,37 +25,56 @@ const sampled = 8
 type modelLoop struct {
 	index    int     // Immutable.
 	engine   *Engine // Immutable.
-	requests *ring.Queue[Submission]
-	commands *ring.Queue[input] // grants, reports, changes: never full (doc.go, rule 2)
-	waiter   *ring.Waiter       // of its thread
+	requests *ring.Growing[Submission]
+	commands *ring.Growing[input] // grants, reports, changes: never full (doc.go, rule 2)
+	waiter   *ring.Waiter         // of its thread
 
-	shard    *shard.Shard       // Owned by run.
-	out      shard.Out          // Owned by run.
-	overruns []*overrun.Overrun // Owned by run; by model id.
-	in       input              // Owned by run: scratch
-	told     shard.Run          // Owned by run: scratch, what the Sink is told of
-	report   Done               // Owned by run: likewise
-	log      *modelLog          // Owned by run; nil: nothing is recorded.
-	feed     *feed              // Immutable; nil: there is no tuner.
-	taken    int                // Owned by run: requests of the last turn
-	ended    bool               // Owned by run.
-	arrivals []mono.Time        // Owned by run: of the turn's requests, one in sampled
-	dues     []mono.Time        // Owned by run: of the turn's batches
-	fired    mono.Time          // Owned by run: when the turn's timer was due; 0: none was
-	late     overrun.Lateness   // Owned by run: of its turns
-	delay    batching.Delay     // Owned by run: as ordered, without what was measured
+	shard    *shard.Shard     // Owned by run.
+	out      shard.Out        // Owned by run.
+	served   []*served        // Owned by run; by model id. nil: not served
+	in       input            // Owned by run: scratch
+	told     shard.Run        // Owned by run: scratch, what the Sink is told of
+	report   Done             // Owned by run: likewise
+	log      *modelLog        // Owned by run; nil: nothing is recorded.
+	feed     *feed            // Immutable; nil: there is no tuner.
+	taken    int              // Owned by run: requests of the last turn
+	ended    bool             // Owned by run.
+	arrivals []mono.Time      // Owned by run: of the turn's requests, one in sampled
+	dues     []mono.Time      // Owned by run: of the turn's batches
+	fired    mono.Time        // Owned by run: when the turn's timer was due; 0: none was
+	late     overrun.Lateness // Owned by run: of its turns
+	delay    batching.Delay   // Owned by run: as ordered, without what was measured
+	outbox   outbox           // Owned by run.
+	drained  bool             // Owned by run: stopped, and what waited is answered
 
 	stats loopStats    // Shared: written by run.
 	stop  atomic.Bool  // Shared.
-	used  atomic.Int64 // Shared: requests queued or running.
+	used  atomic.Int64 // Shared: requests queued, running, or waiting to go on to another engine.
+	added atomic.Int64 // Shared: models that were ordered to be added and are not yet
+}
+
+// served is what the loop keeps of a model that is served.
+type served struct {
+	overrun *overrun.Overrun
+	box     *mailbox // to the rank loop
+}
+
+func (l *modelLoop) model(id wire.ModelID) *served {
+	if int(id) >= len(l.served) {
+		return nil
+	}
+	return l.served[id]
 }
 
 // step is one turn, and the time after it; false when there was nothing to do.
 func (l *modelLoop) step(now mono.Time) (mono.Time, bool) {
 	worked := l.turn(now)
 	if l.stop.Load() && !l.commands.Ready() && !l.requests.Ready() {
-		l.drain(mono.Now())
-		l.ended = true
+		if !l.drained {
+			l.drain(mono.Now())
+			l.drained = true
+		}
+		l.ended = len(l.outbox.wait) == 0
 	}
 	if !worked {
 		return now, false
@@ -74,7 +93,11 @@ func (l *modelLoop) turn(now mono.Time) bool {
 	}
 	came := l.requests.Ready() // first: what was ordered before a request, its model for one, comes before it
 	worked := l.takeCommands(now)
-	if came && l.takeRequests(now) {
+	if came && l.added.Load() <= 0 && l.takeRequests(now) { // a request must not come before its model
+		worked = true
+	}
+	if l.outbox.nextWake() <= now {
+		l.leaveLoop(now)
 		worked = true
 	}
 	if l.shard.NextWake() <= now {
@@ -83,11 +106,14 @@ func (l *modelLoop) turn(now mono.Time) bool {
 		worked = true
 	}
 	if worked {
-		l.used.Store(int64(l.shard.Used()))
+		l.used.Store(int64(l.shard.Used() + len(l.outbox.wait)))
 		l.engine.sink.Flush(l.index)
 	}
 	return worked
 }
+
+// nextWake is when the loop's next timer fires.
+func (l *modelLoop) nextWake() mono.Time { return min(l.shard.NextWake(), l.outbox.nextWake()) }
 
 // takeCommands applies up to a burst of grants, reports and changes.
 func (l *modelLoop) takeCommands(now mono.Time) bool {
@@ -111,7 +137,7 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 		if l.feed != nil {
 			if margin, served := l.shard.Margin(s.Model); served {
 				seen++
-				tells = tells && l.feed.told.Push(&observation{now, s.Request.Deadline.Add(-margin), s.Model})
+				tells = tells && l.feed.tell(&observation{now, s.Request.Deadline.Add(-margin), s.Model})
 			}
 		}
 		s.apply(now, l.shard, &l.out)
@@ -124,10 +150,11 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 	if l.taken = n; n == 0 {
 		return false
 	}
-	if l.feed != nil {
+	if seen > 0 {
 		l.feed.seen.Add(seen)
+		l.engine.tuning.wake()
 	}
-	l.used.Store(int64(l.shard.Used())) // before the ring says that they have left it
+	l.used.Store(int64(l.shard.Used() + len(l.outbox.wait))) // before the ring says that they have left it
 	l.requests.Release()
 	l.in = input{op: opSettle}
 	l.apply(now)
@@ -164,14 +191,20 @@ func (l *modelLoop) delayLoop(now mono.Time) {
 }
 
 func (l *modelLoop) news() bool {
-	return l.commands.Ready() || l.requests.Ready() || l.stop.Load()
+	return l.commands.Ready() || l.requests.Ready() || l.stop.Load() && !l.drained
 }
 
 // apply hands l.in to the core and carries out the effects.
 func (l *modelLoop) apply(now mono.Time) {
 	switch l.in.op {
 	case opAddModel:
-		l.addOverrunLoop()
+		l.addModelLoop()
+		l.added.Add(-1)
+		delete(l.outbox.doors, l.in.model)
+	case opRemoveModel:
+		delete(l.outbox.doors, l.in.model)
+	case opHandOver:
+		l.outbox.opened(l.in.model, l.in.to)
 	case opSetDelay:
 		l.delay = l.in.delay
 		l.in.delay.Late = l.late.Bound()
@@ -181,7 +214,11 @@ func (l *modelLoop) apply(now mono.Time) {
 	if completed {
 		l.completedLoop(now, run)
 	}
+	op, model := l.in.op, l.in.model // completedLoop and Flush may use l.in
 	l.carryOut(now)
+	if op == opRemoveModel || op == opHandOver {
+		l.removeModelLoop(model)
+	}
 }
 
 // carryOut sends the effects on: batches and drops to the sink, answers and
@@ -203,6 +240,9 @@ func (l *modelLoop) carryOut(now mono.Time) {
 		l.dues = append(l.dues, d.Due)
 	}
 	l.mailLoop()
+	if len(l.out.Moved) > 0 {
+		l.forwardLoop(now)
+	}
 	l.out.Reset()
 }
 
@@ -212,15 +252,20 @@ func (l *modelLoop) carryOut(now mono.Time) {
 func (l *modelLoop) mailLoop() {
 	for i := range l.out.Answers {
 		a := &l.out.Answers[i]
-		c := batching.Candidate{} // the model may be gone
+		box := l.model(a.Grant.Model)
+		if box == nil { // the model is gone: the rank has its GPU back, and no candidate to wait for
+			l.engine.toRank(&rankEvent{op: rankReturn, model: a.Grant.Model, gpu: GPU{a.Grant.GPU, a.Grant.Life}}, mono.Past)
+			continue
+		}
+		c := batching.Candidate{}
 		if k := l.candidateOf(a.Grant.Model); k != nil {
 			c, k.Model = k.Candidate, mailed
 		}
-		l.engine.mail(a.Grant.Model, a, &c)
+		l.engine.mail(a.Grant.Model, box.box, a, &c)
 	}
 	for i := range l.out.Candidates {
 		if c := &l.out.Candidates[i]; c.Model != mailed {
-			l.engine.mail(c.Model, nil, &c.Candidate)
+			l.engine.mail(c.Model, l.served[c.Model].box, nil, &c.Candidate)
 		}
 	}
 }
@@ -245,8 +290,12 @@ func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 	l.engine.toRank(&rankEvent{op: rankDone, gpu: GPU{run.GPU, run.Life}, batch: done.Batch, at: done.End, told: done.told}, mono.Past)
 	l.engine.fetches.add(done.Fetch, done.Ran)
 	l.engine.sink.Completed(l.index, &l.told, done)
-	o := l.overruns[run.Model]
-	if o == nil || !o.Add(now, done.End.Sub(run.Until)) {
+	m := l.model(run.Model)
+	if m == nil {
+		return
+	}
+	o := m.overrun
+	if !o.Add(now, done.End.Sub(run.Until)) {
 		return
 	}
 	l.in = input{op: opSetMargin, model: run.Model, margin: l.engine.cfg.Margin + o.Bound()}
@@ -254,11 +303,25 @@ func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 	l.log.input(now, &l.in, &l.out)
 }
 
-func (l *modelLoop) addOverrunLoop() {
-	for int(l.in.model) >= len(l.overruns) {
-		l.overruns = append(l.overruns, nil)
+// addModelLoop makes what the loop keeps of a model; what the rank knows of it stays.
+func (l *modelLoop) addModelLoop() {
+	for int(l.in.model) >= len(l.served) {
+		l.served = append(l.served, nil)
 	}
-	l.overruns[l.in.model] = overrun.New(l.in.config.SLO / 4)
+	m := &served{overrun: overrun.New(l.in.config.SLO / 4), box: newMailbox()}
+	if before := l.served[l.in.model]; before != nil {
+		m.box = before.box
+	}
+	l.served[l.in.model] = m
+}
+
+// removeModelLoop forgets it, and so does the rank: after this event nothing comes by the mailbox.
+func (l *modelLoop) removeModelLoop(id wire.ModelID) {
+	if l.model(id) == nil {
+		return
+	}
+	l.served[id] = nil
+	l.engine.toRank(&rankEvent{op: rankGone, model: id}, mono.Never)
 }
 
 // drain answers what is left when the engine stops. The ring is sealed first:

@@ -12,7 +12,7 @@ import (
 // rankLoop drives the matchmaker, on one thread (see thread).
 type rankLoop struct {
 	engine *Engine // Immutable.
-	events *ring.Queue[rankEvent]
+	events *ring.Growing[rankEvent]
 	waiter *ring.Waiter // of its thread
 
 	rank  *rank.Rank  // Owned by run.
@@ -41,7 +41,7 @@ func (l *rankLoop) step(now mono.Time) (mono.Time, bool) {
 	return after, true
 }
 
-func (l *rankLoop) news() bool { return l.events.Ready() || l.stop.Load() }
+func (l *rankLoop) news() bool { return l.events.Ready() || l.stop.Load() && !l.ended }
 
 // turn takes the events that wait, fires the timers, sends the grants out.
 func (l *rankLoop) turn(now mono.Time) bool {
@@ -87,9 +87,8 @@ const needEvery = mono.Second
 func (l *rankLoop) event(ev *rankEvent) {
 	var m *mail
 	if ev.op == rankMail {
-		box := &l.engine.boxes[ev.model]
-		box.told.Store(false) // before the look: who writes after it tells again
-		if m = box.take(); m == nil {
+		ev.box.told.Store(false) // before the look: who writes after it tells again
+		if m = ev.box.take(); m == nil {
 			return
 		}
 	}

@@ -61,6 +61,7 @@ type modelRecord struct {
 	in          input
 	dispatches  []dispatched
 	drops       int
+	moved       uint64 // a sum of the requests in shard.Out.Moved
 }
 
 // dispatched is a shard.Dispatch to compare: of its requests their number and a
@@ -84,7 +85,7 @@ func (l *modelLog) submission(s *Submission) {
 
 func (l *modelLog) input(now mono.Time, in *input, out *shard.Out) {
 	if l != nil {
-		l.inputs.add(&modelRecord{now, l.fresh, *in, appendDispatched(nil, out.Dispatches), len(out.Drops)})
+		l.inputs.add(&modelRecord{now, l.fresh, *in, appendDispatched(nil, out.Dispatches), len(out.Drops), sumMoved(out.Moved)})
 		l.fresh = 0
 	}
 }
@@ -99,6 +100,14 @@ func appendDispatched(dst []dispatched, ds []shard.Dispatch) []dispatched {
 		dst = append(dst, dispatched{d.Batch, d.Model, d.GPU, d.Life, d.Exec, d.Until, len(d.Requests), sum})
 	}
 	return dst
+}
+
+// sumMoved tells lists of requests apart.
+func sumMoved(moved []shard.Moved) (sum uint64) {
+	for i := range moved {
+		sum = mix(sum^uint64(moved[i].Model), &moved[i].Request) + 1
+	}
+	return sum
 }
 
 // mix adds a request to a sum that tells orders apart (FNV-1a by words).
@@ -128,7 +137,9 @@ func (l *rankLog) event(ev *rankEvent, m *mail) {
 		copied := *m
 		m = &copied
 	}
-	l.records.add(&rankRecord{ev: *ev, mail: m})
+	r := rankRecord{ev: *ev, mail: m}
+	r.ev.box = nil // the log keeps what was in it
+	l.records.add(&r)
 }
 
 func (l *rankLog) step(now mono.Time, grants []rank.Grant) {

@@ -56,9 +56,10 @@ func (l *modelLog) replay(cfg Config, loop int) (batches int, err error) {
 			next++
 		}
 		rec.in.apply(rec.now, s, &out)
-		if made = appendDispatched(made[:0], out.Dispatches); len(out.Drops) != rec.drops || !slices.Equal(made, rec.dispatches) {
-			return batches, fmt.Errorf("loop %d record %d at %v: replay has %d drops and %+v, live %d and %+v",
-				loop, i, rec.now, len(out.Drops), made, rec.drops, rec.dispatches)
+		made = appendDispatched(made[:0], out.Dispatches)
+		if moved := sumMoved(out.Moved); len(out.Drops) != rec.drops || moved != rec.moved || !slices.Equal(made, rec.dispatches) {
+			return batches, fmt.Errorf("loop %d record %d at %v: replay has %d drops, moves %x and %+v, live %d, %x and %+v",
+				loop, i, rec.now, len(out.Drops), moved, made, rec.drops, rec.moved, rec.dispatches)
 		}
 		batches += len(made)
 		out.Reset()

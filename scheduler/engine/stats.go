@@ -11,8 +11,8 @@ import (
 // loopStats are a loop's counters: written by the loop (full by submitters),
 // read by anybody.
 type loopStats struct {
-	turns, requests, dispatches, drops, lost, full, burstMax atomic.Uint64
-	busy, reckoned                                           atomic.Int64 // ns
+	turns, requests, dispatches, drops, lost, full, moved, burstMax atomic.Uint64
+	busy, reckoned                                                  atomic.Int64 // ns
 
 	thread atomic.Int64
 
@@ -35,6 +35,7 @@ type LoopStats struct {
 	Requests   uint64 // requests that left in batches
 	Dispatches uint64 // batches; for the rank loop: grants
 	Drops      uint64
+	Moved      uint64 // requests that went on to another engine
 	Full       uint64 // Submits refused
 	BurstMax   uint64 // most inputs of one ring in one turn
 	Wakes      uint64 // sleeps ended by others
@@ -90,5 +91,5 @@ func (c *loopStats) needBy(now mono.Time) float64 {
 
 func (c *loopStats) snapshot() LoopStats {
 	return LoopStats{Turns: c.turns.Load(), Requests: c.requests.Load(), Dispatches: c.dispatches.Load(), Drops: c.drops.Load(),
-		Full: c.full.Load(), BurstMax: c.burstMax.Load(), Busy: mono.Dur(c.busy.Load()), Thread: int(c.thread.Load()), Reckoned: mono.Dur(c.reckoned.Load()), Late: c.late.Snapshot(), Formed: c.formed.Snapshot()}
+		Full: c.full.Load(), Moved: c.moved.Load(), BurstMax: c.burstMax.Load(), Busy: mono.Dur(c.busy.Load()), Thread: int(c.thread.Load()), Reckoned: mono.Dur(c.reckoned.Load()), Late: c.late.Snapshot(), Formed: c.formed.Snapshot()}
 }

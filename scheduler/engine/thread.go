@@ -36,7 +36,7 @@ func (t *thread) run() {
 			after, too := t.rank.step(now)
 			now, worked = after, worked || too
 		}
-		if !worked {
+		if !worked && !t.ended() {
 			now = t.idle(now)
 		}
 	}
@@ -71,14 +71,14 @@ func (t *thread) news() bool {
 
 // urgent is the news that a doze must not hold up: all but requests.
 func (t *thread) urgent() bool {
-	return t.model != nil && (t.model.commands.Ready() || t.model.stop.Load()) || t.rank != nil && t.rank.news()
+	return t.model != nil && (t.model.commands.Ready() || t.model.stop.Load() && !t.model.drained) || t.rank != nil && t.rank.news()
 }
 
 // wake is when the next timer fires.
 func (t *thread) wake() mono.Time {
 	wake := mono.Never
 	if t.model != nil {
-		wake = t.model.shard.NextWake()
+		wake = t.model.nextWake()
 	}
 	if t.rank != nil {
 		wake = min(wake, t.rank.rank.NextWake())

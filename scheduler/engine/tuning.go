@@ -15,8 +15,9 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// tuning runs the engine's tuner, on a thread of its own at a low priority. What it is handed
-// may be lost, and its choices may come late: nothing waits for it.
+// tuning runs the engine's tuner, on a thread of its own at a low priority, which is there while
+// requests come: the first after a pause starts it. What it is handed may be lost, and its
+// choices may come late: nothing waits for it.
 //
 //	model loops --feeds--> tuner.Tuner --opSetSetting--> model loops
 //	                            +-------rankSetting-----> rank loop
@@ -28,12 +29,14 @@ type tuning struct {
 	every  time.Duration // Immutable: between two turns
 	ended  chan struct{}
 	stop   chan struct{}
+	state  atomic.Int32 // Shared: tunerAsleep, tunerAwake, tunerOver
 
-	// Owned by run.
+	// Owned by run, which runs once at a time.
 	tuner *tuner.Tuner
+	names names
 	taken []observation
-	quiet int      // turns since something came or was replayed
-	clock mono.Dur // the thread's, when the tuner was told last what it took
+	busy  mono.Time // when something came last, or was replayed
+	clock mono.Dur  // the thread's, when the tuner was told last what it took
 
 	spent atomic.Int64 // Shared: written by run; ns of a processor
 
@@ -46,9 +49,9 @@ type tuning struct {
 type feed struct {
 	listens atomic.Bool
 	seen    atomic.Uint64
-	told    *ring.Queue[observation]
-	known   uint64 // Owned by run: of seen and told. Ahead of seen by what was told and is not yet counted
-	served  uint64 // Owned by run: the loop's counters at the last look
+	told    *ring.Growing[observation] // up to feedSize
+	known   uint64                     // Owned by run: of seen and told. Ahead of seen by what was told and is not yet counted
+	served  uint64                     // Owned by run: the loop's counters at the last look
 	dropped uint64
 	_       [64]byte // a loop writes seen in each turn, and must not slow its neighbours
 }
@@ -60,14 +63,13 @@ type observation struct {
 }
 
 const (
-	feedSize = 1 << 13
+	feedSize, feedLeast = 1 << 13, 1 << 8
 	// tuningPart is what the tuner takes of its share: the rest is for the runtime, which wakes its
 	// thread, and for the last slice of a span.
 	tuningPart = 0.95
-	// tuningEvery is how often the tuner looks at its feeds, tuningIdle where nothing comes, and
-	// tuningQuiet how many looks in vain that takes.
-	tuningEvery, tuningIdle = 20 * time.Millisecond, 250 * time.Millisecond
-	tuningQuiet             = 50
+	// tuningEvery is how often the tuner looks at its feeds. After tuningQuiet in which nothing came
+	// its thread ends.
+	tuningEvery, tuningQuiet = 20 * time.Millisecond, mono.Second
 	// tuningSlice is how many requests are replayed in one go: a millisecond at most, since
 	// a thread that the kernel interrupts for long holds up the garbage collector.
 	tuningSlice = 2000
@@ -83,43 +85,81 @@ func newTuning(e *Engine) *tuning {
 		every: min(tuningEvery, time.Duration(float64(tuningSliceLeast)/max(tuningShareLeast, e.cfg.TunerShare))),
 		tuner: tuner.New(tuner.Config{Scheduler: c, Headroom: e.cfg.Headroom, Share: tuningPart * e.cfg.TunerShare})}
 	for i := range t.feeds {
-		t.feeds[i].told = ring.NewQueue[observation](feedSize)
+		t.feeds[i].told = ring.NewGrowing[observation](feedLeast)
 		t.feeds[i].listens.Store(true)
 	}
 	t.choice = t.tuner.Choice()
 	return t
 }
 
+const (
+	tunerAsleep = iota // it has no thread
+	tunerAwake
+	tunerOver // for good
+)
+
+// wake starts the thread where there is none, after requests were counted in a feed. Any goroutine.
+func (t *tuning) wake() {
+	if t.state.Load() == tunerAsleep && t.state.CompareAndSwap(tunerAsleep, tunerAwake) {
+		go t.run()
+	}
+}
+
+// end stops the tuner for good.
+func (t *tuning) end() {
+	close(t.stop)
+	if !t.state.CompareAndSwap(tunerAsleep, tunerOver) {
+		<-t.ended // by run, which leaves the state as it is now or finds stop closed
+	}
+	t.engine.changes.close()
+}
+
 // run is the thread.
 func (t *tuning) run() {
-	defer close(t.ended)
-	defer t.engine.changes.close()
 	ring.Lock() // and not unlocked: the thread ends with its priority
 	ring.Background()
 	t.clock = ring.ThreadTime() // the thread may have served others before
+	t.busy = mono.Now()
 	timer := time.NewTimer(t.every)
 	defer timer.Stop()
 	for {
 		select {
 		case <-t.stop:
+			t.state.Store(tunerOver)
+			close(t.ended)
 			return
 		case <-timer.C:
 		}
 		t.clock = ring.ThreadTime() // a sleep costs nothing, also where this is a clock
-		if t.quiet++; t.turn(mono.Now()) {
-			t.quiet = 0
+		now := mono.Now()
+		if t.turn(now) {
+			t.busy = now
 		}
-		if t.quiet > tuningQuiet {
-			timer.Reset(tuningIdle)
-		} else {
-			timer.Reset(t.every)
+		if now.Sub(t.busy) > tuningQuiet && t.sleep() {
+			return
 		}
+		timer.Reset(t.every)
 	}
+}
+
+// sleep ends the thread, unless something came just now.
+func (t *tuning) sleep() bool {
+	t.state.Store(tunerAsleep)
+	news := false // looked for after the store: who counts a request after this look wakes
+	for i := range t.feeds {
+		news = news || t.feeds[i].seen.Load() != t.feeds[i].known || t.feeds[i].told.Ready()
+	}
+	select {
+	case <-t.stop:
+		news = true // end may be waiting
+	default:
+	}
+	return !news || !t.state.CompareAndSwap(tunerAsleep, tunerAwake) // another thread has begun, or it is over
 }
 
 // turn does what there is to do; false when there was nothing.
 func (t *tuning) turn(now mono.Time) bool {
-	t.engine.changes.take(t.tuner)
+	t.engine.changes.take(t.tuner, &t.names)
 	came := t.listen()
 	t.paid() // apart from the replays: it must not count as what they take
 	replayed := t.tuner.Work(now, tuningSlice)
@@ -165,7 +205,9 @@ func (t *tuning) listen() bool {
 	}
 	for i := range t.taken {
 		o := &t.taken[i]
-		t.tuner.Arrive(o.at, o.model, o.deadline)
+		if id, ok := t.names.of(o.model); ok {
+			t.tuner.Arrive(o.at, id, o.deadline)
+		}
 	}
 	t.tuner.Missed(missed)
 	t.tuner.Answered(served, dropped)
@@ -191,6 +233,18 @@ func (f *feed) take(to *[]observation) (missed int) {
 	missed = int(seen - f.known)
 	f.known = seen
 	return missed
+}
+
+// tell says what a request was, where there is room.
+func (f *feed) tell(o *observation) bool {
+	for !f.told.Push(o) {
+		n := f.told.Cap()
+		if n >= feedSize {
+			return false
+		}
+		f.told.Grow(2 * n)
+	}
+	return true
 }
 
 // setSetting is the tuner's choice, on its way to all loops.

@@ -239,12 +239,12 @@ func TestChanges(t *testing.T) {
 		!c.models[2].removed || c.models[2].added != nil || c.delay.Ctrl != 5 || c.gpus != 7 {
 		t.Errorf("%+v", c)
 	}
-	c.take(e.tuning.tuner)
+	c.take(e.tuning.tuner, &e.tuning.names)
 	if len(c.models) != 0 || c.delay != nil || c.gpus != -1 {
 		t.Errorf("%+v after the look", c)
 	}
 	for range 2 { // the second time nothing
-		c.take(e.tuning.tuner)
+		c.take(e.tuning.tuner, &e.tuning.names)
 	}
 	(*changes)(nil).setGPUs(1) // without a tuner
 }
@@ -260,11 +260,13 @@ func drainOrders(e *Engine) {
 // Feeds that nobody empties fill up; then requests are counted and nothing waits. What was told
 // late is not counted twice.
 func TestFeedsFull(t *testing.T) {
-	f := &feed{told: ring.NewQueue[observation](feedSize)}
+	f := &feed{told: ring.NewGrowing[observation](feedLeast)}
+	f.told.Grow(feedSize) // as far as it goes
+	f.told.Ready()        // and there is nothing in the smaller one any more
 	var taken []observation
 	tell := func(n int) {
 		for range n {
-			f.told.Push(&observation{})
+			f.tell(&observation{})
 		}
 	}
 	for _, c := range []struct{ told, seen, taken, missed int }{
@@ -295,6 +297,7 @@ func TestFeedsFull(t *testing.T) {
 	for _, th := range e.threads {
 		go th.run()
 	}
+	e.tuning.state.Store(tunerAwake) // so nobody starts it
 	close(e.tuning.ended)
 	fill(t, e, 1, 1)
 	const requests = feedSize + 5000
@@ -318,6 +321,7 @@ func TestTunerStops(t *testing.T) {
 	for round := range 30 {
 		d := newDevices(uint64(round), 0)
 		e, _ := start(t, Config{GPUsMax: 8, RequestsMax: 1 << 10, TunerShare: 1}, d, 1, 1)
+		e.Submit(0, request(1, mono.Second)) // it wakes up
 		over := make(chan struct{})
 		var wg sync.WaitGroup
 		for range 3 {

@@ -25,12 +25,15 @@ func (n *needs) set(m *need, gpus float64, span int64) {
 }
 
 // sweep forgets silent models, and what rounding left of their sum.
-func (n *needs) sweep(models []model, span int64) {
+func (n *needs) sweep(models []*model, span int64) {
 	if span <= n.swept {
 		return
 	}
 	n.swept, n.sum = span, 0
 	for i := range models {
+		if models[i] == nil {
+			continue
+		}
 		m := &models[i].need
 		if span-m.span > needSpans {
 			m.gpus = 0

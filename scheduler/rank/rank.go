@@ -77,6 +77,7 @@ type run struct {
 type model struct {
 	candidate batching.Candidate
 	granting  bool // a grant is under way: candidates wait for its answer
+	gone      bool // it was removed meanwhile, and goes with the answer
 	held      bool // its candidate is early: only GPUs that are kept may take it
 	demand    demand
 	need      need
@@ -85,7 +86,7 @@ type model struct {
 // Rank is the matchmaker of one sub-cluster.
 type Rank struct {
 	cfg    Config
-	models []model
+	models []*model // by id; nil: nothing is known of it. Ids are sparse: a cluster has more than a Rank
 	gpus   []gpu
 	timers pq.Heap // model -> exec - delay
 	ready  pq.Heap // model -> latest, less its head start
@@ -117,10 +118,8 @@ func (r *Rank) GPUs() int { return r.count }
 // grant to the model is under way the call is void: the candidate was formed
 // before the model knew of the grant. (inform_candidate)
 func (r *Rank) SetCandidate(id wire.ModelID, c batching.Candidate) {
-	for int(id) >= len(r.models) {
-		r.models = append(r.models, model{})
-	}
-	m := &r.models[id]
+	m := r.model(id)
+	m.gone = false
 	if m.granting {
 		return
 	}
@@ -134,6 +133,32 @@ func (r *Rank) SetCandidate(id wire.ModelID, c batching.Candidate) {
 		return
 	}
 	r.timers.Set(uint32(id), int64(c.Exec.Add(-c.Delay)))
+}
+
+// model is the model's row; it begins with the first candidate.
+func (r *Rank) model(id wire.ModelID) *model {
+	for int(id) >= len(r.models) {
+		r.models = append(r.models, nil)
+	}
+	if r.models[id] == nil {
+		r.models[id] = &model{}
+	}
+	return r.models[id]
+}
+
+// RemoveModel forgets a model; where a grant to it is under way, once that is answered. Nothing
+// needs it: what is known of a model that says nothing costs memory, no more.
+func (r *Rank) RemoveModel(id wire.ModelID) {
+	if int(id) >= len(r.models) || r.models[id] == nil {
+		return
+	}
+	r.SetCandidate(id, batching.Candidate{})
+	m := r.models[id]
+	if m.gone = true; m.granting {
+		return
+	}
+	r.needs.sum -= m.need.gpus
+	r.models[id] = nil
 }
 
 // AddGPU begins a new life of a GPU that is free from freeAt on.
@@ -165,7 +190,15 @@ func (r *Rank) RemoveGPU(id wire.GPUID) {
 // Answer takes a model's reply to a grant: the GPU is busy until then, and the
 // model may be granted again. (inform_gpu)
 func (r *Rank) Answer(a Answer) {
-	r.models[a.Grant.Model].granting = false
+	m := r.models[a.Grant.Model]
+	m.granting = false
+	r.answer(&a, m)
+	if m.gone {
+		r.RemoveModel(a.Grant.Model)
+	}
+}
+
+func (r *Rank) answer(a *Answer, m *model) {
 	g := r.alive(a.Grant.GPU, a.Grant.Life)
 	if g == nil {
 		return
@@ -179,9 +212,9 @@ func (r *Rank) Answer(a Answer) {
 		g.undone[g.undoneN] = run{a.Batch, exec, until}
 		g.undoneN++
 		g.free = until
-		r.needs.set(&r.models[a.Grant.Model].need, a.Need, spanOf(exec))
+		r.needs.set(&m.need, a.Need, spanOf(exec))
 		w := wants{batches: 1, taken: until.Sub(exec), lost: a.Forgone}
-		r.models[a.Grant.Model].demand.add(exec, w)
+		m.demand.add(exec, w)
 		r.demand.add(exec, w)
 	}
 	r.place(a.Grant.GPU)

@@ -30,7 +30,7 @@ func (r *Rank) Step(now mono.Time, out *Out) {
 func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 	r.timers.Remove(id)
 	r.early.Remove(id)
-	m := &r.models[id]
+	m := r.models[id]
 	c := &m.candidate
 	if !m.held {
 		if gpu, ok := r.tree.firstBy(c.Deferred()); ok {
@@ -90,7 +90,7 @@ func (r *Rank) onKeptGPUTimer(now mono.Time, out *Out) {
 }
 
 func (r *Rank) grant(id, gpu uint32, idle bool, now mono.Time, out *Out) {
-	m, g := &r.models[id], &r.gpus[gpu]
+	m, g := r.models[id], &r.gpus[gpu]
 	invariants.Check(!m.granting && !g.granted && g.present, "rank: a grant to a model or of a GPU that has one under way")
 	m.granting, g.granted = true, true
 	offer := batching.Offer{FreeAt: g.free, GPUs: r.count, Share: r.share(m, now), Rivals: r.last != wire.ModelID(id), Idle: idle}

@@ -59,7 +59,7 @@ func TestEngineRefuses(t *testing.T) {
 	defer s.mu.Unlock()
 	good, bad := spec("x"), spec("y")
 	bad.Profile = catalog.Profile{}
-	for id, m := range map[wire.ModelID]*catalog.ModelSpec{engine.ModelsMax: &good, 7: &bad} {
+	for id, m := range map[wire.ModelID]*catalog.ModelSpec{engine.ModelIDsMax: &good, 7: &bad} {
 		s.changeModel(&members.Effect{Kind: members.AddModel, Model: id, Spec: m})
 		if s.models[id].pool != nil {
 			t.Errorf("model %s has a route", m.Name)

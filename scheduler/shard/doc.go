@@ -11,7 +11,7 @@
 // # Invariants
 //
 //  1. A request that Submit accepted lies in one slot until it leaves by
-//     exactly one way: in Drops, or by Completed of its batch.
+//     exactly one way: in Drops, in Moved, or by Completed of its batch.
 //  2. A slot is free, or queued in its model, or in a batch's list: never two.
 //  3. After every call but Enqueue, which Settle completes, NextWake is later
 //     than now, or Never.

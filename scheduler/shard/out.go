@@ -26,17 +26,25 @@ type Candidate struct {
 	Candidate batching.Candidate
 }
 
+// Moved is a request of a model that was extracted, for where the model is served now.
+type Moved struct {
+	Model   wire.ModelID
+	Came    mono.Time // when it was handed in; of those of a lost GPU: when that was told
+	Request batching.Request
+}
+
 // Out collects the effects of calls.
 type Out struct {
 	Drops      []batching.Drop
 	Dispatches []Dispatch
 	Answers    []rank.Answer // replies to grants; precede the candidates of this Out
 	Candidates []Candidate
+	Moved      []Moved
 	requests   []batching.Request // backs Dispatches
 }
 
 // Reset empties the Out and keeps its memory.
 func (o *Out) Reset() {
 	o.Drops, o.Dispatches, o.Answers = o.Drops[:0], o.Dispatches[:0], o.Answers[:0]
-	o.Candidates, o.requests = o.Candidates[:0], o.requests[:0]
+	o.Candidates, o.Moved, o.requests = o.Candidates[:0], o.Moved[:0], o.requests[:0]
 }

@@ -26,17 +26,18 @@ type ModelConfig struct {
 
 // model is one model of the shard.
 type model struct {
-	*batching.Model // nil: not served
-	margin          mono.Dur
-	informed        batching.Candidate // what the rank was told last
-	stirred         bool               // requests came since its candidate was formed
+	batching.Model
+	margin   mono.Dur
+	informed batching.Candidate // what the rank was told last
+	stirred  bool               // requests came since its candidate was formed
 }
 
 // Shard is the models of one loop.
 type Shard struct {
 	slots   slots
 	batches batches
-	models  []model
+	models  []*model       // by id; nil: not served. Ids are sparse: a cluster has more than an engine
+	moved   ids            // models that Extract ended: what comes for them goes on
 	gpus    int            // GPUs alive: without one, requests are answered at once
 	share   batching.Share // GPUs that one model can count on
 	delay   batching.Delay
@@ -54,13 +55,14 @@ func New(cfg Config) *Shard {
 	return &Shard{slots: newSlots(cfg.RequestsMax), batches: newBatches(cfg.Index, cfg.BatchesMax)}
 }
 
-// AddModel begins to serve a model; ids are dense. A model that is served
+// AddModel begins to serve a model; its id costs a pointer for each smaller one. A model that is served
 // already gets the new configuration and keeps its queue. Share and Delay of
 // cfg do not count: SetGPUs and SetDelay hold for all models.
 func (s *Shard) AddModel(id wire.ModelID, cfg ModelConfig) {
 	for int(id) >= len(s.models) {
-		s.models = append(s.models, model{})
+		s.models = append(s.models, nil)
 	}
+	s.moved.remove(uint32(id))
 	cfg.Share, cfg.Delay = s.share, s.delay
 	if s.hastens {
 		cfg.Window = batching.WindowEager
@@ -70,23 +72,27 @@ func (s *Shard) AddModel(id wire.ModelID, cfg ModelConfig) {
 		m.margin = cfg.Margin
 		return
 	}
-	s.models[id] = model{Model: batching.NewModel(cfg.Config), margin: cfg.Margin}
+	s.models[id] = &model{Model: *batching.NewModel(cfg.Config), margin: cfg.Margin}
 	s.models[id].SetSetting(s.setting)
 }
 
 // RemoveModel ends a model: its waiting requests are dropped for reason.
 // Batches that run are left to end.
 func (s *Shard) RemoveModel(id wire.ModelID, reason wire.Reason, out *Out) {
-	m := s.model(id)
-	if m == nil {
-		return
+	s.moved.remove(uint32(id))
+	if m := s.model(id); m != nil {
+		s.dropAll(m, reason, out)
+		s.end(id, m, out)
 	}
-	s.dropAll(m, reason, out)
+}
+
+// end forgets a model without requests, and takes its candidate back.
+func (s *Shard) end(id wire.ModelID, m *model, out *Out) {
 	s.wakes.Remove(uint32(id))
 	if m.informed.Size > 0 {
 		out.Candidates = append(out.Candidates, Candidate{Model: id})
 	}
-	*m = model{}
+	s.models[id] = nil
 }
 
 // DropAll empties every queue for reason, when the process shuts down.
@@ -125,6 +131,9 @@ func (s *Shard) Enqueue(now, came mono.Time, id wire.ModelID, r *batching.Reques
 	m := s.model(id)
 	reason := wire.ReasonNone
 	switch {
+	case m == nil && s.moved.has(uint32(id)):
+		out.Moved = append(out.Moved, Moved{id, came, *r})
+		return
 	case m == nil:
 		reason = wire.ReasonUnknownModel
 	case s.gpus == 0:
@@ -151,7 +160,7 @@ func (s *Shard) Enqueue(now, came mono.Time, id wire.ModelID, r *batching.Reques
 // Settle forms the candidates of the models that requests were queued for.
 func (s *Shard) Settle(now mono.Time, out *Out) {
 	for _, id := range s.stirred {
-		if s.models[id].stirred {
+		if m := s.models[id]; m != nil && m.stirred {
 			s.update(now, id, out)
 		}
 	}
@@ -163,7 +172,7 @@ func (s *Shard) Settle(now mono.Time, out *Out) {
 func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 	m := s.model(g.Model)
 	answer := rank.Answer{Grant: g}
-	if m != nil && !s.isDead(g.GPU, g.Life) && len(s.batches.free) > 0 {
+	if m != nil && !s.isDead(g.GPU, g.Life) && s.batches.room() {
 		var exec mono.Time
 		due, deferred := m.Due()
 		s.taken, s.dropped, exec = m.Take(now, g.Offer, s.taken[:0], s.dropped[:0])
@@ -188,7 +197,7 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 func (s *Shard) lastCame() mono.Time {
 	last := mono.Past
 	for _, slot := range s.taken {
-		last = max(last, s.slots.came[slot])
+		last = max(last, s.slots.at(slot).came)
 	}
 	return last
 }
@@ -199,7 +208,7 @@ func (s *Shard) dispatch(g rank.Grant, due, exec, until mono.Time, out *Out) wir
 	b.model, b.gpu, b.life, b.exec, b.until, b.size = g.Model, g.GPU, g.Life, exec, until, len(s.taken)
 	b.first = none
 	for i := len(s.taken) - 1; i >= 0; i-- {
-		s.slots.next[s.taken[i]], b.first = b.first, s.taken[i]
+		s.slots.at(s.taken[i]).next, b.first = b.first, s.taken[i]
 	}
 	// Room first, then each request from its slot to its place: appended one by one they go by way
 	// of the stack, and the slice's end through memory, which costs a third more.
@@ -207,7 +216,7 @@ func (s *Shard) dispatch(g rank.Grant, due, exec, until mono.Time, out *Out) wir
 	out.requests = slices.Grow(out.requests, n)[:from+n]
 	requests := out.requests[from : from+n : from+n]
 	for i, slot := range s.taken {
-		requests[i] = s.slots.requests[slot]
+		requests[i] = s.slots.at(slot).request
 	}
 	out.Dispatches = append(out.Dispatches, Dispatch{Batch: b.id, Model: b.model, GPU: b.gpu, Life: b.life,
 		Due: due, Exec: exec, Until: until, Requests: requests})
@@ -232,7 +241,7 @@ func (s *Shard) Completed(id wire.BatchID) (Run, bool) {
 	}
 	run := Run{b.model, b.gpu, b.life, b.size, b.exec, b.until}
 	for slot := b.first; slot != none; {
-		next := s.slots.next[slot]
+		next := s.slots.at(slot).next
 		s.slots.give(slot)
 		slot = next
 	}
@@ -255,18 +264,25 @@ func (s *Shard) Lost(now mono.Time, gpu wire.GPUID, life rank.Life, out *Out) {
 	}
 }
 
-// requeue puts a lost batch's requests back.
+// requeue puts a lost batch's requests back. Those of a model that was extracted go where
+// it went.
 func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 	m := s.model(b.model)
 	for slot := b.first; slot != none; {
-		next := s.slots.next[slot]
-		r := s.slots.requests[slot]
+		next := s.slots.at(slot).next
+		r := s.slots.at(slot).request
+		if m == nil && s.moved.has(uint32(b.model)) {
+			out.Moved = append(out.Moved, Moved{b.model, now, r})
+			s.slots.give(slot)
+			slot = next
+			continue
+		}
 		alone := mono.Never
 		if m != nil && s.gpus > 0 {
 			delay := m.Delay()
 			alone = now.Add(delay.Of(1) + m.Profile().Latency(1) + m.margin)
 		}
-		s.slots.came[slot] = now
+		s.slots.at(slot).came = now
 		if alone > r.Deadline || !m.Push(now, r.Deadline.Add(-m.margin), slot) {
 			s.drop(slot, wire.ReasonBackendLost, out)
 		}
@@ -402,15 +418,15 @@ func (s *Shard) Used() int { return s.slots.used }
 
 // model is the model if it is served, else nil.
 func (s *Shard) model(id wire.ModelID) *model {
-	if int(id) >= len(s.models) || s.models[id].Model == nil {
+	if int(id) >= len(s.models) {
 		return nil
 	}
-	return &s.models[id]
+	return s.models[id]
 }
 
 // update forms the model's candidate, arms its timer, and informs the rank.
 func (s *Shard) update(now mono.Time, id wire.ModelID, out *Out) {
-	m := &s.models[id]
+	m := s.models[id]
 	m.stirred = false
 	s.dropped = m.Update(now, s.dropped[:0])
 	s.dropAppend(out)
@@ -445,6 +461,6 @@ func (s *Shard) dropAppend(out *Out) {
 }
 
 func (s *Shard) drop(slot uint32, reason wire.Reason, out *Out) {
-	out.Drops = append(out.Drops, batching.Drop{Request: s.slots.requests[slot], Reason: reason})
+	out.Drops = append(out.Drops, batching.Drop{Request: s.slots.at(slot).request, Reason: reason})
 	s.slots.give(slot)
 }

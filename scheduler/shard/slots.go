@@ -10,36 +10,54 @@ import (
 // none ends a list of slots.
 const none = ^uint32(0)
 
-// slots is the fixed memory of requests; free ones form a list.
-type slots struct {
-	requests []batching.Request
-	came     []mono.Time // when they were handed in
-	next     []uint32    // the free list, or the list of a batch
-	free     uint32
-	used     int
+// slot is a request's place.
+type slot struct {
+	request batching.Request
+	came    mono.Time // when it was handed in
+	next    uint32    // in the free list, or the list of a batch
 }
 
-func newSlots(n int) slots {
-	s := slots{requests: make([]batching.Request, n), came: make([]mono.Time, n), next: make([]uint32, n), free: none}
-	for i := n - 1; i >= 0; i-- {
-		s.next[i], s.free = s.free, uint32(i)
+// slots is the memory of requests, up to most; free ones form a list. It grows by chunks,
+// which are never moved: what a backlog took once stays.
+type slots struct {
+	chunks []*[slotChunk]slot
+	free   uint32
+	used   int
+	most   int
+}
+
+const slotChunk = 1 << 9
+
+func newSlots(most int) slots { return slots{free: none, most: most} }
+
+func (s *slots) at(i uint32) *slot { return &s.chunks[i/slotChunk][i%slotChunk] }
+
+// grow adds a chunk to the free list, or what is left up to most.
+func (s *slots) grow() {
+	from := len(s.chunks) * slotChunk
+	s.chunks = append(s.chunks, new([slotChunk]slot))
+	for i := min(s.most, from+slotChunk) - 1; i >= from; i-- {
+		s.at(uint32(i)).next, s.free = s.free, uint32(i)
 	}
-	return s
 }
 
 func (s *slots) take(r *batching.Request, came mono.Time) (uint32, bool) {
-	i := s.free
-	if i == none {
-		return 0, false
+	if s.free == none {
+		if len(s.chunks)*slotChunk >= s.most {
+			return 0, false
+		}
+		s.grow()
 	}
-	s.free = s.next[i]
-	s.requests[i], s.came[i] = *r, came
+	i := s.free
+	k := s.at(i)
+	s.free = k.next
+	k.request, k.came = *r, came
 	s.used++
 	return i, true
 }
 
 func (s *slots) give(i uint32) {
-	s.next[i], s.free = s.free, i
+	s.at(i).next, s.free = s.free, i
 	s.used--
 }
 
@@ -55,29 +73,29 @@ type batch struct {
 	size  int
 }
 
-// batches is the fixed memory of running batches. A BatchID is the shard in
+// batches is the memory of running batches, up to most: it grows with those that run. A BatchID is the shard in
 // bits 56-63, a serial in 16-55 and the record's index in 0-15, so that an id
 // finds its record and a late report does not find another batch.
 type batches struct {
 	records []batch
 	free    []uint16
+	most    int
 	serial  uint64
 	shard   uint64
 }
 
-func newBatches(shard, n int) batches {
-	n = min(n, 1<<16)
-	b := batches{records: make([]batch, n), free: make([]uint16, 0, n), shard: uint64(shard) << 56}
-	for i := n - 1; i >= 0; i-- {
-		b.free = append(b.free, uint16(i))
-	}
-	return b
+func newBatches(shard, most int) batches {
+	return batches{shard: uint64(shard) << 56, most: min(most, 1<<16)}
 }
 
-// take returns a record with its new id; nil when all are in use.
+// room tells whether take has a record.
+func (b *batches) room() bool { return len(b.free) > 0 || len(b.records) < b.most }
+
+// take returns a record with its new id, until the next take; room must be there.
 func (b *batches) take() *batch {
 	if len(b.free) == 0 {
-		return nil
+		b.free = append(b.free, uint16(len(b.records)))
+		b.records = append(b.records, batch{})
 	}
 	i := b.free[len(b.free)-1]
 	b.free = b.free[:len(b.free)-1]

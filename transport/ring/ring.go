@@ -49,11 +49,17 @@ type cell[T any] struct {
 
 // NewQueue makes a queue for at least n values (rounded up to a power of two).
 func NewQueue[T any](n int) *Queue[T] {
+	q := &Queue[T]{}
+	q.make(n)
+	return q
+}
+
+func (q *Queue[T]) make(n int) {
 	size := 2
 	for size < n {
 		size *= 2
 	}
-	return &Queue[T]{cells: make([]cell[T], size), mask: uint64(size - 1)}
+	q.cells, q.mask = make([]cell[T], size), uint64(size-1)
 }
 
 // Cap is how many values fit.
