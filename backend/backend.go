@@ -43,6 +43,10 @@ type Backend struct {
 	epoch     atomic.Uint64                  // the highest promised
 	scheduler atomic.Pointer[transport.Link] // the admitted link; nil while there is none
 	table     atomic.Pointer[[]modelRef]     // by wire.ModelID
+	tableMu   sync.Mutex                     // Guards the making of another table.
+	telling   chan struct{}                  // the scheduler is to be told of models
+	teller    sync.WaitGroup                 // of who tells it
+	measuring chan struct{}                  // full while a model is measured
 	draining  atomic.Bool
 	closing   sync.Once
 
@@ -51,10 +55,11 @@ type Backend struct {
 	orders    schedulerHandler
 }
 
-// modelRef says where a model's executor index is.
+// modelRef says where a model is.
 type modelRef struct {
-	pool  int // -1: not served here
-	index int
+	pool  int             // -1: not served here
+	index int             // its slot
+	model *executor.Model // that is to be there
 }
 
 // New loads models, makes devices, profiles what has no profile, and begins to
@@ -63,10 +68,11 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if cfg.Name == "" || len(cfg.Pools) == 0 || cfg.Network == nil {
 		return nil, errors.New("backend: it needs a name, a network, and at least one pool of devices")
 	}
-	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano(), stop: make(chan struct{})}
+	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano(), stop: make(chan struct{}),
+		telling: make(chan struct{}, 1), measuring: make(chan struct{}, 1)}
 	b.faults.log = b.log
 	b.members = newMembers(b)
-	repo, err := loadRepository(cfg.Repository, b.log)
+	repo, err := loadRepository(&cfg, b.log)
 	if err == nil && slices.ContainsFunc(cfg.Pools, func(p PoolConfig) bool { return p.Kind == KindCUDA }) {
 		// Before the other pools: there is one ONNX Runtime in a process.
 		if b.gpuHost, err = openGPUs(cfg.GPUs, b.log); err != nil {
@@ -97,8 +103,13 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 			p.executors = append(p.executors, executor.New(d, p.models, b.members, p.memory(k, memory), b, b.metrics.observer(i, k)))
 		}
 	}
+	for i, p := range b.pools {
+		p.stock = newStock(b, p, i)
+		p.stock.seed()
+	}
 	b.orders.backend = b
 	b.keepGPUs()
+	b.teller.Go(b.tell)
 	b.keeper = transport.Keep(cfg.Network, cfg.Scheduler, transport.Options{Hello: b.hello()}, &b.orders, b.introduce, func(err error) {
 		b.log.Warn().Str("scheduler", cfg.Scheduler).Err(err).Msg("no link to the scheduler; trying on")
 	})
@@ -114,7 +125,7 @@ func (b *Backend) introduce(l transport.Link) {
 	info := catalog.BackendInfo{Name: b.cfg.Name, Instance: b.instance, Configured: b.configured}
 	now := mono.Now()
 	for _, p := range b.pools {
-		doc := p.doc
+		doc := p.introduction(l)
 		for _, e := range p.executors { // a link lost and dialled again finds devices that still run
 			doc.FreeAt = append(doc.FreeAt, e.FreeIn(now))
 		}
@@ -179,7 +190,13 @@ func (b *Backend) Close() error {
 		if b.keeper != nil {
 			b.keeper.Close()
 		}
+		for _, p := range b.pools {
+			if p.stock != nil {
+				p.stock.end()
+			}
+		}
 		b.endGPUs()
+		b.teller.Wait()
 		b.closeDevices()
 		b.revivals.Wait()
 		b.members.closeAll()

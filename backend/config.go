@@ -26,6 +26,8 @@ type Config struct {
 	Repository  string // folder of models; empty: none
 	ONNXRuntime string // path of the shared library; needed for pools of kind cpu
 	ProfileDir  string // where profiles are kept when not beside the models; empty: beside them
+	Watch       bool   // the repository: models that come, change and go in it do so here
+	Shelf       Shelf  // gets models that the scheduler orders; nil: they cannot be got. Closed by its owner
 	Pools       []PoolConfig
 	GPUs        *GPUs            // for pools of kind cuda; nil: this program cannot have any
 	Buffers     int64            // most bytes of pinned batch buffers, of each GPU; 0: 1 GiB
@@ -33,6 +35,9 @@ type Config struct {
 	Logger      zerolog.Logger
 	Metrics     prometheus.Registerer // nil: none
 }
+
+// mayBeEmpty reports whether models may come later: a pool without any is no mistake then.
+func (c *Config) mayBeEmpty() bool { return c.Shelf != nil || c.Watch && c.Repository != "" }
 
 // PoolConfig is a set of equal devices.
 type PoolConfig struct {
@@ -43,10 +48,10 @@ type PoolConfig struct {
 	Jitter     float64 // emulated: share by which a run may take longer
 	Models     []string
 	Zoo        []repository.Zoo
+	Memory     int64 // of each device, for models, bytes; 0: without a bound; cuda: 90 % of what is free
 
 	// Of kind cuda. DeviceType may be empty: it is the GPUs' name then.
 	GPUs      []string       // indices or UUIDs; nil: the first Devices
-	Memory    int64          // of each GPU, bytes; 0: 90 % of what is free
 	Precision cuda.Precision // of models that do not say; empty: cuda.FP32
 	Provider  cuda.Provider  // likewise; empty: cuda.ProviderCUDA
 }

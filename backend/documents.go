@@ -53,6 +53,38 @@ func checkLabels(m *catalog.ModelSpec) error {
 	return nil
 }
 
+// introduction is what a scheduler is told of the pool on a new link: the list of what all
+// devices have. What does not go into a document is told after it.
+func (p *pool) introduction(l transport.Link) catalog.Pool {
+	doc := p.doc
+	specs, in := p.stock.introduce(l)
+	doc.In = in
+	for n := len(specs); ; n /= 2 {
+		docs, digest, err := newDocuments(specs[:n])
+		if err != nil && n > 0 {
+			continue
+		}
+		if n < len(specs) {
+			p.stock.unlist(n)
+		}
+		p.documents.Store(&docs)
+		doc.Models = digest
+		return doc
+	}
+}
+
+// labels are those of a digest, of a model that came later; nil: there are none.
+func (p *pool) labels(id catalog.Digest) []string {
+	if all := p.served.Load(); all != nil && id != "" {
+		for _, spec := range *all {
+			if spec != nil && spec.LabelsID == id {
+				return spec.Labels
+			}
+		}
+	}
+	return nil
+}
+
 // onWant sends a document that the scheduler asks for.
 func (b *Backend) onWant(l transport.Link, payload []byte) error {
 	w, err := catalog.DecodeWant(payload)
@@ -60,10 +92,15 @@ func (b *Backend) onWant(l transport.Link, payload []byte) error {
 		return err
 	}
 	for _, p := range b.pools {
-		if doc, ok := p.documents.models[w.Models]; ok {
-			return l.SendPayload((&wire.Doc{Type: wire.DocModels}).Append(nil, len(doc)), doc, nil)
+		if docs := p.documents.Load(); docs != nil {
+			if doc, ok := docs.models[w.Models]; ok {
+				return l.SendPayload((&wire.Doc{Type: wire.DocModels}).Append(nil, len(doc)), doc, nil)
+			}
+			if labels, ok := docs.labels[w.Labels]; ok {
+				return sendLabels(l, labels)
+			}
 		}
-		if labels, ok := p.documents.labels[w.Labels]; ok {
+		if labels := p.labels(w.Labels); labels != nil {
 			return sendLabels(l, labels)
 		}
 	}

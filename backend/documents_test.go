@@ -105,7 +105,9 @@ func TestLabelsOverAFullLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, l := &Backend{pools: []*pool{{documents: docs}}}, &fullLink{}
+	p := &pool{}
+	p.documents.Store(&docs)
+	b, l := &Backend{pools: []*pool{p}}, &fullLink{}
 	if err := b.onWant(l, want); err != nil || l.cut != nil {
 		t.Errorf("%v; cut: %v", err, l.cut)
 	}

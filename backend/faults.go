@@ -48,8 +48,8 @@ func (s *faults) say(p *pool, device int, f *executor.Failure) {
 	o := f.Order
 	line := s.log.Error().Str("pool", p.doc.DeviceType).Int("device", device).Uint32("gpu", uint32(o.GPU)).
 		Uint64("batch", uint64(o.Batch.Batch)).Int("requests", f.Requests).Str("cause", f.Cause.String())
-	if i := o.ModelIndex; i >= 0 && i < len(p.specs) {
-		line = line.Str("model", p.specs[i].Key())
+	if spec := p.spec(o.ModelIndex); spec != nil {
+		line = line.Str("model", spec.Key())
 	} else {
 		line = line.Uint32("model_id", uint32(o.Model))
 	}
@@ -83,7 +83,7 @@ func faultText(c executor.Cause) string {
 // due reports whether a line may be written now, and what came since the last one.
 func (s *faults) due(p *pool, device int, f *executor.Failure, now mono.Time) (requests, orders int, ok bool) {
 	key := fault{p, device, f.Order.ModelIndex, f.Cause}
-	if key.model < 0 || key.model >= len(p.specs) {
+	if p.spec(key.model) == nil {
 		key.model = -1
 	}
 	s.mu.Lock()

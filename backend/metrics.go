@@ -23,6 +23,7 @@ type metrics struct {
 	out        *prometheus.GaugeVec
 	fetch      *prometheus.HistogramVec
 	gpus       gpuMetrics
+	stocks     stockMetrics
 }
 
 func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
@@ -40,7 +41,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 		out: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "symphony_backend_out_of_service", Help: "Devices that are out of service now; the log says why."}, []string{"pool"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
-		gpus: newGPUMetrics(b),
+		gpus: newGPUMetrics(b), stocks: newStockMetrics(b),
 	}
 	if r == nil {
 		return m, nil
@@ -54,7 +55,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.out, m.fetch, m.gpus}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.out, m.fetch, m.gpus, m.stocks}
 }
 
 func (m *metrics) unregister() {
@@ -68,28 +69,26 @@ func (m *metrics) unregister() {
 // observer looks the pool's counters up once; device is the index of who is observed.
 func (m *metrics) observer(pool, device int) executor.Observer {
 	p := m.backend.pools[pool]
-	type counters struct{ batches, items, busy, stale, unreached prometheus.Counter }
-	var all []counters
-	for i := range p.specs {
-		name, label := p.specs[i].Name, p.doc.DeviceType
-		all = append(all, counters{m.batches.WithLabelValues(label, name), m.items.WithLabelValues(label, name),
-			m.busy.WithLabelValues(label, name), m.stale.WithLabelValues(label, name), m.unreached.WithLabelValues(label, name)})
+	if device == 0 { // for all of the pool
+		for i := range p.specs {
+			m.count(p, i, p.specs[i].Name)
+		}
 	}
 	fetch := m.fetch.WithLabelValues(p.doc.DeviceType)
 	return executor.Observer{
 		Ran: func(_ wire.GPUID, model, size int, fetched, executed mono.Dur) {
-			c := &all[model]
+			c := p.countersOf(model)
 			c.batches.Inc()
 			c.items.Add(float64(size))
 			c.busy.Add(executed.Seconds())
 			fetch.Observe(fetched.Seconds())
 		},
-		Stale:     func(model int) { all[model].stale.Inc() },
-		Unreached: func(model int) { all[model].unreached.Inc() },
+		Stale:     func(model int) { p.countersOf(model).stale.Inc() },
+		Unreached: func(model int) { p.countersOf(model).unreached.Inc() },
 		Failed: func(f *executor.Failure) {
 			name := ""
-			if i := f.Order.ModelIndex; i >= 0 && i < len(p.specs) {
-				name = p.specs[i].Name
+			if spec := p.spec(f.Order.ModelIndex); spec != nil {
+				name = spec.Name
 			}
 			m.failed.WithLabelValues(p.doc.DeviceType, name, f.Cause.String()).Add(float64(f.Requests))
 			m.backend.faults.say(p, device, f)

@@ -3,7 +3,6 @@ package backend
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/transport"
@@ -53,12 +52,12 @@ func (h *schedulerHandler) onBatch(l transport.Link, body []byte) error {
 	if uint64(o.Epoch) != b.epoch.Load() {
 		return nil // of a scheduler that is no longer obeyed: its requests are its own to lose
 	}
-	o.Arrived, o.ModelIndex = mono.Now(), -1
+	o.Arrived, o.ModelIndex, o.Meant = mono.Now(), -1, nil
 	if int(o.Pool) >= len(b.pools) || int(o.Device) >= len(b.pools[o.Pool].executors) {
 		return fmt.Errorf("order for device %d of pool %d, which does not exist", o.Device, o.Pool)
 	}
 	if t := b.table.Load(); t != nil && int(o.Model) < len(*t) && (*t)[o.Model].pool == int(o.Pool) {
-		o.ModelIndex = (*t)[o.Model].index
+		o.ModelIndex, o.Meant = (*t)[o.Model].index, (*t)[o.Model].model
 	}
 	b.pools[o.Pool].executors[o.Device].Submit(o)
 	return nil
@@ -94,7 +93,13 @@ func (h *schedulerHandler) onDoc(l transport.Link, f transport.Frame) error {
 		if err != nil {
 			return err
 		}
-		return h.backend.bind(bound)
+		return h.backend.bind(l, bound)
+	case wire.DocKeep:
+		k, err := catalog.DecodeKeep(f.Payload)
+		if err != nil {
+			return err
+		}
+		return h.backend.onKeep(l, k)
 	}
 	return nil
 }
@@ -110,49 +115,21 @@ func (b *Backend) admitted(l transport.Link, a catalog.Admitted) error {
 		return fmt.Errorf("epoch %d, a later one (%d) was promised", a.Epoch, before)
 	}
 	if uint64(a.Epoch) != before {
+		b.tableMu.Lock()
 		b.table.Store(nil)
+		b.tableMu.Unlock()
 		b.epoch.Store(uint64(a.Epoch))
 	}
 	b.members.clear() // this link's Members follow
 	b.scheduler.Store(&l)
 	b.service.tellAll(l)
+	b.wakeTeller()
 	b.log.Info().Uint64("epoch", uint64(a.Epoch)).Msg("admitted by the scheduler")
 	return nil
 }
 
 // modelsMax is above every id that a scheduler gives.
 const modelsMax = 1 << 16
-
-// bind takes the ids of a pool's models.
-func (b *Backend) bind(bound catalog.Bound) error {
-	if bound.Pool < 0 || bound.Pool >= len(b.pools) || len(bound.IDs) != len(b.pools[bound.Pool].specs) {
-		return fmt.Errorf("ids of %d models of pool %d, which has others", len(bound.IDs), bound.Pool)
-	}
-	var table []modelRef
-	if old := b.table.Load(); old != nil {
-		table = slices.Clone(*old)
-	}
-	for id := range table {
-		if table[id].pool == bound.Pool {
-			table[id].pool = -1
-		}
-	}
-	for i, id := range bound.IDs {
-		if id >= modelsMax {
-			return fmt.Errorf("model id %d", id)
-		}
-		for int(id) >= len(table) {
-			table = append(table, modelRef{pool: -1})
-		}
-		if table[id].pool == bound.Pool {
-			return fmt.Errorf("model id %d is given twice", id)
-		}
-		table[id] = modelRef{bound.Pool, i}
-	}
-	b.table.Store(&table)
-	b.members.prune()
-	return nil
-}
 
 // Closed implements transport.Handler.
 func (h *schedulerHandler) Closed(l transport.Link, err error) {

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/cuda"
-	"github.com/symphony-serving/symphony/backend/emugpu"
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/backend/profiler"
@@ -24,13 +24,58 @@ import (
 
 // pool is the devices of one type and their models.
 type pool struct {
+	cfg       PoolConfig
 	doc       catalog.Pool        // what the scheduler is told; of the models only a digest
-	specs     []catalog.ModelSpec // Immutable once built
-	documents documents           // that it may ask for
-	models    []executor.Model
+	specs     []catalog.ModelSpec // that it was built with, in the first slots; immutable once built
+	built     []repository.Model  // likewise
+	models    []executor.Model    // likewise
+	refused   []refusal           // that it was to be built with
+	documents atomic.Pointer[documents]
+	loader    loader
 	devices   []executor.Device
 	gpus      []*gpu // of kind cuda: the devices
 	executors []*executor.Executor
+	stock     *stock
+
+	served   atomic.Pointer[[]*catalog.ModelSpec] // by slot, for who tells of them; nil: none is there
+	counters atomic.Pointer[[]*modelCounters]     // likewise
+}
+
+// refusal is a model that cannot be served now.
+type refusal struct {
+	model repository.Model
+	err   error
+}
+
+// refuse leaves a model out, and says so.
+func (b *Backend) refuse(p *pool, m repository.Model, err error) {
+	p.refused = append(p.refused, refusal{m, err})
+}
+
+// serve takes a model in that all devices have in their next slot.
+func (p *pool) serve(m repository.Model) {
+	p.specs, p.built = append(p.specs, served(&m, &catalog.Source{})), append(p.built, m)
+}
+
+// spec is that of a slot's model; nil: there is none.
+func (p *pool) spec(slot int) *catalog.ModelSpec {
+	if all := p.served.Load(); all != nil && slot >= 0 && slot < len(*all) {
+		return (*all)[slot]
+	}
+	return nil
+}
+
+// setSpec says what a slot has. Caller holds the stock's mu, or is alone.
+func (p *pool) setSpec(slot int, spec *catalog.ModelSpec) {
+	var all []*catalog.ModelSpec
+	if old := p.served.Load(); old != nil {
+		all = append(all, *old...)
+	}
+	for len(all) <= slot {
+		all = append(all, nil)
+	}
+	all[slot] = spec
+	p.served.Store(&all)
 }
 
 // buildPool loads the pool's models and makes its devices.
@@ -46,17 +91,17 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	if err != nil {
 		return nil, err
 	}
+	p := &pool{cfg: cfg, doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true}}
 	models = slices.DeleteFunc(models, func(m repository.Model) bool {
 		err := checkLabels(&m.Spec)
 		if err != nil {
-			b.log.Error().Str("model", m.Spec.Key()).Err(err).Msg("not served")
+			b.refuse(p, m, err)
 		}
 		return err != nil
 	})
-	p := &pool{doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices}}
 	switch cfg.Kind {
 	case KindEmulated:
-		err = p.emulate(b.clock, cfg, models)
+		err = b.emulate(p, cfg, models)
 	case KindCPU:
 		err = b.loadCPU(ctx, p, cfg, models)
 	case KindCUDA:
@@ -64,11 +109,11 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	default:
 		err = fmt.Errorf("pool %s: kind %q is none of %s, %s, %s", cfg.DeviceType, cfg.Kind, KindCPU, KindCUDA, KindEmulated)
 	}
-	if err == nil && len(p.specs) == 0 {
-		err = fmt.Errorf("pool %s has no model that could be loaded", cfg.DeviceType)
+	if err == nil && len(p.specs) == 0 && !b.cfg.mayBeEmpty() {
+		err = fmt.Errorf("pool %s has no model that could be loaded: %w", cfg.DeviceType, errors.Join(p.reasons()...))
 	}
 	if err == nil {
-		if p.documents, p.doc.Models, err = newDocuments(p.specs); err != nil {
+		if _, _, err = newDocuments(p.specs); err != nil {
 			err = fmt.Errorf("pool %s: %w", cfg.DeviceType, err)
 		}
 	}
@@ -82,6 +127,7 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		m := &p.specs[i]
 		in, out := size(m.Inputs), size(m.Outputs)
 		p.models = append(p.models, executor.Model{InputSize: in, InputMax: in, OutputSize: out, MaxBatch: m.MaxBatch})
+		p.setSpec(i, m)
 	}
 	p.makeBuffers(b.cfg.Network, b.cfg.Buffers)
 	return p, nil
@@ -121,22 +167,51 @@ func size(specs []catalog.TensorSpec) int {
 	return int(n)
 }
 
+// reasons are why models are not served.
+func (p *pool) reasons() (all []error) {
+	for _, r := range p.refused {
+		all = append(all, fmt.Errorf("model %s: %w", r.model.Spec.Key(), r.err))
+	}
+	return all
+}
+
+// room leaves out what does not fit beside the models before it.
+func (p *pool) room(used *need, n need) error {
+	most := p.cfg.Memory
+	if want := used.static + n.static + max(used.dynamic, n.dynamic); most > 0 && want > most {
+		free := most - used.static - used.dynamic
+		return roomError(n.static+max(0, n.dynamic-used.dynamic), free, most)
+	}
+	used.static += n.static
+	used.dynamic = max(used.dynamic, n.dynamic)
+	return nil
+}
+
 // emulate makes emulated devices.
-func (p *pool) emulate(clock *emugpu.Clock, cfg PoolConfig, models []repository.Model) error {
+func (b *Backend) emulate(p *pool, cfg PoolConfig, models []repository.Model) error {
+	l := &emulatedLoader{deviceType: cfg.DeviceType}
+	p.loader = l
 	var profiles []*profile.Profile
+	var used need
 	for _, m := range models {
-		if m.Spec.Platform != repository.PlatformEmulated {
-			return fmt.Errorf("pool %s: model %s is of platform %s; an emulated pool runs emulated models", cfg.DeviceType, m.Spec.Key(), m.Spec.Platform)
+		err := l.check(&m)
+		if err == nil {
+			err = p.room(&used, l.need(&m))
 		}
-		l, err := profile.FromDoc(m.Spec.Profile, m.Spec.MaxBatch)
+		if err != nil {
+			b.refuse(p, m, err)
+			continue
+		}
+		lengths, err := profile.FromDoc(m.Spec.Profile, m.Spec.MaxBatch)
 		if err != nil {
 			return fmt.Errorf("model %s: %w", m.Spec.Key(), err)
 		}
-		profiles = append(profiles, l)
-		p.specs = append(p.specs, m.Spec)
+		profiles = append(profiles, lengths)
+		p.serve(m)
 	}
 	for range cfg.Devices {
-		p.devices = append(p.devices, clock.NewDevice(profiles, cfg.Jitter))
+		d := b.clock.NewDevice(profiles, cfg.Jitter)
+		p.devices, l.devices = append(p.devices, d), append(l.devices, d)
 	}
 	return nil
 }
@@ -150,19 +225,26 @@ func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models [
 		}
 	}
 	b.log.Info().Str("version", onnx.Version()).Str("pool", cfg.DeviceType).Int("devices", cfg.Devices).Msg("ONNX Runtime on the CPU")
+	l := &cpuLoader{cfg: cfg}
+	p.loader = l
 	sessions := make([][]*onnx.Session, cfg.Devices)
+	var used need
 	for _, m := range models {
-		if m.Spec.Platform != repository.PlatformONNX {
-			b.log.Error().Str("model", m.Spec.Key()).Msg("not served: an emulated model needs a pool of kind emulated")
-			continue
+		err := l.check(&m)
+		if err == nil {
+			err = p.room(&used, l.need(&m))
 		}
-		opened, err := openAll(m, cfg)
+		var opened []*onnx.Session
+		if err == nil {
+			opened, err = openAll(m, cfg)
+		}
 		if err != nil {
-			b.log.Error().Str("model", m.Spec.Key()).Err(err).Msg("not served")
+			b.refuse(p, m, err)
 			continue
 		}
+		unmeasured := m
 		if m.Spec.Profile, err = b.profileOf(ctx, opened[0], &m, cfg); err != nil {
-			b.log.Error().Str("model", m.Spec.Key()).Err(err).Msg("not served: it loads, but does not run")
+			b.refuse(p, unmeasured, fmt.Errorf("it loads, but its profile cannot be made: %w", err))
 			closeAll(opened)
 			if ctx.Err() != nil {
 				for _, s := range sessions {
@@ -175,10 +257,11 @@ func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models [
 		for i := range sessions {
 			sessions[i] = append(sessions[i], opened[i])
 		}
-		p.specs = append(p.specs, m.Spec)
+		p.serve(m)
 	}
 	for i := range sessions {
-		p.devices = append(p.devices, onnx.NewDevice(sessions[i]))
+		d := onnx.NewDevice(sessions[i])
+		p.devices, l.devices = append(p.devices, d), append(l.devices, d)
 	}
 	return nil
 }
@@ -272,11 +355,14 @@ func profileDir(m *repository.Model, dir string) string {
 }
 
 // loadRepository reads the models and says which were left out.
-func loadRepository(dir string, log zerolog.Logger) ([]repository.Model, error) {
-	if dir == "" {
+func loadRepository(cfg *Config, log zerolog.Logger) ([]repository.Model, error) {
+	if cfg.Repository == "" {
 		return nil, nil
 	}
-	models, failed, err := repository.Load(dir)
+	models, failed, err := repository.Load(cfg.Repository)
+	if errors.Is(err, repository.ErrEmpty) && cfg.mayBeEmpty() {
+		return nil, nil
+	}
 	for _, f := range failed {
 		log.Error().Err(f).Msg("not served")
 	}

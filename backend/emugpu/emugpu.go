@@ -8,7 +8,9 @@
 package emugpu
 
 import (
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/symphony-serving/symphony/backend/executor"
@@ -48,15 +50,15 @@ func (c *Clock) Close() {
 
 // Device is one emulated GPU.
 type Device struct {
-	clock    *Clock
-	id       uint32
-	profiles []*profile.Profile
-	jitter   float64
+	clock  *Clock
+	id     uint32
+	jitter float64
 
 	// Guarded by clock.mu.
-	batch *executor.Batch
-	start mono.Time
-	end   mono.Time
+	profiles []*profile.Profile // by slot; nil: no model is there
+	batch    *executor.Batch
+	start    mono.Time
+	end      mono.Time
 }
 
 // NewDevice makes a device that runs models with these profiles. A run takes up
@@ -64,16 +66,44 @@ type Device struct {
 func (c *Clock) NewDevice(profiles []*profile.Profile, jitter float64) *Device {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d := &Device{clock: c, id: uint32(len(c.devices)), profiles: profiles, jitter: jitter}
+	d := &Device{clock: c, id: uint32(len(c.devices)), profiles: slices.Clone(profiles), jitter: jitter}
 	c.devices = append(c.devices, d)
 	return d
 }
 
+// Load puts a model into a slot, Unload takes it out. Nothing of the slot is under way.
+func (d *Device) Load(slot int, l *profile.Profile) {
+	d.clock.mu.Lock()
+	defer d.clock.mu.Unlock()
+	for len(d.profiles) <= slot {
+		d.profiles = append(d.profiles, nil)
+	}
+	d.profiles[slot] = l
+}
+
+// Unload is Load's opposite.
+func (d *Device) Unload(slot int) {
+	d.clock.mu.Lock()
+	defer d.clock.mu.Unlock()
+	if slot < len(d.profiles) {
+		d.profiles[slot] = nil
+	}
+}
+
+// errNoModel ends a batch of a slot that is empty.
+var errNoModel = errors.New("the emulated device has no model in this slot")
+
 // Launch implements executor.Device.
 func (d *Device) Launch(b *executor.Batch) {
 	c := d.clock
-	length := d.profiles[b.Model].Latency(b.Size)
 	c.mu.Lock()
+	if b.Model >= len(d.profiles) || d.profiles[b.Model] == nil {
+		c.mu.Unlock()
+		now := mono.Now()
+		b.Finish(now, now, errNoModel)
+		return
+	}
+	length := d.profiles[b.Model].Latency(b.Size)
 	if d.jitter > 0 {
 		length += mono.Dur(float64(length) * d.jitter * c.rand.Float64())
 	}

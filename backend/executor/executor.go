@@ -12,7 +12,6 @@ import (
 // Executor is one device and its orders.
 type Executor struct {
 	device Device              // Immutable.
-	models []Model             // Immutable.
 	links  Links               // Immutable.
 	report Reporter            // Immutable.
 	obs    Observer            // Immutable.
@@ -20,18 +19,21 @@ type Executor struct {
 	depth  int                 // Immutable: batches that the device takes at a time.
 
 	mu        sync.Mutex // Guards what follows.
+	models    []*Model   // by slot; nil: none is there
 	orders    []*order   // in order of arrival; not the launched ones
 	launched  []*order   // in order of Launch, at most depth; the first one runs
 	launching bool       // somebody is in the loop of start
 	spare     []*order   // finished ones, with their buffers
 	closed    bool
 	suspended bool
+	held      bool // nothing is launched: the device is its holder's
 }
 
 // order is an Order on its way.
 type order struct {
 	Order
 	exec    *Executor
+	model   *Model // as it was when the order came
 	batch   Batch
 	in, out []byte               // buffers, grown as needed
 	ops     []transport.ReadOp   // scratch
@@ -54,10 +56,13 @@ type order struct {
 	holding int  // outputs that links still refer to, and one for the order itself
 }
 
-// New makes an executor for a device. Inputs are READ into buffers of memory, and
-// outputs sent from there: the network's own (transport.BuffersOf).
+// New makes an executor for a device with models in its first slots. Inputs are READ into
+// buffers of memory, and outputs sent from there: the network's own (transport.BuffersOf).
 func New(device Device, models []Model, links Links, memory transport.Allocator, report Reporter, obs Observer) *Executor {
-	e := &Executor{device: device, models: models, links: links, memory: memory, report: report, obs: obs, depth: depthOf(device)}
+	e := &Executor{device: device, links: links, memory: memory, report: report, obs: obs, depth: depthOf(device)}
+	for i := range models {
+		e.models = append(e.models, &models[i])
+	}
 	e.warm()
 	return e
 }
@@ -73,20 +78,25 @@ func (e *Executor) warm() {
 	if _, heap := e.memory.(transport.Heap); heap {
 		return
 	}
-	in, out, most := 0, 0, warmMax
-	for i := range e.models {
-		m := &e.models[i]
-		in, out = max(in, m.MaxBatch*m.InputMax), max(out, m.MaxBatch*m.OutputSize)
-		if e.depth > 1 && m.InputSize >= 0 {
-			// A device that copies ahead needs its buffers pinned: they are made whole.
-			most = max(most, m.MaxBatch*max(m.InputSize, m.OutputSize))
-		}
+	in, out := 0, 0
+	for _, m := range e.models {
+		i, o := e.buffersOf(m)
+		in, out = max(in, i), max(out, o)
 	}
 	for range e.depth + 1 {
 		o := e.newOrder()
-		o.in, o.out = e.memory.Alloc(min(in, most)), e.memory.Alloc(min(out, most))
+		o.in, o.out = e.memory.Alloc(in), e.memory.Alloc(out)
 		e.spare = append(e.spare, o)
 	}
+}
+
+// buffersOf are the bytes that warm makes for a model's inputs and outputs.
+func (e *Executor) buffersOf(m *Model) (in, out int) {
+	in, out = m.MaxBatch*m.InputMax, m.MaxBatch*m.OutputSize
+	if e.depth > 1 && m.InputSize >= 0 {
+		return in, out // a device that copies ahead needs its buffers pinned: they are made whole
+	}
+	return min(in, warmMax), min(out, warmMax)
 }
 
 // Close ends the device, once the scheduler's link has ended. What runs is finished.
@@ -130,17 +140,20 @@ func (e *Executor) FreeIn(now mono.Time) mono.Dur {
 // Submit takes an order; Items are copied.
 func (e *Executor) Submit(in *Order) {
 	n := len(in.Items)
-	if in.ModelIndex < 0 || in.ModelIndex >= len(e.models) {
+	e.mu.Lock()
+	m := e.modelLocked(in)
+	if m == nil {
+		e.mu.Unlock()
 		e.failed(&Failure{Cause: CauseModel, Order: in, Requests: n})
 		e.refuse(in, wire.ReasonExecution)
 		return
 	}
-	if most := e.models[in.ModelIndex].MaxBatch; n > most {
-		e.failed(&Failure{Cause: CauseBatch, Order: in, Requests: n, Got: n, Want: most})
+	if n > m.MaxBatch {
+		e.mu.Unlock()
+		e.failed(&Failure{Cause: CauseBatch, Order: in, Requests: n, Got: n, Want: m.MaxBatch})
 		e.refuse(in, wire.ReasonExecution)
 		return
 	}
-	e.mu.Lock()
 	if e.closed || e.suspended {
 		e.mu.Unlock()
 		return
@@ -162,7 +175,7 @@ func (e *Executor) Submit(in *Order) {
 	o.mu.Unlock()
 	o.forgotten = false
 	items := append(o.Items[:0], in.Items...)
-	o.Order = *in
+	o.Order, o.model = *in, m
 	o.Items = items
 	e.orders = append(e.orders, o)
 	e.mu.Unlock()
@@ -170,7 +183,7 @@ func (e *Executor) Submit(in *Order) {
 		e.refuse(&late.Order, wire.ReasonDeadline)
 		late.forget()
 	}
-	o.fetch(&e.models[in.ModelIndex])
+	o.fetch(m)
 }
 
 // takeLateLocked takes an order out that is too late to be run; nil: there is none. On a
@@ -237,7 +250,7 @@ func (e *Executor) failed(f *Failure) {
 // unreached counts an answer that has no link to go by; the order's model may be
 // one that does not exist.
 func (e *Executor) unreached(o *Order) {
-	if e.obs.Unreached != nil && o.ModelIndex >= 0 && o.ModelIndex < len(e.models) {
+	if e.obs.Unreached != nil && o.ModelIndex >= 0 {
 		e.obs.Unreached(o.ModelIndex)
 	}
 }
@@ -261,7 +274,7 @@ func (e *Executor) start() {
 		}
 		e.launched = append(e.launched, o)
 		e.mu.Unlock()
-		runs := o.prepare(&e.models[o.ModelIndex])
+		runs := o.prepare(o.model)
 		if runs {
 			e.device.Launch(&o.batch)
 		}
@@ -279,7 +292,7 @@ func (e *Executor) start() {
 // nextLocked takes the first order whose inputs are there; nil when there is none, or the
 // device has enough. Caller holds mu.
 func (e *Executor) nextLocked() *order {
-	if len(e.launched) >= e.depth || e.closed {
+	if len(e.launched) >= e.depth || e.closed || e.held {
 		return nil
 	}
 	for i, o := range e.orders {

@@ -17,7 +17,7 @@ const ordersMax = 3
 // output goes to Outputs[i]. Where all inputs have the model's fixed size they
 // lie back to back in Input, and so do the outputs in Output.
 type Batch struct {
-	Model   int // index in the pool's models
+	Model   int // its slot in the device
 	Size    int
 	Input   []byte
 	Inputs  [][]byte
@@ -78,7 +78,8 @@ type Links interface {
 // Order is a batch order as it came from the scheduler.
 type Order struct {
 	wire.Batch
-	ModelIndex int
+	ModelIndex int    // the model's slot
+	Meant      *Model // the one that is meant; nil: whatever has the slot
 	Arrived    mono.Time
 }
 
@@ -93,6 +94,7 @@ type Observer struct {
 	Stale func(model int)
 	// Unreached: an answer for which there was no data link; its frontend answers
 	// "expired" by itself, or is gone.
+	// The order's model may be one that is not here.
 	Unreached func(model int)
 	// Failed: requests that were not executed although they could be read and were in time.
 	Failed func(f *Failure)

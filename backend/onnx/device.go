@@ -5,6 +5,7 @@ package onnx
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -18,22 +19,62 @@ const niceness = 5
 
 // Device executes batches of its sessions on a thread of its own.
 type Device struct {
-	sessions []*Session
-	batches  chan *executor.Batch
-	done     chan struct{}
+	batches chan *executor.Batch
+	done    chan struct{}
 
-	mu     sync.Mutex // Guards closed against Launch.
-	closed bool
+	mu       sync.Mutex // Guards what follows.
+	sessions []*Session // by slot; nil: no model is there
+	closed   bool
 }
 
 // errClosed ends a batch that came after Close.
 var errClosed = errors.New("the device is closed")
 
+// errNoModel ends a batch of a slot that is empty.
+var errNoModel = errors.New("the device has no model in this slot")
+
 // NewDevice starts the thread. The device owns the sessions.
 func NewDevice(sessions []*Session) *Device {
-	d := &Device{sessions: sessions, batches: make(chan *executor.Batch, 1), done: make(chan struct{})}
+	d := &Device{sessions: slices.Clone(sessions), batches: make(chan *executor.Batch, 1), done: make(chan struct{})}
 	go d.run()
 	return d
+}
+
+// Load puts a session, which is the device's from now on, into a slot.
+func (d *Device) Load(slot int, s *Session) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return errClosed
+	}
+	for len(d.sessions) <= slot {
+		d.sessions = append(d.sessions, nil)
+	}
+	d.sessions[slot] = s
+	return nil
+}
+
+// Unload takes the slot's session out, for its caller to close; nil: there is none. Nothing of
+// the slot is under way.
+func (d *Device) Unload(slot int) *Session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || slot >= len(d.sessions) {
+		return nil
+	}
+	s := d.sessions[slot]
+	d.sessions[slot] = nil
+	return s
+}
+
+// session is a slot's; nil: there is none.
+func (d *Device) session(slot int) *Session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if slot < 0 || slot >= len(d.sessions) {
+		return nil
+	}
+	return d.sessions[slot]
 }
 
 // Launch implements executor.Device.
@@ -63,9 +104,14 @@ func (d *Device) Stop() {
 // Close implements executor.Device: Stop, and the sessions are unloaded.
 func (d *Device) Close() {
 	d.Stop()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, s := range d.sessions {
-		s.Close()
+		if s != nil {
+			s.Close()
+		}
 	}
+	d.sessions = nil
 }
 
 func (d *Device) run() {
@@ -75,7 +121,10 @@ func (d *Device) run() {
 	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), niceness)
 	for b := range d.batches {
 		start := mono.Now()
-		err := d.sessions[b.Model].Run(b)
+		err := errNoModel
+		if s := d.session(b.Model); s != nil {
+			err = s.Run(b)
+		}
 		b.Finish(start, mono.Now(), err)
 	}
 }

@@ -35,6 +35,9 @@ type Session struct{}
 // Open fails without cgo.
 func Open(string, *catalog.ModelSpec, int) (*Session, error) { return nil, Load("") }
 
+// OpenLater fails without cgo.
+func OpenLater(string, *catalog.ModelSpec, int) (*Session, error) { return nil, Load("") }
+
 // Close does nothing.
 func (s *Session) Close() {}
 
@@ -49,6 +52,12 @@ func NewDevice([]*Session) *Device { return &Device{} }
 
 // Launch fails the batch.
 func (d *Device) Launch(b *executor.Batch) { b.Finish(0, 0, ErrUnsupported) }
+
+// Load fails without cgo.
+func (d *Device) Load(int, *Session) error { return ErrUnsupported }
+
+// Unload has nothing to give.
+func (d *Device) Unload(int) *Session { return nil }
 
 // Stop does nothing.
 func (d *Device) Stop() {}

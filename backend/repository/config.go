@@ -39,6 +39,8 @@ type file struct {
 	Image      *catalog.ImageSpec   `yaml:"image"`
 	Labels     []string             `yaml:"labels"`
 	Profile    *profileFile         `yaml:"profile"` // emulated models
+	Memory     *memoryFile          `yaml:"memory"`  // likewise: what they take of a device
+	Load       string               `yaml:"load"`    // likewise: how long loading takes
 
 	// On GPUs; what is empty says the pool.
 	Precision  string `yaml:"precision"`   // fp32, tf32, fp16: a file whose weights were converted
@@ -61,6 +63,11 @@ type Model struct {
 	Path       string // of model.onnx; empty for emulated models
 	Dir        string // <repo>/<model>
 	GPU        GPU
+
+	// Of an emulated model: what it takes of a device's memory while it is loaded, and
+	// beyond that while it runs, bytes; and how long loading takes.
+	Static, Dynamic int64
+	LoadTime        mono.Dur
 }
 
 // GPU is how a model runs on GPUs; what is empty says the pool.
@@ -110,6 +117,7 @@ func (f *file) spec(name string) (Model, error) {
 	if f.DropPolicy != "" && f.DropPolicy != "target" && f.DropPolicy != "head" {
 		bad("drop_policy", "%q is none of target, head", f.DropPolicy)
 	}
+	f.emulation(&m, bad)
 	f.checkGPU(bad)
 	checkTensors("inputs", f.Inputs, bad)
 	checkTensors("outputs", f.Outputs, bad)

@@ -41,14 +41,43 @@ func Load(dir string) (models []Model, failed []error, err error) {
 		models, failed = append(models, m...), append(failed, errs...)
 	}
 	if len(models) == 0 && len(failed) == 0 {
-		return nil, nil, fmt.Errorf("model repository %s has no models: it needs %s", dir, filepath.Join("<model>", "config.yaml"))
+		return nil, nil, fmt.Errorf("model repository %s has no models (%w): it needs %s", dir, ErrEmpty, filepath.Join("<model>", "config.yaml"))
 	}
 	return models, failed, nil
 }
 
+// ErrEmpty: there is nothing in the folder that could be a model.
+var ErrEmpty = errors.New("there are no models")
+
+// Read reads one version of a model from a folder of its own, whatever that is called: an
+// emulated model, which has no files of a version, is of the version that is asked for.
+func Read(dir, name, version string) (Model, error) {
+	in, err := placeOf(dir)
+	if err != nil {
+		return Model{}, &ModelError{name, dir, err}
+	}
+	models, failed := in.loadNamed(dir, name)
+	for _, m := range models {
+		if m.Spec.Platform == PlatformEmulated {
+			m.Spec.Version = version
+		}
+		if m.Spec.Version == version {
+			return m, nil
+		}
+	}
+	for _, err := range failed {
+		return Model{}, err
+	}
+	return Model{}, &ModelError{name, dir, fmt.Errorf("it has no version %s: it needs %s", version, filepath.Join(version, "model.onnx"))}
+}
+
 // loadModel reads one model's folder: every version that is there.
 func (in place) loadModel(dir string) (models []Model, failed []error) {
-	name, path := filepath.Base(dir), filepath.Join(dir, "config.yaml")
+	return in.loadNamed(dir, filepath.Base(dir))
+}
+
+func (in place) loadNamed(dir, name string) (models []Model, failed []error) {
+	path := filepath.Join(dir, "config.yaml")
 	fail := func(file string, err error) { failed = append(failed, &ModelError{name, file, err}) }
 	f, err := in.readConfig(path)
 	if err != nil {

@@ -1,0 +1,140 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/symphony-serving/symphony/backend/profiler"
+	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Shelf gets files of models and keeps them: backend/shelf.
+type Shelf interface {
+	// Fetch has the files of a model's version in a folder, which stays until release is
+	// called. progress is called now and then, at most once a second.
+	Fetch(ctx context.Context, source *catalog.Source, progress func(done, total int64)) (dir string, release func(), err error)
+	Close() error
+}
+
+// fetched is what comes of a model's files.
+type fetched struct {
+	model    *repository.Model
+	spec     *catalog.ModelSpec
+	profiled bool
+	measured bool // by this host
+	release  func()
+}
+
+// fetch begins to get a model's files and to read them. Caller holds mu.
+func (s *stock) fetch(e *entry) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	e.files, e.stopGet = filesFetching, cancel
+	source, model, local := e.source, e.model, e.local
+	s.work.Go(func() {
+		defer cancel()
+		var own *repository.Model
+		if local {
+			own = model
+		}
+		f, err := s.get(ctx, e, &source, own)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		e.stopGet = nil
+		switch {
+		case err == nil && ctx.Err() == nil:
+			e.files, e.giveBack = filesHere, f.release
+			e.model, e.spec, e.exec, e.profiled, e.measured, e.specTold = f.model, f.spec, execModel(f.model), f.profiled, f.measured, false
+			s.adjust(e) // to what came meanwhile
+		case err == nil:
+			e.files = filesNone
+			f.release()
+		case ctx.Err() != nil:
+			e.files = filesNone
+		default:
+			e.files = filesNone
+			s.failed(e, err, true)
+		}
+		s.settle(e)
+	})
+}
+
+// get has a model's files, reads them, and says whether these devices can run it. own is one
+// that lies in the backend's own folder.
+func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *repository.Model) (f fetched, err error) {
+	f.release = func() {}
+	defer func() {
+		if err != nil {
+			f.release()
+		}
+	}()
+	m := repository.Model{}
+	if own != nil {
+		m = *own
+	} else {
+		if s.b.cfg.Shelf == nil {
+			return f, fmt.Errorf("this backend gets no files: set backend.cache to a folder where it may keep them")
+		}
+		dir, release, err := s.b.cfg.Shelf.Fetch(ctx, source, func(done, total int64) { s.progress(e, done, total) })
+		if err != nil {
+			return f, err
+		}
+		f.release = release
+		if m, err = repository.Read(dir, source.Name, source.Version); err != nil {
+			return f, err
+		}
+	}
+	f.model = &m
+	if err := checkLabels(&m.Spec); err != nil {
+		return f, err
+	}
+	if source.MaxBatch > 0 {
+		m.Spec.MaxBatch = source.MaxBatch
+		m.GPU.Sizes = nil // the ladder of another one
+	}
+	if err := s.p.loader.check(&m); err != nil {
+		return f, err
+	}
+	spec := served(&m, source)
+	f.measured = m.Spec.Platform == repository.PlatformEmulated // config.yaml has it
+	f.spec, f.profiled = &spec, source.Profile != nil || f.measured
+	if !f.profiled {
+		key := s.profileKey(&m)
+		spec.Profile, err = profiler.Read(key)
+		f.profiled, f.measured = err == nil, err == nil
+		if err != nil {
+			s.b.logNoProfile(m.Spec.Key(), s.p.doc.DeviceType, err)
+		}
+	}
+	return f, ctx.Err()
+}
+
+// served is a model's specification with what its source says of it.
+func served(m *repository.Model, source *catalog.Source) catalog.ModelSpec {
+	spec := m.Spec
+	if len(spec.Labels) > 0 {
+		_, spec.LabelsID, _ = catalog.EncodeLabels(spec.Labels) // checked by checkLabels
+	}
+	if source.SLO > 0 {
+		spec.SLO = mono.Dur(source.SLO)
+	}
+	if source.DropPolicy != "" {
+		spec.DropPolicy = source.DropPolicy
+	}
+	if source.MaxBatch > 0 {
+		spec.MaxBatch = min(source.MaxBatch, m.Spec.MaxBatch)
+	}
+	if source.Profile != nil {
+		spec.Profile = *source.Profile
+	}
+	return spec
+}
+
+// progress of fetching.
+func (s *stock) progress(e *entry, done, total int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.done, e.total = done, total
+	s.changed(e)
+}

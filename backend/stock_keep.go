@@ -1,0 +1,227 @@
+package backend
+
+import (
+	"fmt"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// entriesMax bounds a pool's models, those that fail included: more than a cluster has.
+const entriesMax = 1 << 14
+
+// onKeep takes what a device shall have. What comes of it is told by Stock, for each model
+// that is named, also where there is nothing to do.
+func (b *Backend) onKeep(l transport.Link, k catalog.Keep) error {
+	if k.Pool < 0 || k.Pool >= len(b.pools) || k.Device < 0 || k.Device >= len(b.pools[k.Pool].devices) {
+		return fmt.Errorf("an order what to keep for device %d of pool %d, which does not exist", k.Device, k.Pool)
+	}
+	return b.pools[k.Pool].stock.keep(l, &k)
+}
+
+func (s *stock) keep(l transport.Link, k *catalog.Keep) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.introducedBy(l) || s.closed {
+		return nil // it has crossed the link's end
+	}
+	if len(s.entries)+len(k.Load) > entriesMax {
+		return fmt.Errorf("%d more models for device %d of pool %d, which has %d: at most %d are kept", len(k.Load), k.Device, k.Pool, len(s.entries), entriesMax)
+	}
+	moved := s.devices[k.Device].in != k.In
+	s.devices[k.Device].in = k.In
+	for _, key := range k.Unload {
+		if e := s.known(key); e != nil {
+			e.on[k.Device].wanted = false
+			s.settle(e)
+		}
+	}
+	for i := range k.Load {
+		s.wantOn(&k.Load[i], k.Device)
+	}
+	for _, key := range k.Measure {
+		e := s.known(key)
+		if e == nil {
+			continue
+		}
+		e.measureOn[k.Device] = e.on[k.Device].wanted
+		if e.err != nil {
+			s.retried(e)
+		}
+		s.settle(e)
+	}
+	if moved && k.In == catalog.Nowhere { // it may measure now
+		for _, e := range s.entries {
+			s.measureIfDue(e)
+		}
+	}
+	return nil
+}
+
+// known finds a model that an order names; one that is not here is told to be gone. Caller
+// holds mu.
+func (s *stock) known(key string) *entry {
+	e := s.entries[key]
+	if e == nil {
+		e = &entry{key: key, gone: true, number: -1, slot: -1}
+		s.number(e)
+		s.changed(e)
+		return nil
+	}
+	return e
+}
+
+// wantOn has a device get a model. Caller holds mu.
+func (s *stock) wantOn(source *catalog.Source, d int) {
+	e := s.entries[source.Key()]
+	if e == nil {
+		e = s.newEntry(*source)
+	}
+	p := &e.on[d]
+	switch other := s.differs(e, source); {
+	case !other:
+		settings := e.source
+		e.source = *source
+		if e.local {
+			e.source.URL = ""
+		}
+		if e.files == filesHere && e.next == nil && settings != e.source {
+			s.adjust(e)
+		}
+		e.next = nil
+	case s.wantedBeside(e, d):
+		p.err = fmt.Errorf("other devices here have model %s with other files (%s, digest %q): give new files a new version, or unload the old ones first", e.key, e.source.URL, e.source.Digest)
+		p.wanted = true
+		s.failed(e, p.err, false)
+		return
+	default:
+		next := *source
+		e.next = &next
+	}
+	p.wanted = true
+	e.retry.forget()
+	s.retried(e)
+}
+
+// differs reports whether a source has other files than an entry. Of a model that is the
+// backend's own, or has no digest, one takes the name's word for it. Caller holds mu.
+func (s *stock) differs(e *entry, source *catalog.Source) bool {
+	at := &e.source
+	if e.next != nil {
+		at = e.next
+	}
+	if e.local || at.Digest == source.Digest && at.Digest != "" {
+		return false
+	}
+	return at.URL != source.URL || at.Digest != source.Digest
+}
+
+// wantedBeside reports whether another device is to have the model. Caller holds mu.
+func (s *stock) wantedBeside(e *entry, d int) bool {
+	for i := range e.on {
+		if i != d && e.on[i].wanted {
+			return true
+		}
+	}
+	return false
+}
+
+// adjust has a model served as its source says now: nothing of it is loaded again. Caller
+// holds mu.
+func (s *stock) adjust(e *entry) {
+	spec := served(e.model, &e.source)
+	if e.source.Profile == nil {
+		spec.Profile = e.spec.Profile
+	}
+	if e.source.MaxBatch > e.exec.MaxBatch {
+		s.b.log.Warn().Str("model", e.key).Int("max_batch", e.source.MaxBatch).Int("loaded_with", e.exec.MaxBatch).Msg("a larger max_batch takes effect when the model is loaded again: unload it, or bring it as a new version")
+	}
+	e.spec, e.specTold = &spec, false
+	if e.slot >= 0 {
+		s.p.setSpec(e.slot, e.spec)
+	}
+	s.changed(e)
+}
+
+// bind takes the ids of models: of all that the introduction listed, or of those that a Stock
+// told.
+func (b *Backend) bind(l transport.Link, bound catalog.Bound) error {
+	if bound.Pool < 0 || bound.Pool >= len(b.pools) {
+		return fmt.Errorf("ids of %d models of pool %d, which has others", len(bound.IDs), bound.Pool)
+	}
+	s := b.pools[bound.Pool].stock
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.introducedBy(l) {
+		return nil
+	}
+	if bound.Slots == nil && len(bound.IDs) != s.listed || bound.Slots != nil && len(bound.IDs) != len(bound.Slots) {
+		return fmt.Errorf("ids of %d models of pool %d, which has others", len(bound.IDs), bound.Pool)
+	}
+	refs := map[wire.ModelID]modelRef{}
+	for i, id := range bound.IDs {
+		number := i
+		if bound.Slots != nil {
+			number = bound.Slots[i]
+		}
+		if id >= modelsMax {
+			return fmt.Errorf("model id %d", id)
+		}
+		if _, twice := refs[id]; twice {
+			return fmt.Errorf("model id %d is given twice", id)
+		}
+		if number < 0 || number >= len(s.numbers) {
+			return fmt.Errorf("an id of model %d of pool %d, which nobody was told of", number, bound.Pool)
+		}
+		refs[id] = modelRef{pool: -1}
+		if e := s.numbers[number]; e != nil && e.slot >= 0 { // else it is gone since
+			refs[id] = modelRef{bound.Pool, e.slot, e.exec}
+		}
+	}
+	b.setRefs(bound.Pool, refs, bound.Slots == nil)
+	b.members.prune()
+	return nil
+}
+
+// setRefs makes the table for the request path anew: with the new ids, and without those that
+// a pool had, if all are told.
+func (b *Backend) setRefs(pool int, refs map[wire.ModelID]modelRef, all bool) {
+	b.editTable(func(table []modelRef) []modelRef {
+		for id := range table {
+			if all && table[id].pool == pool {
+				table[id] = modelRef{pool: -1}
+			}
+		}
+		for id, ref := range refs {
+			for int(id) >= len(table) {
+				table = append(table, modelRef{pool: -1})
+			}
+			table[id] = ref
+		}
+		return table
+	})
+}
+
+// unbind takes the ids out that lead to a slot.
+func (b *Backend) unbind(pool, slot int) {
+	b.editTable(func(table []modelRef) []modelRef {
+		for id := range table {
+			if table[id].pool == pool && table[id].index == slot {
+				table[id] = modelRef{pool: -1}
+			}
+		}
+		return table
+	})
+}
+
+func (b *Backend) editTable(edit func([]modelRef) []modelRef) {
+	b.tableMu.Lock()
+	defer b.tableMu.Unlock()
+	var table []modelRef
+	if old := b.table.Load(); old != nil {
+		table = append(table, *old...)
+	}
+	table = edit(table)
+	b.table.Store(&table)
+}

@@ -1,0 +1,109 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/backend/profiler"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// measureIfDue begins to measure a model where that is due: it was ordered to, or the model has
+// no profile and nobody plans it (it is the backend's own, or its device is in no sub-cluster).
+// Caller holds mu.
+func (s *stock) measureIfDue(e *entry) {
+	if e.gone || s.closed || e.measuring >= 0 || e.err != nil || e.next != nil {
+		return
+	}
+	for d := range e.on {
+		if e.measured {
+			e.measureOn[d] = false
+		}
+		if p := &e.on[d]; p.stage != loaded || !p.wanted {
+			continue
+		}
+		if e.measureOn[d] || !e.profiled && (e.local || s.devices[d].in == catalog.Nowhere) {
+			ctx, cancel := context.WithCancel(s.ctx)
+			e.measuring, e.stopRuns = d, cancel
+			s.changed(e)
+			s.work.Go(func() {
+				defer cancel()
+				s.measure(ctx, e, d)
+			})
+			return
+		}
+	}
+}
+
+// measure measures a model on a device, in its gaps. One at a time: devices of a host share it.
+func (s *stock) measure(ctx context.Context, e *entry, d int) {
+	var r *profiler.Result
+	err := ctx.Err()
+	s.mu.Lock()
+	m, slot, spec := e.model, e.slot, *e.spec
+	s.mu.Unlock()
+	spec.MaxBatch = m.Spec.MaxBatch
+	select {
+	case s.b.measuring <- struct{}{}:
+		o := s.b.cfg.Profiling
+		o.Ladder = s.p.ladder(m)
+		if o.Budget == 0 {
+			o.Budget = 1500 * mono.Millisecond
+		}
+		r, err = profiler.Measure(ctx, &gaps{ctx, s.p.devices[d], s.p.executors[d]}, slot, &spec, o)
+		<-s.b.measuring
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err == nil {
+		path, kept := profiler.Write(s.profileKey(m), r)
+		s.b.logProfile(spec.Key(), r, path, kept)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.measuring = -1
+	switch {
+	case err == nil:
+		with := *e.spec
+		with.Profile = r.Profile.Doc()
+		e.spec, e.specTold, e.profiled, e.measured, e.measureOn[d] = &with, false, true, true, false
+		s.p.setSpec(e.slot, e.spec)
+	case ctx.Err() == nil:
+		s.failed(e, fmt.Errorf("it loads, but its profile cannot be made: %w", err), true)
+	}
+	s.settle(e)
+}
+
+// gaps is a device for single runs between its orders.
+type gaps struct {
+	ctx    context.Context
+	device executor.Device
+	exec   *executor.Executor
+}
+
+// gapPause is waited between two looks whether a device is free.
+const gapPause = time.Millisecond
+
+// Launch implements executor.Device; it waits until the device is free.
+func (g *gaps) Launch(b *executor.Batch) {
+	for !g.exec.Hold() {
+		if g.ctx.Err() != nil {
+			now := mono.Now()
+			b.Finish(now, now, g.ctx.Err())
+			return
+		}
+		time.Sleep(gapPause)
+	}
+	run := *b
+	run.Finish = func(start, end mono.Time, err error) {
+		g.exec.Release()
+		b.Finish(start, end, err)
+	}
+	g.device.Launch(&run)
+}
+
+// Close implements executor.Device: it is not ours.
+func (g *gaps) Close() {}

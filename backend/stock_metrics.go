@@ -1,0 +1,96 @@
+package backend
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// modelCounters are a model's, looked up once.
+type modelCounters struct{ batches, items, busy, stale, unreached prometheus.Counter }
+
+// countersOf are those of a slot; without one, some that nobody reads.
+func (p *pool) countersOf(slot int) *modelCounters {
+	if all := p.counters.Load(); all != nil && slot >= 0 && slot < len(*all) {
+		return (*all)[slot]
+	}
+	lost := prometheus.NewCounter(prometheus.CounterOpts{})
+	return &modelCounters{lost, lost, lost, lost, lost}
+}
+
+// count gives a slot the counters of a model. Caller holds the stock's mu, or is alone. (A slot
+// that is empty keeps those that it had: an order may just end.)
+func (m *metrics) count(p *pool, slot int, name string) {
+	label := p.doc.DeviceType
+	c := &modelCounters{m.batches.WithLabelValues(label, name), m.items.WithLabelValues(label, name),
+		m.busy.WithLabelValues(label, name), m.stale.WithLabelValues(label, name), m.unreached.WithLabelValues(label, name)}
+	var all []*modelCounters
+	if old := p.counters.Load(); old != nil {
+		all = append(all, *old...)
+	}
+	for len(all) <= slot {
+		all = append(all, c)
+	}
+	all[slot] = c
+	p.counters.Store(&all)
+}
+
+// forget takes a model's counters out, when no version of it is left. Caller holds the stock's mu.
+func (m *metrics) forget(s *stock, e *entry) {
+	for _, o := range s.entries {
+		if o.source.Name == e.source.Name {
+			return
+		}
+	}
+	pool, name := s.p.doc.DeviceType, e.source.Name
+	for _, v := range []*prometheus.CounterVec{m.batches, m.items, m.busy, m.stale, m.unreached} {
+		v.DeleteLabelValues(pool, name)
+	}
+	m.failed.DeletePartialMatch(prometheus.Labels{"pool": pool, "model": name})
+}
+
+// has is how many models some device serves.
+func (s *stock) has() (n int) {
+	for state, k := range s.states() {
+		if state == catalog.StateReady {
+			n += k
+		}
+	}
+	return n
+}
+
+// states counts the models by state.
+func (s *stock) states() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := map[string]int{}
+	for _, e := range s.entries {
+		if state, _ := e.state(); state != "" {
+			n[state]++
+		}
+	}
+	return n
+}
+
+// stockMetrics are read when they are scraped.
+type stockMetrics struct {
+	backend *Backend
+	models  *prometheus.Desc
+}
+
+func newStockMetrics(b *Backend) stockMetrics {
+	return stockMetrics{b, prometheus.NewDesc("symphony_backend_models", "Models by state (fetching, loading, measuring, ready, failed); the log says why one has failed.", []string{"pool", "state"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (m stockMetrics) Describe(out chan<- *prometheus.Desc) { out <- m.models }
+
+// Collect implements prometheus.Collector.
+func (m stockMetrics) Collect(out chan<- prometheus.Metric) {
+	for _, p := range m.backend.pools {
+		n := p.stock.states()
+		for _, state := range []string{catalog.StateFetching, catalog.StateLoading, catalog.StateMeasuring, catalog.StateReady, catalog.StateFailed} {
+			out <- prometheus.MustNewConstMetric(m.models, prometheus.GaugeValue, float64(n[state]), p.doc.DeviceType, state)
+		}
+	}
+}

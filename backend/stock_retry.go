@@ -1,0 +1,69 @@
+package backend
+
+import (
+	"time"
+)
+
+// Pauses between attempts with a model that fails.
+const (
+	retryFirst = time.Second
+	retryMost  = 5 * time.Minute
+)
+
+// retry is when a model that failed is tried again, and what was said of it.
+type retry struct {
+	timer *time.Timer
+	tries int
+	said  string // the reason that is in the log
+}
+
+func (r *retry) stop() {
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+}
+
+// forget begins anew.
+func (r *retry) forget() {
+	r.stop()
+	r.tries, r.said = 0, ""
+}
+
+// failed says why a model is not served, once for a reason, and tries it again later. With all
+// the whole model has failed, not its loading on one device. Caller holds mu.
+func (s *stock) failed(e *entry, err error, all bool) {
+	if all {
+		e.err = err
+	}
+	pause := min(retryFirst<<min(e.retry.tries, 20), retryMost)
+	if text := err.Error(); text != e.retry.said {
+		e.retry.said = text
+		s.b.log.Error().Str("pool", s.p.doc.DeviceType).Str("model", e.key).Err(err).Stringer("again_in", pause).Msg("not served")
+	}
+	if e.retry.timer == nil && !s.closed {
+		e.retry.timer = time.AfterFunc(pause, func() { s.again(e) })
+	}
+	s.changed(e)
+}
+
+// again tries a model that failed once more.
+func (s *stock) again(e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.gone || s.closed || e.retry.timer == nil {
+		return
+	}
+	e.retry.timer = nil
+	e.retry.tries++
+	s.retried(e)
+}
+
+// retried forgets why it failed. Caller holds mu.
+func (s *stock) retried(e *entry) {
+	e.err = nil
+	for d := range e.on {
+		e.on[d].err = nil
+	}
+	s.settle(e)
+}
