@@ -7,7 +7,7 @@ import "maps"
 // sideways. ARCHITECTURE.md says what each is for.
 func rooms() map[string]room {
 	all := map[string]room{}
-	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), policyRooms(), dataRooms(), gpuRooms(), benchRooms()} {
+	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), policyRooms(), controlRooms(), dataRooms(), gpuRooms(), benchRooms()} {
 		maps.Copy(all, floor)
 	}
 	return all
@@ -21,6 +21,7 @@ func networkRooms() map[string]room {
 		"transport/catalog":       {leaf, []string{"transport/mono", "transport/wire"}},
 		"transport/ring":          {leaf, []string{"transport/mono", "transport/histogram"}},
 		"transport/sampled":       {shell, nil},
+		"transport/nearest":       {leaf, nil},
 		"transport/pages":         {leaf, nil},
 		"transport/histogram":     {leaf, []string{"transport/mono"}},
 		"transport":               {shell, []string{"transport/pages", "transport/mono", "transport/wire"}},
@@ -76,6 +77,15 @@ func policyRooms() map[string]room {
 	return policies
 }
 
+// controlRooms are the control plane: nothing that serves requests imports them.
+func controlRooms() map[string]room {
+	return map[string]room{
+		"scheduler/control/api":             {shell, []string{"transport/nearest"}},
+		"scheduler/control/api/fakecontrol": {leaf, []string{"scheduler/control/api"}},
+		"scheduler/control/client":          {shell, []string{"scheduler/control/api"}},
+	}
+}
+
 // dataRooms take requests and run batches: frontends and backends.
 func dataRooms() map[string]room {
 	return map[string]room{
@@ -85,7 +95,7 @@ func dataRooms() map[string]room {
 		"frontend/preprocess":        {core, []string{"transport/catalog"}},
 		"frontend/ingress/oip":       {core, []string{"transport/catalog"}},
 		"frontend/ingress/malformed": {leaf, nil},
-		"frontend/ingress":           {shell, []string{"frontend", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
+		"frontend/ingress":           {shell, []string{"frontend", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},
 
 		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile"}},
 		"backend/executor":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},
