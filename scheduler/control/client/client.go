@@ -134,8 +134,12 @@ func (c *Client) Model(ctx context.Context, name string) (api.Model, error) {
 	return c.model(ctx, "GET", name, "", "", nil, true)
 }
 
-// waitFor is how long a call waits at the control plane before it is made again.
-const waitFor = 30 * time.Second
+// waitFor is how long a call waits at the control plane before it is made again, and waitLeast
+// how long where ctx ends soon.
+const (
+	waitFor   = 30 * time.Second
+	waitLeast = 100 * time.Millisecond
+)
 
 // Await implements api.Control, but that it may return the model unchanged before ctx ends:
 // ask again.
@@ -145,7 +149,7 @@ func (c *Client) Await(ctx context.Context, name string, since uint64) (m api.Mo
 	}
 	wait := waitFor
 	if d, ok := ctx.Deadline(); ok {
-		wait = max(0, min(wait, time.Until(d)-time.Second))
+		wait = max(waitLeast, min(wait, time.Until(d)-time.Second))
 	}
 	p := path(name) + "?wait=" + wait.Round(time.Millisecond).String() + "&since=" + strconv.FormatUint(since, 10)
 	err = c.do(ctx, order{method: "GET", path: p, again: true, wait: wait}, &m)

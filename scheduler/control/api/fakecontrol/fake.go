@@ -28,6 +28,7 @@ type Control struct {
 	epochs   api.Epochs
 	plans    []api.Plan // the newest first
 	calls    map[string]int
+	held     bool
 }
 
 type model struct {
@@ -40,6 +41,13 @@ func (c *Control) SetAway(err *api.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.away = err
+}
+
+// SetHeld keeps versions in the state that they are in.
+func (c *Control) SetHeld(held bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = held
 }
 
 // Calls are the calls so far, by name.
@@ -209,8 +217,8 @@ func (c *Control) Model(_ context.Context, name string) (api.Model, error) {
 // Await implements api.Control. Being asked after is what makes a fake's versions go on; when
 // there is nothing to go on with it waits for ctx.
 func (c *Control) Await(ctx context.Context, name string, since uint64) (api.Model, error) {
-	for {
-		err := c.begin("await")
+	for call := "await"; ; call = "look" {
+		err := c.begin(call)
 		var m *model
 		if err == nil {
 			m, err = c.find(name)
@@ -222,7 +230,7 @@ func (c *Control) Await(ctx context.Context, name string, since uint64) (api.Mod
 		moving := slices.ContainsFunc(m.Versions, func(v api.Version) bool {
 			return v.State != api.Serving && v.State != api.Idle && v.State != api.Failed
 		})
-		if m.Revision == since && moving {
+		if m.Revision == since && moving && !c.held {
 			c.advance(m)
 		}
 		out := m.shown()
