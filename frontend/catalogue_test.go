@@ -22,7 +22,13 @@ import (
 type told struct {
 	serial uint64
 	models map[wire.ModelID]*toldModel
-	pools  map[string]*toldPool
+	pools  map[subCluster]*toldPool
+	names  map[string]*toldName
+}
+
+type toldName struct {
+	shares  []catalog.Share
+	changed uint64
 }
 
 type toldModel struct {
@@ -37,15 +43,19 @@ type toldPool struct {
 }
 
 func newTold() *told {
-	return &told{models: map[wire.ModelID]*toldModel{}, pools: map[string]*toldPool{}}
+	return &told{models: map[wire.ModelID]*toldModel{}, pools: map[subCluster]*toldPool{}, names: map[string]*toldName{}}
 }
 
 // change lets a model come, change or go, or devices come and go.
 func (w *told) change(r *rapid.T) {
 	w.serial++
-	deviceType := rapid.SampledFrom([]string{"cpu", "a100", "t4"}).Draw(r, "device type")
-	if rapid.Bool().Draw(r, "pool") {
-		w.pools[deviceType] = &toldPool{rapid.IntRange(0, 2).Draw(r, "gpus"), w.serial}
+	in := subCluster{rapid.SampledFrom([]string{"cpu", "a100"}).Draw(r, "device type"), rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(r, "sub-cluster")}
+	switch rapid.IntRange(0, 3).Draw(r, "what") {
+	case 0, 1:
+		w.pools[in] = &toldPool{rapid.IntRange(0, 2).Draw(r, "gpus"), w.serial}
+		return
+	case 2:
+		w.names[rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "name")] = &toldName{drawShares(r), w.serial}
 		return
 	}
 	id := wire.ModelID(rapid.IntRange(0, 5).Draw(r, "id"))
@@ -60,7 +70,16 @@ func (w *told) change(r *rapid.T) {
 			id = other // it has an id already: it changes
 		}
 	}
-	w.models[id] = &toldModel{Served: catalog.Served{ID: id, DeviceType: deviceType, Spec: spec}, changed: w.serial}
+	w.models[id] = &toldModel{Served: catalog.Served{ID: id, DeviceType: in.deviceType, SubCluster: in.name, Spec: spec}, changed: w.serial}
+}
+
+func drawShares(r *rapid.T) (shares []catalog.Share) {
+	for _, version := range []string{"1", "9", "10", "gone"} {
+		if w := rapid.Uint32Range(0, 4).Draw(r, "weight of "+version); w > 0 || rapid.Bool().Draw(r, "in it all the same") {
+			shares = append(shares, catalog.Share{Version: version, Weight: w})
+		}
+	}
+	return shares
 }
 
 // after is what changed after since, and up to a serial.
@@ -76,9 +95,14 @@ func (w *told) after(epoch wire.Epoch, since, upTo uint64) catalog.Changes {
 			ch.Models = append(ch.Models, m.Served)
 		}
 	}
-	for deviceType, p := range w.pools {
+	for of, p := range w.pools {
 		if in(p.changed) {
-			ch.Pools = append(ch.Pools, catalog.PoolState{DeviceType: deviceType, GPUs: p.gpus})
+			ch.Pools = append(ch.Pools, catalog.PoolState{DeviceType: of.deviceType, SubCluster: of.name, GPUs: p.gpus})
+		}
+	}
+	for name, n := range w.names {
+		if in(n.changed) {
+			ch.Names = append(ch.Names, catalog.Name{Name: name, Shares: n.shares})
 		}
 	}
 	return ch
@@ -92,7 +116,7 @@ func (w *told) entries() []catalog.Entry {
 			continue
 		}
 		e := catalog.Entry{ID: m.ID, DeviceType: m.DeviceType, Spec: m.Spec}
-		if p := w.pools[m.DeviceType]; p != nil {
+		if p := w.pools[subCluster{m.DeviceType, m.SubCluster}]; p != nil {
 			e.GPUs, e.Ready = p.gpus, p.gpus > 0
 		}
 		all = append(all, e)
@@ -110,6 +134,7 @@ type follower struct {
 	epoch  wire.Epoch
 	serial uint64          // that the client knows
 	whole  []catalog.Entry // that it was told last; nil: none in this admission
+	names  map[string][]catalog.Share
 	before map[string]bool // names that an admission before had
 }
 
@@ -166,7 +191,10 @@ func (f *follower) part() {
 	}
 	f.serial = ch.Serial
 	if !ch.More {
-		f.whole = f.world.entries()
+		f.whole, f.names = f.world.entries(), map[string][]catalog.Share{}
+		for name, n := range f.world.names {
+			f.names[name] = n.shares
+		}
 	}
 }
 
@@ -215,7 +243,9 @@ func (f *follower) check() {
 		f.Fatalf("epoch %d, want %d", got.Epoch, f.epoch)
 	}
 	whole := f.serial == f.world.serial
+	ready := map[wire.ModelID]bool{}
 	for i := range got.Entries {
+		ready[got.Entries[i].ID] = got.Entries[i].Ready
 		if !whole { // devices come and go at once, models all together
 			got.Entries[i].GPUs, got.Entries[i].Ready = 0, false
 		}
@@ -231,24 +261,36 @@ func (f *follower) check() {
 		f.Fatalf("the client has\n%+v, want\n%+v", got.Entries, want)
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		f.checkName(name, want)
+		f.checkName(name, want, ready)
 	}
 }
 
-// checkName asks for each version of a model and for the highest.
-func (f *follower) checkName(name string, all []catalog.Entry) {
-	ids := map[string]wire.ModelID{}
+// checkName asks for each version of a model, and for the one that stands for the name.
+func (f *follower) checkName(name string, all []catalog.Entry, ready map[wire.ModelID]bool) {
+	ids, weights := map[string]wire.ModelID{}, map[string]uint32{}
 	for _, e := range all {
 		if e.Spec.Name == name {
 			ids[e.Spec.Version] = e.ID
 		}
 	}
-	for _, version := range []string{"10", "9", "1"} { // "10" is above "9"
-		if id, ok := ids[version]; ok {
-			ids[""] = id
-			break
+	for _, s := range f.names[name] {
+		weights[s.Version] = s.Weight
+	}
+	best, rank := "", -1
+	for i, version := range []string{"1", "9", "10"} { // "10" is above "9"
+		id, ok := ids[version]
+		score := i
+		if ready[id] {
+			score += 10 + 100*int(weights[version])
+		}
+		if ok && score > rank {
+			best, rank = version, score
 		}
 	}
+	if len(ids) > 0 {
+		ids[""] = ids[best]
+	}
+	f.checkChoice(name, ids, weights, ready)
 	for _, version := range []string{"", "1", "9", "10"} {
 		e, err := f.c.Model(name, version)
 		id, ok := ids[version]
@@ -260,6 +302,26 @@ func (f *follower) checkName(name string, all []catalog.Entry) {
 		case !ok && (len(ids) > 0 || !f.before[name]) && !errors.Is(err, ErrUnknownModel):
 			f.Fatalf("%s/%s: %v, want ErrUnknownModel", name, version, err)
 		}
+	}
+}
+
+// checkChoice asks which version the next request goes to: a ready one where there is one, and
+// one with a share where one of those is ready.
+func (f *follower) checkChoice(name string, ids map[string]wire.ModelID, weights map[string]uint32, ready map[wire.ModelID]bool) {
+	anyReady, anyShared := false, false
+	for version, id := range ids {
+		anyReady = anyReady || ready[id]
+		anyShared = anyShared || ready[id] && weights[version] > 0
+	}
+	e, err := f.c.Choose(name, "")
+	if len(ids) == 0 {
+		if err == nil {
+			f.Fatalf("%s is not there, and chosen as %s", name, e.Spec.Version)
+		}
+		return
+	}
+	if err != nil || e.Ready != anyReady || (weights[e.Spec.Version] > 0) != anyShared && anyReady {
+		f.Fatalf("%s: chosen %+v, %v; ids %v, weights %v, ready %v", name, e, err, ids, weights, ready)
 	}
 }
 

@@ -245,14 +245,27 @@ func (c *Client) Models() catalog.Catalogue {
 	return catalog.Catalogue{}
 }
 
-// Model finds one model; version "" is the highest. The error is ErrUnknownModel, or
-// ErrUnavailable until a scheduler that was started again knows the model again.
+// Model finds one model. Version "" is the one that stands for the name: of the versions that
+// are ready the one with the largest share, without shares the highest. The error is
+// ErrUnknownModel, or ErrUnavailable until a scheduler that was started again knows the model
+// again.
 func (c *Client) Model(name, version string) (catalog.Entry, error) {
+	return c.entry(name, version, (*snapshot).find)
+}
+
+// Choose is Model for who makes a request of what he finds: with version "" it takes a turn of
+// the versions' shares, which Infer does by itself. Whoever chooses asks for that version, with
+// Request.Any.
+func (c *Client) Choose(name, version string) (catalog.Entry, error) {
+	return c.entry(name, version, (*snapshot).choose)
+}
+
+func (c *Client) entry(name, version string, find func(s *snapshot, name, version string) (*model, *Error)) (catalog.Entry, error) {
 	s := c.models.Load()
 	if s == nil {
 		return catalog.Entry{}, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: name, Msg: "the scheduler has not been reached yet"}
 	}
-	m, err := s.find(name, version)
+	m, err := find(s, name, version)
 	if err != nil {
 		return catalog.Entry{}, err
 	}

@@ -21,6 +21,12 @@
 //     (which it need not); Shape is shared with the catalogue: read only.
 //  4. Steady traffic makes no garbage: see InferAsync and Response.Release.
 //
+// # Versions
+//
+// A request that names a version gets that one. One that names none gets a version by the
+// name's shares, which the control plane sets: exactly, not by chance (see shares.go). Without
+// shares the highest version that is ready answers. Response.Version says which it was.
+//
 // # Deadlines
 //
 // The deadline is Request.Timeout from now, else the model's SLO from now; an

@@ -30,6 +30,7 @@ type call struct {
 	preprocess mono.Dur
 	submitted  mono.Time // zero: the image is not decoded
 	stopCtx    func() bool
+	any        bool // another version may answer
 }
 
 // waiter is a goroutine in Infer.
@@ -92,7 +93,7 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 		c.refuse(m, r.Model, err, done)
 		return
 	}
-	k := call{done: done, model: m, arrival: arrival, deadline: deadline}
+	k := call{done: done, model: m, arrival: arrival, deadline: deadline, any: r.Any || r.Version == ""}
 	if r.Image != nil {
 		c.queueImage(ctx, &r, &k)
 		return
@@ -121,7 +122,7 @@ func (c *Client) admit(r *Request) (*model, *Error) {
 	if s == nil {
 		return nil, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: r.Model, Msg: "no scheduler yet"}
 	}
-	m, err := s.find(r.Model, r.Version)
+	m, err := s.choose(r.Model, r.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +219,7 @@ type submitFrame [128]byte
 func (c *Client) submit(id wire.RequestID, k *call, data []byte) {
 	c.arena.SetRequest(k.slab, id)
 	a := c.admitted.Load()
-	if a == nil || k.model.gone.Load() {
+	if a == nil || k.model.gone.Load() && !c.follow(id, k) {
 		c.fail(id, wire.ReasonUnavailable)
 		return
 	}
@@ -236,6 +237,31 @@ func (c *Client) submit(id wire.RequestID, k *call, data []byte) {
 	case err != nil || c.admitted.Load() != a:
 		c.fail(id, wire.ReasonUnavailable) // the link is gone; if it went just now, the call is answered already
 	}
+}
+
+// follow gives a call whose model's id was taken from it to another version, where nobody
+// asked for the one that went: one of the same tensors.
+func (c *Client) follow(id wire.RequestID, k *call) bool {
+	s, spec := c.models.Load(), &k.model.entry.Spec
+	if s == nil || !k.any {
+		return false
+	}
+	v := s.models[spec.Name]
+	if v == nil {
+		return false
+	}
+	next := v.choose()
+	if other := &next.entry.Spec; !next.ready() || next.gone.Load() || !spec.SameTensors(other) || k.width > 0 && !spec.SameImages(other) {
+		return false
+	}
+	c.mu.Lock()
+	slot, open := c.table.Find(id)
+	if open {
+		c.open[slot].model = next
+	}
+	c.mu.Unlock()
+	k.model = next
+	return open
 }
 
 // watch ends the call when its context ends.

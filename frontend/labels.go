@@ -46,7 +46,7 @@ func newLabels(log zerolog.Logger) labels {
 }
 
 // Labels are the labels of the last dimension of a model's first output, one for each
-// element; none where the model has none. Version "" is the highest. The first call for a
+// element; none where the model has none. Version "" is Model's. The first call for a
 // model asks its backend, which takes a round trip; later ones do not. The error is
 // ErrUnknownModel, or ErrUnavailable where no backend answers before ctx ends.
 func (c *Client) Labels(ctx context.Context, name, version string) ([]string, error) {

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,8 +10,9 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// metrics are the frontend's, by model. A nil registerer still counts: the
-// cost is a few atomic additions a request.
+// metrics are the frontend's, by model and version. A nil registerer still counts: the
+// cost is a few atomic additions a request. A version has series from its first request on,
+// and until a while after it left the catalogue: see seriesKept.
 type metrics struct {
 	registerer prometheus.Registerer
 	requests   *prometheus.CounterVec
@@ -21,12 +23,33 @@ type metrics struct {
 	inFlight   prometheus.GaugeFunc
 	slabs      prometheus.GaugeFunc
 
-	mu     sync.Mutex // Guards models.
-	models map[string]*modelMetrics
+	mu     sync.Mutex // Guards models, and what stands below it in each.
+	models map[modelKey]*modelMetrics
 }
 
-// modelMetrics are one model's, looked up once per catalogue.
+type modelKey struct{ name, version string }
+
+func (k modelKey) labels(more ...string) []string {
+	return append([]string{k.name, k.version}, more...)
+}
+
+// seriesKept is how long the series of what is not in the catalogue any more can still be
+// scraped: two of the usual intervals.
+const seriesKept = 2 * 60 * mono.Second
+
+// modelMetrics are one version's, looked up once per catalogue.
 type modelMetrics struct {
+	all    *metrics
+	key    modelKey
+	series atomic.Pointer[series] // nil: nothing was counted
+
+	users int       // models of the catalogue: 1, or 2 while an id follows another
+	ended mono.Time // when the last left
+	swept bool      // its series are gone: what still comes is not counted
+}
+
+// series are what Prometheus sees.
+type series struct {
 	outcomes map[string]prometheus.Counter // by kind; read only
 	ok, late prometheus.Counter            // two of them
 	duration prometheus.Observer
@@ -65,12 +88,12 @@ func stageNames() [5]string { return [5]string{"preprocess", "queue", "fetch", "
 
 func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .015, .02, .03, .04, .05, .075, .1, .15, .25, .5, 1, 2.5}
-	m := &metrics{registerer: r, models: map[string]*modelMetrics{},
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_requests_total", Help: "Answered requests by model and outcome."}, []string{"model", "outcome"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_request_duration_seconds", Help: "Arrival to answer of served requests.", Buckets: buckets}, []string{"model"}),
-		stages:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_stage_duration_seconds", Help: "Time of served requests by stage.", Buckets: buckets}, []string{"model", "stage"}),
-		batches:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_batch_size", Help: "Batch size that served requests ran in.", Buckets: []float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512}}, []string{"model"}),
-		badRate:  prometheus.NewDesc("symphony_bad_rate", "Dropped or late requests as a share of those answered in the last 10 s.", []string{"model"}, nil),
+	m := &metrics{registerer: r, models: map[modelKey]*modelMetrics{},
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_requests_total", Help: "Answered requests by model, version and outcome."}, []string{"model", "version", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_request_duration_seconds", Help: "Arrival to answer of served requests.", Buckets: buckets}, []string{"model", "version"}),
+		stages:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_stage_duration_seconds", Help: "Time of served requests by stage.", Buckets: buckets}, []string{"model", "version", "stage"}),
+		batches:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_batch_size", Help: "Batch size that served requests ran in.", Buckets: []float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512}}, []string{"model", "version"}),
+		badRate:  prometheus.NewDesc("symphony_bad_rate", "Dropped or late requests as a share of those answered in the last 10 s.", []string{"model", "version"}, nil),
 		inFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_requests_in_flight", Help: "Open requests."}, func() float64 { return float64(c.InFlight()) }),
 		slabs:    prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_arena_slabs", Help: "Slabs of the arena that hold an input."}, func() float64 { return float64(c.arena.Used()) }),
 	}
@@ -98,44 +121,101 @@ func (m *metrics) unregister() {
 	}
 }
 
-// of finds or makes a model's metrics.
-func (m *metrics) of(model string) *modelMetrics {
+// of finds or makes a version's metrics.
+func (m *metrics) of(name, version string) *modelMetrics {
+	key := modelKey{name, version}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if k, ok := m.models[model]; ok {
-		return k
+	k := m.models[key]
+	if k == nil {
+		k = &modelMetrics{all: m, key: key}
+		m.models[key] = k
 	}
-	k := &modelMetrics{outcomes: map[string]prometheus.Counter{}, duration: m.duration.WithLabelValues(model), batch: m.batches.WithLabelValues(model)}
-	for _, o := range outcomes() {
-		k.outcomes[o] = m.requests.WithLabelValues(model, o)
-	}
-	for i, s := range stageNames() {
-		k.stages[i] = m.stages.WithLabelValues(model, s)
-	}
-	k.ok, k.late = k.outcomes["ok"], k.outcomes["late"]
-	m.models[model] = k
+	k.users++
 	return k
 }
 
+// end is of a model that leaves the catalogue.
+func (k *modelMetrics) end() {
+	k.all.mu.Lock()
+	defer k.all.mu.Unlock()
+	if k.users--; k.users == 0 {
+		k.ended = mono.Now()
+	}
+}
+
+// sweep removes the series of what left the catalogue a while ago. Called with each change of
+// the catalogue that takes models from it, and at each scrape.
+func (m *metrics) sweep(now mono.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, k := range m.models {
+		if k.users > 0 || now.Sub(k.ended) < seriesKept {
+			continue
+		}
+		k.swept = true
+		delete(m.models, key)
+		for _, o := range outcomes() {
+			m.requests.DeleteLabelValues(key.labels(o)...)
+		}
+		for _, s := range stageNames() {
+			m.stages.DeleteLabelValues(key.labels(s)...)
+		}
+		m.duration.DeleteLabelValues(key.labels()...)
+		m.batches.DeleteLabelValues(key.labels()...)
+	}
+}
+
+// begun are the version's series, made when there is something to count; nil: swept.
+func (k *modelMetrics) begun() *series {
+	if s := k.series.Load(); s != nil {
+		return s
+	}
+	m := k.all
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := k.series.Load(); s != nil || k.swept {
+		return s
+	}
+	s := &series{outcomes: map[string]prometheus.Counter{}, duration: m.duration.WithLabelValues(k.key.labels()...), batch: m.batches.WithLabelValues(k.key.labels()...)}
+	for _, o := range outcomes() {
+		s.outcomes[o] = m.requests.WithLabelValues(k.key.labels(o)...)
+	}
+	for i, stage := range stageNames() {
+		s.stages[i] = m.stages.WithLabelValues(k.key.labels(stage)...)
+	}
+	s.ok, s.late = s.outcomes["ok"], s.outcomes["late"]
+	k.series.Store(s)
+	return s
+}
+
 func (k *modelMetrics) count(err *Error) {
+	s := k.begun()
+	if s == nil {
+		return
+	}
 	o := outcome(err)
-	k.outcomes[o].Inc()
+	s.outcomes[o].Inc()
 	if o != "bad_input" && o != "cancelled" { // the caller's own doing
-		k.recent.add(true, mono.Now())
+		s.recent.add(true, mono.Now())
 	}
 }
 
 func (k *modelMetrics) served(r *Response, now mono.Time) {
-	if r.Slack < 0 {
-		k.late.Inc()
-	} else {
-		k.ok.Inc()
+	s := k.begun()
+	if s == nil {
+		return
 	}
-	k.recent.add(r.Slack < 0, now)
-	k.duration.Observe(r.Total.Seconds())
-	k.batch.Observe(float64(r.BatchSize))
+	if r.Slack < 0 {
+		s.late.Inc()
+	} else {
+		s.ok.Inc()
+	}
+	s.recent.add(r.Slack < 0, now)
+	s.duration.Observe(r.Total.Seconds())
+	s.batch.Observe(float64(r.BatchSize))
 	for i, d := range [5]time.Duration{r.Preprocess, r.Queue, r.Fetch, r.Execute, r.Reply} {
-		k.stages[i].Observe(d.Seconds())
+		s.stages[i].Observe(d.Seconds())
 	}
 }
 
@@ -183,9 +263,12 @@ func (m *badRates) Describe(ch chan<- *prometheus.Desc) { ch <- m.badRate }
 
 // Collect implements prometheus.Collector.
 func (m *badRates) Collect(ch chan<- prometheus.Metric) {
+	(*metrics)(m).sweep(mono.Now())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, k := range m.models {
-		ch <- prometheus.MustNewConstMetric(m.badRate, prometheus.GaugeValue, k.recent.rate(), name)
+	for key, k := range m.models {
+		if s := k.series.Load(); s != nil {
+			ch <- prometheus.MustNewConstMetric(m.badRate, prometheus.GaugeValue, s.recent.rate(), key.name, key.version)
+		}
 	}
 }

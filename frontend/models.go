@@ -2,7 +2,6 @@ package frontend
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,7 +15,7 @@ import (
 // model is a catalogue entry made ready for requests.
 type model struct {
 	entry     catalog.Entry    // but for what changes with its devices: see state
-	devices   *devices         // of its pool
+	devices   *devices         // of its sub-cluster
 	gone      *atomic.Bool     // entry.ID is not its any more; shared with what it was and becomes under that id
 	plan      *preprocess.Plan // nil: takes no images
 	planError error
@@ -25,7 +24,7 @@ type model struct {
 	metrics   *modelMetrics
 }
 
-// devices are how many of a type are there now.
+// devices are how many a sub-cluster has now.
 type devices struct{ gpus atomic.Int64 }
 
 // ready reports whether a device serves the model now.
@@ -35,11 +34,7 @@ func (m *model) ready() bool { return m.devices.gpus.Load() > 0 }
 // model, and a name to other tensors.
 func (m *model) same(next *model) bool {
 	a, b := &m.entry.Spec, &next.entry.Spec
-	return a.Name == b.Name && a.Version == b.Version && slices.EqualFunc(a.Inputs, b.Inputs, sameTensor) && slices.EqualFunc(a.Outputs, b.Outputs, sameTensor)
-}
-
-func sameTensor(a, b catalog.TensorSpec) bool {
-	return a.Name == b.Name && a.Type == b.Type && slices.Equal(a.Shape, b.Shape)
+	return a.Name == b.Name && a.Version == b.Version && a.SameTensors(b)
 }
 
 // state is the model's entry as it is now.
@@ -50,14 +45,15 @@ func (m *model) state() catalog.Entry {
 	return e
 }
 
-// snapshot is one catalogue, immutable but for the devices' counts.
+// snapshot is one catalogue, immutable but for the devices' counts and the turns of versions.
 type snapshot struct {
 	epoch  wire.Epoch
 	serial uint64
-	all    []*model            // by id
-	models map[string][]*model // by name, the highest version first
-	before map[string]bool     // names that the scheduler before had
-	since  mono.Time           // when this scheduler admitted us
+	all    []*model // by id
+	models map[string]*versions
+	shared []*versions     // those with shares
+	before map[string]bool // names that the scheduler before had
+	since  mono.Time       // when this scheduler admitted us
 }
 
 // doc is the catalogue for applications.
@@ -125,21 +121,44 @@ func itemSize(specs []catalog.TensorSpec) int {
 	return int(total)
 }
 
+// find is a model: of the version, or where it is empty the one that stands for the name.
 func (s *snapshot) find(name, version string) (*model, *Error) {
-	versions := s.models[name]
-	if len(versions) == 0 && s.before[name] && mono.Now().Sub(s.since) < returnMax {
-		return nil, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: name, Msg: "the scheduler was started anew, and no backend has brought it yet"}
-	}
-	if len(versions) == 0 {
-		return nil, &Error{Kind: ErrUnknownModel, Model: name, Msg: "not in the catalogue"}
+	v, err := s.named(name)
+	if err != nil {
+		return nil, err
 	}
 	if version == "" {
-		return versions[0], nil
+		return v.foremost(), nil
 	}
-	for _, m := range versions {
-		if m.entry.Spec.Version == version {
-			return m, nil
-		}
+	return v.exactly(name, version)
+}
+
+// choose is find for a request: one without a version takes its turn.
+func (s *snapshot) choose(name, version string) (*model, *Error) {
+	v, err := s.named(name)
+	if err != nil {
+		return nil, err
+	}
+	if version == "" {
+		return v.choose(), nil
+	}
+	return v.exactly(name, version)
+}
+
+func (s *snapshot) named(name string) (*versions, *Error) {
+	v := s.models[name]
+	switch {
+	case v != nil:
+		return v, nil
+	case s.before[name] && mono.Now().Sub(s.since) < returnMax:
+		return nil, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: name, Msg: "the scheduler was started anew, and no backend has brought it yet"}
+	}
+	return nil, &Error{Kind: ErrUnknownModel, Model: name, Msg: "not in the catalogue"}
+}
+
+func (v *versions) exactly(name, version string) (*model, *Error) {
+	if m := v.find(version); m != nil {
+		return m, nil
 	}
 	return nil, &Error{Kind: ErrUnknownModel, Model: name, Msg: "no version " + version}
 }

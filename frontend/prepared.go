@@ -22,14 +22,16 @@ import (
 type Reservation struct {
 	Model   string
 	Version string
+	Any     bool   // Request's
 	Input   []byte // of the model's inputs; whatever was in the slab before
 
 	model *model
 	slab  wire.SlabHandle
 }
 
-// Reserve takes a slab for one input of the model; version "" is the highest. Errors are
-// those of Infer, at once: unknown model, unavailable, overloaded (the arena is full).
+// Reserve takes a slab for one input of the model; version "" is whichever answers now
+// (Choose). Errors are those of Infer, at once: unknown model, unavailable, overloaded (the
+// arena is full).
 func (c *Client) Reserve(r *Reservation, name, version string) error {
 	m, err := c.admit(&Request{Model: name, Version: version})
 	var slab wire.SlabHandle
@@ -46,7 +48,7 @@ func (c *Client) Reserve(r *Reservation, name, version string) error {
 		}
 		return err
 	}
-	r.Model, r.Version, r.Input, r.model, r.slab = name, version, bytes, m, slab
+	r.Model, r.Version, r.Any, r.Input, r.model, r.slab = name, version, version == "", bytes, m, slab
 	return nil
 }
 
@@ -60,7 +62,7 @@ func (c *Client) Release(r *Reservation) {
 }
 
 func (r *Reservation) clear() {
-	r.Model, r.Version, r.Input, r.model, r.slab = "", "", nil, nil, 0
+	r.Model, r.Version, r.Any, r.Input, r.model, r.slab = "", "", false, nil, nil, 0
 }
 
 // InferReserved asks for the inference whose input has been written, and waits for its
@@ -87,7 +89,7 @@ func (c *Client) submitReserved(ctx context.Context, r *Reservation, timeout tim
 		c.refuse(r.model, r.Model, err, done)
 		return
 	}
-	k := call{done: done, model: r.model, slab: r.slab, arrival: now, deadline: deadline, submitted: now}
+	k := call{done: done, model: r.model, slab: r.slab, arrival: now, deadline: deadline, submitted: now, any: r.Any}
 	if id, ok := c.register(ctx, &k); ok {
 		c.submit(id, &k, r.Input)
 	}

@@ -144,6 +144,7 @@ func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 	}
 	now := mono.Now()
 	ended := m.Start.Add(m.Execute)
+	r.Version = k.model.entry.Spec.Version
 	r.Request, r.BatchSize, r.GPU = m.Request, int(m.BatchSize), int(m.Device)
 	r.Preprocess, r.Fetch, r.Execute = k.preprocess.Std(), m.Fetch.Std(), m.Execute.Std()
 	r.Queue = max(0, m.Start.Sub(k.submitted)-m.Fetch).Std()

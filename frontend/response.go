@@ -10,6 +10,7 @@ import (
 // Response is an inference and where its time went.
 type Response struct {
 	Outputs   []Tensor
+	Version   string // of the model, that answered
 	BatchSize int
 	GPU       int
 	Request   wire.RequestID // what scheduler and backend call the request

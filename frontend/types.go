@@ -44,9 +44,12 @@ type Tensor struct {
 // image preprocessing. Shapes may have a leading batch dimension of 1.
 type Request struct {
 	Model   string
-	Version string // "": the highest
-	Inputs  []Tensor
-	Image   []byte // PNG or JPEG
+	Version string // "": whichever answers now (Client.Choose)
+	// Any: Version is what Choose said, not what somebody asked for. If it goes before the
+	// request is on its way, another version of the same tensors may answer.
+	Any    bool
+	Inputs []Tensor
+	Image  []byte // PNG or JPEG
 	// ImageGiven: Image is the client's from now on, and is not copied.
 	ImageGiven bool
 	Timeout    time.Duration // end-to-end; 0: the model's SLO

@@ -21,6 +21,7 @@ func networkRooms() map[string]room {
 		"transport/catalog":       {leaf, []string{"transport/mono", "transport/wire"}},
 		"transport/ring":          {leaf, []string{"transport/mono", "transport/histogram"}},
 		"transport/sampled":       {shell, nil},
+		"transport/nearest":       {leaf, nil},
 		"transport/pages":         {leaf, nil},
 		"transport/histogram":     {leaf, []string{"transport/mono"}},
 		"transport":               {shell, []string{"transport/pages", "transport/mono", "transport/wire"}},
@@ -60,10 +61,16 @@ func schedulerRooms() map[string]room {
 // controlRooms are the control plane, apart from what serves requests: see apart.
 func controlRooms() map[string]room {
 	return map[string]room{
-		"scheduler/control/autoscale":    {core, nil},
-		"scheduler/control/store/schema": {core, []string{"transport/mono", "transport/catalog"}},
-		"scheduler/control/store":        {shell, []string{"scheduler/control/store/schema"}},
-		"scheduler/control/partition":    {core, []string{"transport/mono"}},
+		"scheduler/control/autoscale":       {core, nil},
+		"scheduler/control/store/schema":    {core, []string{"transport/mono", "transport/catalog"}},
+		"scheduler/control/store":           {shell, []string{"scheduler/control/store/schema"}},
+		"scheduler/control/partition":       {core, []string{"transport/mono"}},
+		"scheduler/control/plan":            {core, []string{"transport/mono"}},
+		"scheduler/control/lead":            {core, []string{"transport/mono", "transport/catalog", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/store/schema"}},
+		"scheduler/control/controller":      {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "scheduler/control/api", "scheduler/control/lead", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/store", "scheduler/control/store/schema"}},
+		"scheduler/control/api":             {shell, []string{"transport/nearest"}},
+		"scheduler/control/api/fakecontrol": {leaf, []string{"scheduler/control/api"}},
+		"scheduler/control/client":          {shell, []string{"scheduler/control/api"}},
 	}
 }
 
@@ -94,7 +101,7 @@ func dataRooms() map[string]room {
 		"frontend/preprocess":        {core, []string{"transport/catalog"}},
 		"frontend/ingress/oip":       {core, []string{"transport/catalog"}},
 		"frontend/ingress/malformed": {leaf, nil},
-		"frontend/ingress":           {shell, []string{"frontend", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
+		"frontend/ingress":           {shell, []string{"frontend", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},
 
 		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile"}},
 		"backend/executor":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},

@@ -40,6 +40,9 @@ func (*instant) Labels(context.Context, string, string) ([]string, error) { retu
 func (f *instant) Model(string, string) (catalog.Entry, error) {
 	return f.entry, nil
 }
+func (f *instant) Choose(string, string) (catalog.Entry, error) {
+	return f.entry, nil
+}
 func (f *instant) Infer(context.Context, frontend.Request) (*frontend.Response, error) {
 	return &f.response, nil
 }

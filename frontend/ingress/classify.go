@@ -43,7 +43,7 @@ func (s *Server) classify(x *exchange) error {
 		return err
 	}
 	defer s.leave()
-	entry, err := s.entry(x)
+	entry, err := s.chosen(x)
 	if err != nil {
 		return err
 	}
@@ -68,12 +68,17 @@ func (s *Server) classify(x *exchange) error {
 	if len(body) == 0 {
 		return badRequest("the body is empty: send a PNG or JPEG, for example with curl --data-binary @image.png")
 	}
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Image: body, Timeout: timeout}
+	if _, err := s.settle(x, spec); err != nil {
+		return err
+	}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Image: body, Timeout: timeout}
 	if cap(x.buffer) > keepMax { // would not be kept: the client need not copy it
 		r.ImageGiven, x.buffer = true, nil
 	}
 	answer, err := s.cfg.Client.Infer(context.Background(), r)
-	x.answers = append(x.answers[:0], answer)
+	if x.answers = append(x.answers[:0], answer); err == nil {
+		spec.Version = answer.Version
+	}
 	s.stats.of(spec).record(x.answers, err)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ type Inferrer interface {
 	Release(r *frontend.Reservation)
 	Models() catalog.Catalogue
 	Model(name, version string) (catalog.Entry, error)
+	Choose(name, version string) (catalog.Entry, error)
 	Labels(ctx context.Context, name, version string) ([]string, error)
 	Ready() bool
 }

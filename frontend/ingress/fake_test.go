@@ -41,11 +41,14 @@ type fake struct {
 	served    atomic.Int64
 	arenaFull atomic.Bool
 	reserved  atomic.Int64 // and not yet released
+	chosen    atomic.Int64
 
-	mu   sync.Mutex // Guards what follows.
-	fail func(r frontend.Request) error
-	hold chan struct{} // not nil: answers wait for it
-	last frontend.Request
+	mu     sync.Mutex // Guards what follows.
+	fail   func(r frontend.Request) error
+	hold   chan struct{} // not nil: answers wait for it
+	last   frontend.Request
+	choose func(n int64) string // the version of the nth choice
+	gone   map[string]bool      // keys of models that went
 }
 
 func spec(name string, in, out []catalog.TensorSpec) catalog.Entry {
@@ -81,12 +84,24 @@ func (f *fake) Models() catalog.Catalogue { return catalog.Catalogue{Entries: f.
 func (f *fake) Ready() bool               { return !f.down.Load() }
 
 func (f *fake) Model(name, version string) (catalog.Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, e := range f.entries {
-		if e.Spec.Name == name && (version == "" || e.Spec.Version == version) {
+		if e.Spec.Name == name && !f.gone[e.Spec.Key()] && (version == "" || e.Spec.Version == version) {
 			return e, nil
 		}
 	}
 	return catalog.Entry{}, &frontend.Error{Kind: frontend.ErrUnknownModel, Model: name}
+}
+
+func (f *fake) Choose(name, version string) (catalog.Entry, error) {
+	n := f.chosen.Add(1)
+	f.mu.Lock()
+	if f.choose != nil && version == "" {
+		version = f.choose(n)
+	}
+	f.mu.Unlock()
+	return f.Model(name, version)
 }
 
 func (f *fake) Labels(context.Context, string, string) ([]string, error) {
@@ -121,7 +136,7 @@ func (f *fake) Infer(ctx context.Context, r frontend.Request) (*frontend.Respons
 }
 
 func (f *fake) respond(e catalog.Entry, r frontend.Request) *frontend.Response {
-	a := &frontend.Response{BatchSize: 4, GPU: 2, Queue: 3 * time.Millisecond, Fetch: time.Millisecond, Execute: 5 * time.Millisecond,
+	a := &frontend.Response{Version: e.Spec.Version, BatchSize: 4, GPU: 2, Queue: 3 * time.Millisecond, Fetch: time.Millisecond, Execute: 5 * time.Millisecond,
 		Reply: time.Millisecond, Total: 10 * time.Millisecond, Slack: -2 * time.Millisecond}
 	for i, o := range e.Spec.Outputs {
 		t := frontend.Tensor{Name: o.Name, Type: o.Type, Shape: o.Shape}

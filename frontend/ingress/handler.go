@@ -80,6 +80,50 @@ func (s *Server) entry(x *exchange) (catalog.Entry, error) {
 	return s.cfg.Client.Model(x.model, x.version)
 }
 
+// chosen finds the model that the exchange's request goes to: without a version in the path it
+// takes its turn of the versions' shares.
+func (s *Server) chosen(x *exchange) (catalog.Entry, error) {
+	return s.cfg.Client.Choose(x.model, x.version)
+}
+
+// settle chooses again where the version that was chosen has gone, or its devices have, while
+// the request came. An error is the answer.
+func (s *Server) settle(x *exchange, spec *catalog.ModelSpec) (changed bool, err error) {
+	if x.version != "" {
+		return false, nil
+	}
+	if e, err := s.cfg.Client.Model(spec.Name, spec.Version); err == nil && e.Ready {
+		return false, nil
+	}
+	e, err := s.chosen(x)
+	switch {
+	case err != nil:
+		return false, err
+	case !e.Ready || e.Spec.Version == spec.Version: // its refusal says why
+		return false, nil
+	case !spec.SameTensors(&e.Spec) || !spec.SameImages(&e.Spec):
+		return false, justChanged()
+	}
+	spec.Version = e.Spec.Version
+	return true, nil
+}
+
+// reserve takes a slab for the exchange.
+func (s *Server) reserve(x *exchange, spec *catalog.ModelSpec) error {
+	err := s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version)
+	if err != nil {
+		changed, other := s.settle(x, spec)
+		if other != nil {
+			return other
+		}
+		if changed {
+			err = s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version)
+		}
+	}
+	x.slab.Any = x.version == ""
+	return err
+}
+
 // enter counts an inference in; leave counts it out.
 func (s *Server) enter() error {
 	if s.draining.Load() {

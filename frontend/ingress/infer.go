@@ -25,7 +25,7 @@ func (s *Server) infer(x *exchange) error {
 		return err
 	}
 	defer s.leave()
-	entry, err := s.entry(x)
+	entry, err := s.chosen(x)
 	if err != nil { // before the body: nobody sends 64 MiB to be told of a misspelt name
 		return err
 	}
@@ -43,6 +43,9 @@ func (s *Server) infer(x *exchange) error {
 		if answers, err = s.inferWhole(x, spec, &b); answers == nil {
 			return err
 		}
+	}
+	if err == nil {
+		spec.Version = answers[0].Version
 	}
 	s.stats.of(spec).record(answers, err)
 	if err != nil {
@@ -128,10 +131,13 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 	if b.items == 1 {
 		return s.askOne(x, spec)
 	}
+	if _, err := s.settle(x, spec); err != nil {
+		return nil, err
+	}
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
 	ctx := context.Background() // fasthttp does not tell of clients that leave; deadlines bound the wait
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Timeout: timeout}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout}
 	j := &join{left: b.items, done: make(chan error, 1), answers: make([]*frontend.Response, b.items)}
 	for k := range b.items {
 		r.Inputs = tensors[k*len(x.bound) : (k+1)*len(x.bound)]
@@ -142,7 +148,7 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 
 // askOne asks for one item of a body that was read as a whole.
 func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Response, error) {
-	if err := s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version); err != nil {
+	if err := s.reserve(x, spec); err != nil {
 		return []*frontend.Response{}, err
 	}
 	if len(x.slab.Input) != place(spec, "") { // another catalogue came meanwhile

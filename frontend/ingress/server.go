@@ -39,7 +39,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: cfg.Logger, routes: table(), conns: map[*conn]struct{}{}}
-	s.stats = newStatistics()
+	s.stats = newStatistics(cfg.Client)
 	if s.metrics, err = newMetrics(cfg.Metrics, s.routes); err != nil {
 		return nil, fmt.Errorf("ingress: %w", err)
 	}

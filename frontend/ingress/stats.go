@@ -13,11 +13,39 @@ import (
 // statistics count what this ingress has served, as Triton's statistics
 // extension tells it.
 type statistics struct {
-	mu     sync.RWMutex // Guards models.
+	client Inferrer // says which models are there
+
+	mu     sync.RWMutex // Guards what follows.
 	models map[string]*modelStatistics
+	many   int // how many versions there may be before those that are gone are forgotten
+	n      int // how many there are
 }
 
-func newStatistics() *statistics { return &statistics{models: map[string]*modelStatistics{}} }
+// statisticsMin is how many versions' counts are kept without a look at the catalogue.
+const statisticsMin = 256
+
+func newStatistics(client Inferrer) *statistics {
+	return &statistics{client: client, models: map[string]*modelStatistics{}, many: statisticsMin}
+}
+
+// forget drops the counts of versions that are not in the catalogue. Caller holds mu.
+func (s *statistics) forget() {
+	there := map[string]bool{}
+	for _, e := range s.client.Models().Entries {
+		there[e.Spec.Key()] = true
+	}
+	all := s.models
+	s.models, s.n = map[string]*modelStatistics{}, 0
+	for name, m := range all {
+		for next := m; m != nil; m = next {
+			if next = m.next; there[m.name+"/"+m.version] {
+				m.next, s.models[name] = s.models[name], m
+				s.n++
+			}
+		}
+	}
+	s.many = max(statisticsMin, 2*s.n)
+}
 
 // of finds or makes a model's.
 func (s *statistics) of(spec *catalog.ModelSpec) *modelStatistics {
@@ -36,6 +64,10 @@ func (s *statistics) of(spec *catalog.ModelSpec) *modelStatistics {
 		if m.version == spec.Version {
 			return m
 		}
+	}
+	if s.n++; s.n > s.many {
+		s.forget()
+		s.n++
 	}
 	m = &modelStatistics{name: spec.Name, version: spec.Version, next: s.models[spec.Name], batches: map[int]*batchStatistics{}}
 	s.models[spec.Name] = m

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -156,26 +155,12 @@ func (s *Server) moveModel(e *members.Effect) {
 func (s *Server) finishMoves() {
 	s.reroute()
 	for _, m := range s.moves {
-		if err := handOver(m.from.engine, m.id, m.to.engine); err != nil {
+		if err := m.from.engine.HandOver(m.id, m.to.engine); err != nil {
 			s.log.Error().Str("model", s.models[m.id].spec.Key()).Err(err).Msg("what waited for a model that moves is lost")
 			m.from.engine.RemoveModel(m.id, wire.ReasonUnavailable)
 		}
 	}
 	s.moves = s.moves[:0]
-}
-
-// handOver gives what waits for a model to another engine.
-//
-// TODO: once engine.Engine has HandOver this is from.HandOver(id, to) alone.
-func handOver(from *engine.Engine, id wire.ModelID, to *engine.Engine) error {
-	h, ok := any(from).(interface {
-		HandOver(wire.ModelID, *engine.Engine) error
-	})
-	if ok {
-		return h.HandOver(id, to)
-	}
-	from.RemoveModel(id, wire.ReasonUnavailable)
-	return nil
 }
 
 // sendBackend sends a member what the core has for it.

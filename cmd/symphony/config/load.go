@@ -93,8 +93,10 @@ func wrongs(err error, from func(key string) string) (all []error) {
 }
 
 // reserved are variables with the prefix that are not keys: the path of the
-// file, of a library, and what tests read.
-func reserved() []string { return []string{"CONFIG", "ONNXRUNTIME", "E2E_FULL", "PRINT", "PYTHON"} }
+// file, of a library, where the control plane is, and what tests read.
+func reserved() []string {
+	return []string{"CONFIG", "CONTROL", "ONNXRUNTIME", "E2E_FULL", "PRINT", "PYTHON"}
+}
 
 // origin says where a key was set, or what it is a part of, where that was not in the
 // file. The environment lies over flags.

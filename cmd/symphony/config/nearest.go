@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"strings"
+
+	"github.com/symphony-serving/symphony/transport/nearest"
 )
 
 // nearestText names the key that was most likely meant; empty if none is near.
@@ -11,7 +13,7 @@ func nearestText(unknown string) string {
 	last := unknown[strings.LastIndex(unknown, ".")+1:]
 	best, least := "", 2*((len(last)+1)/3+1) // a third of the letters may be wrong; half letters, see below
 	for _, key := range keys(reflect.TypeFor[Config](), "") {
-		d := 2 * distance(unknown, key)
+		d := 2 * nearest.Distance(unknown, key)
 		if strings.HasSuffix(key, "."+last) {
 			d = min(d, 3) // the name is right, the group is not: worse than one wrong letter
 		}
@@ -52,25 +54,4 @@ func keys(t reflect.Type, prefix string) (all []string) {
 		}
 	}
 	return all
-}
-
-// distance is how many letters must be inserted, left out or changed (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0] // of the row above, one to the left
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before
-			if a[i] != b[j] {
-				change++
-			}
-			before = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

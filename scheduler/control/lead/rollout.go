@@ -255,5 +255,5 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 
 // spare is how much of a sub-cluster's GPUs nothing needs, fewer models first among equals.
 func spare(s *plan.SubCluster) float64 {
-	return 1 - s.Need/float64(s.GPUs) - float64(len(s.Models))*1e-6
+	return 1 - s.Need/float64(s.GPUs) - float64(float64(len(s.Models))*1e-6)
 }

@@ -176,7 +176,7 @@ func (l *Lead) problem(p *Part, n int) *partition.Problem {
 			fresh += 2 * cost // its sub-cluster is given up
 		}
 	}
-	q.CostMax = fresh + 2*l.cfg.MovesMax*total // a move is paid for where it begins and where it ends
+	q.CostMax = fresh + float64(2*l.cfg.MovesMax*total) // a move is paid for where it begins and where it ends
 	return q
 }
 

@@ -215,8 +215,8 @@ func (l *Lead) SubClusters() map[string]catalog.SubClusterFacts { return l.world
 
 // GPUs counts those in service.
 func (l *Lead) GPUs() (n int) {
-	for _, g := range l.world.gpus {
-		if g.facts.State != catalog.GPUOut {
+	for _, name := range names(l.world.gpus) {
+		if l.world.gpus[name].facts.State != catalog.GPUOut {
 			n++
 		}
 	}
@@ -226,7 +226,7 @@ func (l *Lead) GPUs() (n int) {
 // Backends counts those that have a GPU.
 func (l *Lead) Backends() int {
 	all := map[string]bool{}
-	for name := range l.world.gpus {
+	for _, name := range names(l.world.gpus) {
 		backend, _, _ := strings.Cut(name, "/")
 		all[backend] = true
 	}

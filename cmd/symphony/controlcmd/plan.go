@@ -1,0 +1,261 @@
+package controlcmd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/symphony-serving/symphony/scheduler/control/api"
+)
+
+// Plan is `symphony plan`.
+type Plan struct {
+	Show    planShowCmd    `cmd:"" help:"Show the plan in force: sub-clusters with their GPUs, needs and models; who leads; what is away."`
+	Diff    planDiffCmd    `cmd:"" help:"Make a plan now and show what it would change, without rolling it out."`
+	Apply   planApplyCmd   `cmd:"" help:"Make a plan now and roll it out, also while epochs are paused."`
+	Pause   planPauseCmd   `cmd:"" help:"Make no more plans until resume. A roll-out that is under way ends first."`
+	Resume  planResumeCmd  `cmd:"" help:"Make plans again."`
+	History planHistoryCmd `cmd:"" help:"Show the last plans and how their roll-outs ended."`
+}
+
+type planShowCmd struct {
+	Flags  `embed:""`
+	Models bool `help:"List each sub-cluster's models."`
+}
+
+// Run shows.
+func (c planShowCmd) Run() error { return c.run(c.show) }
+
+// shownPlan is what --json prints.
+type shownPlan struct {
+	State api.Status `json:"state"`
+	Plan  api.Plan   `json:"plan"`
+}
+
+func (c planShowCmd) show(s *session) error {
+	state, err := s.State(s.ctx)
+	if err != nil {
+		return err
+	}
+	p, err := s.Plan(s.ctx)
+	if err != nil && !isLost(err) {
+		return err
+	}
+	if err != nil { // the state says more than the error: the store is away
+		p = state.Plan
+	}
+	return errors.Join(s.print(shownPlan{state, p}, func() {
+		s.stateLines(&state)
+		if p.Epoch == 0 {
+			fmt.Fprintln(s.out, "no plan was made yet: all GPUs of a type are one sub-cluster")
+			return
+		}
+		s.planTable(&p, c.Models)
+	}), err)
+}
+
+// stateLines say who leads, and what does not work.
+func (s *session) stateLines(st *api.Status) {
+	leader := "nobody leads: no plans are made until one does"
+	if st.Leader != nil {
+		leader = st.Leader.Name + " leads"
+	}
+	fmt.Fprintf(s.out, "%s; %d schedulers, %d backends, %d GPUs in service\n", leader, len(st.Schedulers), st.Backends, st.GPUs)
+	if st.Store.Away {
+		fmt.Fprintf(s.out, "the store %s is away since %s (%s): what is served goes on, changes wait\n", st.Store.Where, st.Store.Since.Local().Format(time.DateTime), st.Store.Error)
+	}
+	if st.Epochs.Paused {
+		why := ""
+		if st.Epochs.Why != "" {
+			why = " (" + st.Epochs.Why + ")"
+		}
+		fmt.Fprintf(s.out, "epochs are paused since %s%s: symphony plan resume\n", st.Epochs.Since.Local().Format(time.DateTime), why)
+	}
+}
+
+// planLine is a plan in a line.
+func planLine(p *api.Plan) string {
+	text := fmt.Sprintf("plan %d, %s", p.Epoch, p.State)
+	if p.State == api.PlanRollsOut && p.Steps > 0 {
+		text += fmt.Sprintf(" (%d of %d steps)", p.StepsDone, p.Steps)
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return fmt.Sprintf("%s; made %s by %s (%s): %d models, %d GPUs, %.1f needed, %d models moved", text, p.At.Local().Format(time.DateTime), p.By, p.Cause, p.Models, p.GPUs, p.Need, p.Moves)
+}
+
+func (s *session) planTable(p *api.Plan, models bool) {
+	fmt.Fprintln(s.out, planLine(p))
+	w := table(s.out)
+	fmt.Fprintln(w, "SUB-CLUSTER\tDEVICE TYPE\tMODELS\tGPUS\tIN SERVICE\tNEEDED\tBUSY\tREQUESTS/S\tSCHEDULER")
+	for _, c := range p.SubClusters {
+		scheduler := c.Scheduler
+		if scheduler == "" {
+			scheduler = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.2f\t%.0f %%\t%.1f\t%s\n", c.Name, c.DeviceType, len(c.Models), c.GPUs, c.Seated, c.Need, 100*c.Busy, c.Rate, scheduler)
+	}
+	w.Flush()
+	if !models {
+		return
+	}
+	for _, c := range p.SubClusters {
+		fmt.Fprintf(s.out, "%s: %s\n", c.Name, strings.Join(c.Models, " "))
+	}
+}
+
+type planDiffCmd struct {
+	Flags `embed:""`
+}
+
+// Run compares.
+func (c planDiffCmd) Run() error { return c.run(c.diff) }
+
+func (c planDiffCmd) diff(s *session) error {
+	d, err := s.Diff(s.ctx)
+	if err != nil {
+		return err
+	}
+	return s.print(d, func() {
+		if len(d.Moves)+len(d.Resizes) == 0 {
+			fmt.Fprintf(s.out, "nothing would change: %.1f GPUs are needed\n", d.Then)
+			return
+		}
+		fmt.Fprintf(s.out, "against plan %d: %d models move, %d sub-clusters change their GPUs, %d steps; GPUs needed %.1f -> %.1f\n",
+			d.Epoch, len(d.Moves), len(d.Resizes), d.Steps, d.Need, d.Then)
+		if d.Reason != "" {
+			fmt.Fprintf(s.out, "it would not be rolled out by itself: %s\n", d.Reason)
+		}
+		w := table(s.out)
+		for _, r := range d.Resizes {
+			fmt.Fprintf(w, "%s (%s)\t%d -> %d GPUs\tneeds %.2f\n", r.SubCluster, r.DeviceType, r.From, r.To, r.Need)
+		}
+		for _, m := range d.Moves {
+			fmt.Fprintf(w, "%s\t%s -> %s\t\n", m.Model, orNowhere(m.From), orNowhere(m.To))
+		}
+		w.Flush()
+	})
+}
+
+func orNowhere(name string) string {
+	if name == "" {
+		return "nowhere"
+	}
+	return name
+}
+
+type planApplyCmd struct {
+	Flags   `embed:""`
+	Waiting `embed:""`
+}
+
+// Run applies.
+func (c planApplyCmd) Run() error { return c.run(c.apply) }
+
+// pollEvery is how often a roll-out that is waited for is looked at.
+const pollEvery = 300 * time.Millisecond
+
+func (c planApplyCmd) apply(s *session) error {
+	p, err := s.Apply(s.ctx)
+	if err != nil {
+		return err
+	}
+	if c.Wait {
+		epoch := p.Epoch
+		if p, err = c.await(s, p); err == nil && p.Epoch == epoch && p.State == api.PlanFailed {
+			err = fmt.Errorf("the roll-out of plan %d failed: %s", p.Epoch, p.Reason)
+		}
+	}
+	return errors.Join(s.print(p, func() { fmt.Fprintln(s.out, planLine(&p)) }), err)
+}
+
+// await waits until the plan's roll-out has ended, or another plan has overtaken it.
+func (c planApplyCmd) await(s *session, p api.Plan) (api.Plan, error) {
+	ctx, cancel := s.timed(c.Timeout)
+	defer cancel()
+	line := progress{s: s, what: "steps of the roll-out"}
+	defer line.end()
+	for p.State == api.PlanProposed || p.State == api.PlanRollsOut {
+		line.count(p.StepsDone, p.Steps)
+		select {
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			return p, s.unfinished(ctx.Err(), c.Waiting, "the roll-out goes on: symphony plan show tells how far it is")
+		}
+		next, err := s.Plan(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil && !isLost(err):
+			return p, err
+		case err == nil && next.Epoch != p.Epoch:
+			return next, nil
+		case err == nil:
+			p = next
+		}
+	}
+	return p, nil
+}
+
+type planPauseCmd struct {
+	Flags `embed:""`
+	Why   string `help:"For whoever finds it paused." placeholder:"TEXT"`
+}
+
+// Run pauses.
+func (c planPauseCmd) Run() error { return c.run(c.pause) }
+
+func (c planPauseCmd) pause(s *session) error {
+	e, err := s.Pause(s.ctx, c.Why)
+	if err != nil {
+		return err
+	}
+	return s.print(e, func() {
+		fmt.Fprintln(s.out, "epochs are paused: no plan is made until symphony plan resume; added models wait, symphony plan apply makes one plan")
+	})
+}
+
+type planResumeCmd struct {
+	Flags `embed:""`
+}
+
+// Run resumes.
+func (c planResumeCmd) Run() error { return c.run(c.resume) }
+
+func (c planResumeCmd) resume(s *session) error {
+	e, err := s.Resume(s.ctx)
+	if err != nil {
+		return err
+	}
+	return s.print(e, func() { fmt.Fprintln(s.out, "plans are made again") })
+}
+
+type planHistoryCmd struct {
+	Flags `embed:""`
+}
+
+// Run shows the last plans.
+func (c planHistoryCmd) Run() error { return c.run(c.history) }
+
+func (c planHistoryCmd) history(s *session) error {
+	h, err := s.History(s.ctx)
+	if err != nil {
+		return err
+	}
+	return s.print(h, func() {
+		if len(h.Plans) == 0 {
+			s.note("no plan was made yet")
+			return
+		}
+		w := table(s.out)
+		fmt.Fprintln(w, "EPOCH\tMADE\tBY\tCAUSE\tMODELS\tGPUS\tNEEDED\tMOVES\tSTEPS\tSTATE")
+		for _, p := range h.Plans {
+			state := p.State
+			if p.Reason != "" {
+				state += ": " + p.Reason
+			}
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%.1f\t%d\t%d/%d\t%s\n", p.Epoch, p.At.Local().Format(time.DateTime), p.By, p.Cause, p.Models, p.GPUs, p.Need, p.Moves, p.StepsDone, p.Steps, state)
+		}
+		w.Flush()
+	})
+}

@@ -1,0 +1,124 @@
+package fakecontrol
+
+import (
+	"context"
+	"time"
+
+	"github.com/symphony-serving/symphony/scheduler/control/api"
+)
+
+// Plan implements api.Control.
+func (c *Control) Plan(context.Context) (api.Plan, error) {
+	err := c.begin("plan")
+	defer c.mu.Unlock()
+	if err != nil || len(c.plans) == 0 {
+		return api.Plan{}, err
+	}
+	return c.plans[0], nil
+}
+
+// History implements api.Control.
+func (c *Control) History(context.Context) (api.History, error) {
+	err := c.begin("history")
+	defer c.mu.Unlock()
+	h := api.History{Plans: []api.Plan{}}
+	for _, p := range c.plans {
+		p.SubClusters = nil
+		h.Plans = append(h.Plans, p)
+	}
+	return h, err
+}
+
+// next is the plan that an epoch would make: all models that are served in one sub-cluster.
+// Caller holds mu.
+func (c *Control) next() api.Plan {
+	p := api.Plan{Epoch: uint64(len(c.plans) + 1), At: time.Unix(int64(c.revision), 0).UTC(), By: "fake", Cause: "by hand", State: api.PlanInForce}
+	s := api.SubCluster{Name: "s1", DeviceType: "emulated", Models: []string{}, GPUs: 2, Need: 1.5, Seated: 2}
+	for name, m := range c.models {
+		for _, v := range m.Versions {
+			if v.State == api.Serving {
+				s.Models = append(s.Models, name+"/"+v.Version)
+			}
+		}
+	}
+	p.Models, p.GPUs, p.Need, p.SubClusters = len(s.Models), s.GPUs, s.Need, []api.SubCluster{s}
+	return p
+}
+
+// Diff implements api.Control.
+func (c *Control) Diff(context.Context) (api.Diff, error) {
+	err := c.begin("diff")
+	defer c.mu.Unlock()
+	if err != nil {
+		return api.Diff{}, err
+	}
+	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}, Need: 1.5, Then: 1.5}
+	had := map[string]bool{}
+	if len(c.plans) > 0 {
+		d.Epoch = c.plans[0].Epoch
+		for _, key := range c.plans[0].SubClusters[0].Models {
+			had[key] = true
+		}
+	} else {
+		d.Resizes = append(d.Resizes, api.Resize{SubCluster: "s1", DeviceType: "emulated", To: 2, Need: 1.5})
+	}
+	for _, key := range c.next().SubClusters[0].Models {
+		if !had[key] {
+			d.Moves = append(d.Moves, api.Move{Model: key, To: "s1"})
+		}
+	}
+	d.Steps = 3 * len(d.Moves)
+	return d, nil
+}
+
+// Apply implements api.Control.
+func (c *Control) Apply(context.Context) (api.Plan, error) {
+	err := c.begin("apply")
+	defer c.mu.Unlock()
+	if err != nil {
+		return api.Plan{}, err
+	}
+	c.plans = append([]api.Plan{c.next()}, c.plans...)
+	return c.plans[0], nil
+}
+
+// Pause implements api.Control.
+func (c *Control) Pause(_ context.Context, why string) (api.Epochs, error) {
+	err := c.begin("pause")
+	defer c.mu.Unlock()
+	if err == nil {
+		c.epochs = api.Epochs{Paused: true, Why: why, Since: time.Unix(1, 0).UTC()}
+	}
+	return c.epochs, err
+}
+
+// Resume implements api.Control.
+func (c *Control) Resume(context.Context) (api.Epochs, error) {
+	err := c.begin("resume")
+	defer c.mu.Unlock()
+	if err == nil {
+		c.epochs = api.Epochs{}
+	}
+	return c.epochs, err
+}
+
+// State implements api.Control.
+func (c *Control) State(context.Context) (api.Status, error) {
+	_ = c.begin("state")
+	defer c.mu.Unlock()
+	s := api.Status{Name: "fake", Version: "test", Leads: true, Leader: &api.Leader{Name: "fake"}, Epochs: c.epochs, Schedulers: []string{"fake"},
+		Store: api.Store{Where: "memory"}, Versions: map[api.State]int{}}
+	if c.away != nil {
+		s.Store.Away, s.Store.Error = true, c.away.Msg
+	}
+	if len(c.plans) > 0 {
+		s.Plan = c.plans[0]
+		s.Plan.SubClusters = nil
+	}
+	for _, m := range c.models {
+		for _, v := range m.Versions {
+			s.Versions[v.State]++
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,133 @@
+package api
+
+import "time"
+
+// States of a Plan.
+const (
+	PlanProposed  = "proposed"
+	PlanRollsOut  = "rolls-out"
+	PlanInForce   = "in-force"
+	PlanFailed    = "failed" // Reason says why
+	PlanOvertaken = "overtaken"
+)
+
+// Plan is an epoch's plan: which models and how many GPUs form which sub-clusters.
+type Plan struct {
+	Epoch       uint64       `json:"epoch"` // 0: none was made yet
+	At          time.Time    `json:"at,omitzero"`
+	By          string       `json:"by,omitempty"`    // who led
+	Cause       string       `json:"cause,omitempty"` // catalogue, needs, interval, by hand
+	State       string       `json:"state,omitempty"`
+	Reason      string       `json:"reason,omitempty"`
+	Ended       time.Time    `json:"ended,omitzero"` // of its roll-out
+	Models      int          `json:"models"`
+	GPUs        int          `json:"gpus"`
+	Need        float64      `json:"need"`
+	Moves       int          `json:"moves"` // models that changed their sub-cluster
+	Steps       int          `json:"steps"`
+	StepsDone   int          `json:"steps_done"`
+	SubClusters []SubCluster `json:"sub_clusters,omitempty"` // not in a history
+}
+
+// SubCluster is models and GPUs of one device type under one rank loop.
+type SubCluster struct {
+	Name       string   `json:"name"`
+	DeviceType string   `json:"device_type"`
+	Scheduler  string   `json:"scheduler,omitempty"` // the process that runs it; empty: the only one
+	Models     []string `json:"models"`              // keys, "name/version"
+	GPUs       int      `json:"gpus"`
+	Need       float64  `json:"need"` // GPUs, bursts included, as the planner reckoned
+
+	Seated int     `json:"seated"` // GPUs in service there now
+	Rate   float64 `json:"rate"`   // requests/s now
+	Busy   float64 `json:"busy"`   // share of the GPUs' time, now
+}
+
+// History is the last plans, the newest first, without their sub-clusters.
+type History struct {
+	Plans []Plan `json:"plans"`
+}
+
+// Move is a model that changes its sub-cluster; From or To empty: it comes, it goes.
+type Move struct {
+	Model string `json:"model"` // key
+	From  string `json:"from,omitempty"`
+	To    string `json:"to,omitempty"`
+}
+
+// Resize is a sub-cluster whose number of GPUs changes.
+type Resize struct {
+	SubCluster string  `json:"sub_cluster"`
+	DeviceType string  `json:"device_type"`
+	From       int     `json:"from"`
+	To         int     `json:"to"`
+	Need       float64 `json:"need"`
+}
+
+// Diff is what a plan made now would change.
+type Diff struct {
+	Epoch   uint64   `json:"epoch"` // of the plan in force
+	Need    float64  `json:"need"`  // GPUs, of the plan in force with the rates of now
+	Then    float64  `json:"then"`  // likewise, of the plan made now
+	Moves   []Move   `json:"moves"`
+	Resizes []Resize `json:"resizes"`
+	Steps   int      `json:"steps"`            // of the roll-out
+	Reason  string   `json:"reason,omitempty"` // why it would not be rolled out
+}
+
+// Pause is what POST /v1/plan/pause may say.
+type Pause struct {
+	Why string `json:"why,omitempty"` // for people
+}
+
+// Epochs says whether plans are made.
+type Epochs struct {
+	Paused bool      `json:"paused"`
+	Why    string    `json:"why,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+}
+
+// Leader is the controller that leads.
+type Leader struct {
+	Name    string    `json:"name"`
+	Address string    `json:"address,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+}
+
+// Store says whether the store answers. While it does not, what is served goes on.
+type Store struct {
+	Where string    `json:"where"`
+	Away  bool      `json:"away"`
+	Since time.Time `json:"since,omitzero"`
+	Error string    `json:"error,omitempty"`
+}
+
+// Status is the control plane as the process that was asked sees it.
+type Status struct {
+	Name       string        `json:"name"` // of that process
+	Version    string        `json:"version"`
+	Leads      bool          `json:"leads"`
+	Leader     *Leader       `json:"leader,omitempty"` // nil: nobody, or not known
+	Store      Store         `json:"store"`
+	Epochs     Epochs        `json:"epochs"`
+	Plan       Plan          `json:"plan"`       // without its sub-clusters
+	Schedulers []string      `json:"schedulers"` // that are linked
+	Backends   int           `json:"backends"`
+	GPUs       int           `json:"gpus"` // in service
+	Versions   map[State]int `json:"versions"`
+}
+
+// PlanSpec is a plan of people's own: which models and how many GPUs form which sub-clusters.
+// It holds until the epochs are resumed; what the catalogue becomes meanwhile goes into it.
+type PlanSpec struct {
+	SubClusters []PlanPart `json:"sub_clusters"`
+}
+
+// PlanPart is a sub-cluster of a PlanSpec.
+type PlanPart struct {
+	Name       string   `json:"name"`
+	DeviceType string   `json:"device_type"`
+	Models     []string `json:"models"` // keys, "name/version"
+	GPUs       int      `json:"gpus"`
+	Need       float64  `json:"need,omitempty"`
+}
