@@ -16,16 +16,40 @@ stage() {
   printf '\n== %s\n' "$name"
   if "$@"; then printf -- '-- %s: passed (%ss)\n' "$name" $((SECONDS - start)); else printf -- '-- %s: FAILED (%ss)\n' "$name" $((SECONDS - start)); status=1; fi
 }
-# Many packages wait more than they compute: more of them at a time than there are processors.
-unit() { go test -p "$(($(nproc) + 2))" -timeout 10m $(go list ./... | grep -v /cmd/symphony/e2e); }
+# Packages wait more than they compute: more of them at a time than there are processors. A
+# stage has vetted all of them.
+gotest() { go test -vet=off "$@"; }
+module=$(go list -m)
+# Packages that take long are tested by one stage only, but for the tests that this file names.
+slow=$(sed '/^#/d' scripts/slow-tests.txt)
+slow_packages=$(awk -v m="$module/" '{print m $1}' <<<"$slow")
+telling=$(awk -v m="$module/" 'NF > 1 {print m $1}' <<<"$slow")
+telling_tests="^($(awk '{for (i = 2; i <= NF; i++) {printf "%s%s", n++ ? "|" : "", $i}}' <<<"$slow"))\$"
+unit() {
+  local all rest failed=0 side
+  all=$(go list ./... | grep -v /cmd/symphony/e2e) || return
+  [ "$cgo" = 1 ] || { gotest -p "$(($(nproc) + 2))" -timeout 10m $all; return; }
+  side=$(mktemp)
+  gotest -p 2 -timeout 10m -run "$telling_tests" $telling >"$side" 2>&1 & # they wait much
+  rest=$!
+  gotest -p "$(nproc)" -timeout 10m $(grep -vxF "$slow_packages" <<<"$all") || failed=1
+  wait "$rest" || failed=1
+  printf -- '-- of the packages that other stages test whole, the tests named in scripts/slow-tests.txt:\n'
+  cat "$side"
+  rm "$side"
+  return $failed
+}
 # Packages that start no goroutine have no races: they are tested with the cores' assertions
 # on instead, which the race detector has on, too, in a fifth of the time.
 single=$(go run ./cmd/archlint -single)
+# The longest first, so that none of them is waited for at the end.
 race() {
-  go test -race -p "$(($(nproc) + 1))" -timeout 15m $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /cmd/symphony/e2e | grep -vxF "$single")
+  local all
+  all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /cmd/symphony/e2e | grep -vxF "$single") || return
+  gotest -race -p "$(($(nproc) + 3))" -timeout 15m $(grep -xF "$all" <<<"$slow_packages") $(grep -vxF "$slow_packages" <<<"$all")
 }
-assertions() { go test -tags invariants -timeout 15m $single; }
-e2e() { go test -count=1 -timeout 20m ./cmd/symphony/e2e/...; }
+assertions() { gotest -tags invariants -timeout 15m $single; }
+e2e() { gotest -count=1 -parallel "$(($(nproc) + 2))" -timeout 20m ./cmd/symphony/e2e/...; }
 # What tag rdma adds compiles where libibverbs' headers are; make test-rdma runs it.
 tagged() {
   if echo '#include <infiniband/verbs.h>' | ${CC:-cc} -E - >/dev/null 2>&1; then go vet -tags rdma ./cgo/verbs ./cmd/symphony/...; else echo 'skipped: no infiniband/verbs.h (libibverbs-dev)'; fi

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/symphony-serving/symphony/bench/plot"
+	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -68,6 +69,9 @@ func TestSizeText(t *testing.T) {
 
 // Pictures are drawn of what there is, with the caveat in them.
 func TestPictures(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("drawn by one goroutine, ten times as slow under the race detector")
+	}
 	full, some, one := sample(150), sample(10), sample(150)
 	some.Ways[1] = WayResult{Name: TCP} // interrupted before its turn
 	one.Ways = one.Ways[1:]

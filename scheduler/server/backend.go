@@ -115,11 +115,14 @@ func (b *backend) join(l transport.Link, info *catalog.BackendInfo) {
 }
 
 // onModels takes the list that the backend was asked for. What takes time for a large one
-// comes before the lock.
+// comes before the lock, and is not counted as the backend's.
 func (b *backend) onModels(payload []byte) {
-	list, err := catalog.DecodeModels(payload)
 	digest := catalog.DigestOf(payload)
 	s := b.server
+	s.mu.Lock()
+	s.cluster.Arrived(b.conn, digest)
+	s.mu.Unlock()
+	list, err := catalog.DecodeModels(payload)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

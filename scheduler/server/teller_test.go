@@ -29,11 +29,14 @@ func largeModels(n int) []catalog.ModelSpec {
 // A catalogue that is larger than a link's buffer does not cut the link of a frontend that
 // reads slowly: it gets what fits, and the rest later. Others do not wait for it.
 func TestSlowFrontendGetsTheRestLater(t *testing.T) {
-	const models = 4 * tellModels
+	const models = 2 * tellModels // two documents of 3 MB, on a link that holds 4 MiB
 	s, n := newServer(t, nil)
 	b := dial(t, n, wire.RoleBackend, "b")
 	b.introduce(catalog.BackendInfo{Name: "b", Instance: 1, Configured: 1}, "emulated", 1, largeModels(models))
 	b.wait("admission", func() bool { return b.admitted != nil })
+	if b.admitted.Error != "" {
+		t.Fatal(b.admitted.Error)
+	}
 
 	slow := newPeer(t)
 	slow.gate = make(chan struct{})

@@ -319,7 +319,7 @@ var errRate = errors.New("signal: interrupt")
 func TestScalingOf(t *testing.T) {
 	t.Setenv(beMain, "1")
 	begin := time.Now()
-	rate, err := scalingOf(t.Context(), 1, 4*mono.Second)
+	rate, err := scalingOf(t.Context(), 1, 2*mono.Second)
 	if err == nil && rate < 1000 || time.Since(begin) > time.Minute {
 		t.Errorf("%v requests/s, %v", rate, err)
 	}

@@ -18,7 +18,7 @@ import (
 // 200, and the report is whole as text and as JSON.
 func TestHTTPSpeed(t *testing.T) {
 	t.Setenv(beMain, "1")
-	c := parsed[httpCmd](t, "--connections=64", "--rounds=2", "--span=500ms", "--quiet")
+	c := parsed[httpCmd](t, "--connections=16", "--rounds=2", "--span=300ms", "--quiet")
 	if err := c.check(); err != nil {
 		t.Fatal(err)
 	}

@@ -83,6 +83,7 @@ func (f *traffic) between(from, to time.Time) map[string]int {
 // are queued again or answered with a reason, the others do not notice, and
 // the restarted backend is used again within 2 s.
 func TestBackendKilled(t *testing.T) {
+	beside(t)
 	c := newCluster(t, emulated{"m", 1, 5, "150ms"})
 	doomed, _ := c.backend("doomed", 2) // first: it has the low ids, which the load prefers
 	c.dial("m")
@@ -133,6 +134,7 @@ func badOf(reasons map[string]int) int {
 // TestFrontendKilled: kill -9 of a frontend under load. The READs of its slabs
 // end, nothing of it stays in scheduler or backend, others do not notice.
 func TestFrontendKilled(t *testing.T) {
+	beside(t)
 	c := newCluster(t, emulated{"m", 1, 5, "150ms"})
 	_, backend := c.backend("b", 4)
 	c.dial("m")
@@ -169,6 +171,7 @@ func TestFrontendKilled(t *testing.T) {
 // TestSchedulerRestarted: clients get unavailable at once, and service again
 // within 2 s of the restart, with nothing else restarted.
 func TestSchedulerRestarted(t *testing.T) {
+	beside(t)
 	c := newCluster(t, emulated{"m", 1, 5, "150ms"})
 	c.backend("b", 2)
 	c.dial("m")
@@ -196,6 +199,7 @@ func TestSchedulerRestarted(t *testing.T) {
 // TestOpenRequestsAtSchedulersEnd: requests that wait when the scheduler is
 // killed are answered at once, each once.
 func TestOpenRequestsAtSchedulersEnd(t *testing.T) {
+	beside(t)
 	c := newClusterWith(t, deferral(), emulated{"m", 1, 5, "10s"})
 	c.backend("b", 1)
 	c.dial("m")

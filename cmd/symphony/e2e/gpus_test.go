@@ -15,6 +15,7 @@ import (
 // as ONNX Runtime called directly, to the byte, through pinned memory alone; at the end
 // nothing is left of it. (The GPUs are software, and the CPU computes.)
 func TestDigitsOnGPUs(t *testing.T) {
+	beside(t)
 	d := openDirect(t, "digits-cnn")
 	d.ladder = cuda.Ladder(d.model.Spec.MaxBatch)
 	c := &cluster{t: t, address: hostPort(freePort(t)), metrics: hostPort(freePort(t))}

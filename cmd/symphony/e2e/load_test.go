@@ -46,6 +46,7 @@ func idleGPUs(busy map[string]float64, gpus int) int {
 // TestOverload: offered 1.5 times the peak of a slow model, the served rate
 // stays at 0.95 of the peak or above, and every request gets one answer.
 func TestOverload(t *testing.T) {
+	beside(t)
 	s := serveEmulated(t, 2, emulated{"slow", 10, 50, "250ms"})
 	spanEach := span(6*time.Second, 20*time.Second).String()
 	offer := func(rate float64) (goodput, bad, pardon float64) {
@@ -112,6 +113,7 @@ func TestSteadyState(t *testing.T) {
 
 // TestIdle: a server without requests uses less than 1 % of a core.
 func TestIdle(t *testing.T) {
+	beside(t)
 	s := serveEmulated(t, 24, emulated{"a", 1, 5, "50ms"})
 	time.Sleep(time.Second)
 	total := span(5*time.Second, 20*time.Second)

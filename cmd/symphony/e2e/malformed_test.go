@@ -12,6 +12,7 @@ import (
 // TestMalformedRequests fires the table of bad requests at a real server, each
 // on a connection of its own, while good traffic over HTTP loses nothing.
 func TestMalformedRequests(t *testing.T) {
+	beside(t)
 	scheduler, http := hostPort(freePort(t)), hostPort(freePort(t))
 	repo := emulatedRepository(t, emulated{"m", 0.5, 2, "200ms"})
 	pool := "{device_type: emulated, kind: emulated, devices: 2}"

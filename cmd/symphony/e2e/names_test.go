@@ -11,6 +11,7 @@ import (
 // TestTwoBackendsOfOneName: the second is told why it is refused, says so a few times at
 // most, and takes over when the first has left. The first notices nothing.
 func TestTwoBackendsOfOneName(t *testing.T) {
+	beside(t)
 	c := newCluster(t, emulated{"m", 1, 5, "2s"})
 	first, _ := c.backend("twin", 1)
 	c.dial("m")
@@ -25,7 +26,7 @@ func TestTwoBackendsOfOneName(t *testing.T) {
 			t.Errorf("%s wrote %d lines of a refusal within 3 s", p.name, n)
 		}
 	}
-	c.waitGPUs("m", 1, time.Second)
+	c.waitGPUs("m", 1, span(10*time.Second, time.Second))
 	if n := first.lines("lost the scheduler"); n != 0 || c.scheduler.lines("backend joined") != 1 {
 		t.Errorf("the first lost its link %d times", n)
 	}
@@ -35,12 +36,13 @@ func TestTwoBackendsOfOneName(t *testing.T) {
 	}
 	first.end(syscall.SIGTERM)
 	second.says(t, 10*time.Second, "admitted by the scheduler")
-	c.waitGPUs("m", 2, time.Second)
+	c.waitGPUs("m", 2, span(10*time.Second, time.Second))
 }
 
 // TestRestartedAtOnce: a backend that was killed, or hangs, does not keep the one that is
 // started in its place out; nor does one that comes to itself again.
 func TestRestartedAtOnce(t *testing.T) {
+	beside(t)
 	c := newCluster(t, emulated{"m", 1, 5, "2s"})
 	back := span(10*time.Second, 3*time.Second)
 	last, _ := c.backend("b", 1)
@@ -49,7 +51,7 @@ func TestRestartedAtOnce(t *testing.T) {
 		last.kill()
 		last, _ = c.backend("b", 1)
 		last.says(t, back, "admitted by the scheduler")
-		c.waitGPUs("m", 1, time.Second)
+		c.waitGPUs("m", 1, span(10*time.Second, time.Second))
 	}
 	hung := last
 	hung.cmd.Process.Signal(syscall.SIGSTOP)

@@ -131,6 +131,7 @@ func (s *space) infer() error {
 // TestFrontendsOnAllAddresses: two frontends on different hosts that listen on the same
 // port of 0.0.0.0 are two. When one has left, the other is served on.
 func TestFrontendsOnAllAddresses(t *testing.T) {
+	beside(t)
 	f := newFarther(t)
 	one, two := f.host("f1", "10.99.0.3"), f.host("f2", "10.99.0.4")
 	f.frontend(one, schedulerIP)
@@ -146,6 +147,7 @@ func TestFrontendsOnAllAddresses(t *testing.T) {
 // TestFrontendBesideScheduler: a frontend that reaches its scheduler over 127.0.0.1 and
 // listens on 0.0.0.0 is found by backends on its own host and by those on others.
 func TestFrontendBesideScheduler(t *testing.T) {
+	beside(t)
 	f := newFarther(t)
 	f.backend(f.scheduler, "127.0.0.1")
 	far := f.host("f1", "10.99.0.3")
@@ -157,6 +159,7 @@ func TestFrontendBesideScheduler(t *testing.T) {
 // TestFrontendsBehindOneAddress: two frontends on hosts that nobody can dial, seen at one
 // address that is neither's own. What they advertise tells them apart.
 func TestFrontendsBehindOneAddress(t *testing.T) {
+	beside(t)
 	f := newFarther(t)
 	const gate = "10.99.0.9"
 	f.gate(gate, forward{4001, "192.168.7.2:4000"}, forward{4002, "192.168.7.3:4000"})

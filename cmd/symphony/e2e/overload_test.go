@@ -72,6 +72,7 @@ func (c *cluster) burst(model string, floats, n int) outcomes {
 // TestDoorsShed: whatever is full says so at once, to those that it has no room for;
 // what it took it serves; and the next burst finds as much room as the first.
 func TestDoorsShed(t *testing.T) {
+	beside(t)
 	const sent = 300
 	for _, door := range []struct {
 		name     string
@@ -126,6 +127,7 @@ func (c *cluster) model(name string, floats int, slo time.Duration) {
 // each request is answered once, what is too much is shed with a reason that says so,
 // and the goodput stays near the bound.
 func TestTwiceTheCapacity(t *testing.T) {
+	beside(t)
 	const gpus, slo = 2, 400 * time.Millisecond
 	p, err := profile.Linear(10*mono.Millisecond, 50*mono.Millisecond, 64)
 	if err != nil {

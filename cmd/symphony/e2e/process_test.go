@@ -258,6 +258,15 @@ next:
 	return total, nil
 }
 
+// beside lets a test run beside others that wait as it does, and load the machine as little:
+// what the machine makes late the bounds of a short run bear. In the full run, and where
+// much is sent, a test has the machine for itself.
+func beside(t *testing.T) {
+	if !full() {
+		t.Parallel()
+	}
+}
+
 // full asks for the spans and bounds that the project claims.
 func full() bool { return os.Getenv("SYMPHONY_E2E_FULL") != "" }
 

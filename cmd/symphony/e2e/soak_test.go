@@ -15,6 +15,7 @@ import (
 // times those of the long run, and the rate a fifth; a machine that is too busy for
 // them still loses nothing.
 func TestSoak(t *testing.T) {
+	beside(t)
 	path := filepath.Join(t.TempDir(), "soak.json")
 	out, err := run(t, "bench", "soak", "--quiet", "--json", path, "--slack", "5", "--warmup", "2s",
 		"--duration", span(15*time.Second, 3*time.Minute).String(), "--every", span(5*time.Second, 15*time.Second).String())
@@ -45,6 +46,7 @@ func readSoak(t *testing.T, path string) (r soak.Result) {
 
 // TestSoakInterrupted: Ctrl-C ends a soak and its processes, and it reports what it counted.
 func TestSoakInterrupted(t *testing.T) {
+	beside(t)
 	path := filepath.Join(t.TempDir(), "soak.json")
 	p := start(t, "soak", "bench", "soak", "--quiet", "--json", path, "--slack", "5", "--warmup", "1s", "--every", "2s")
 	time.Sleep(8 * time.Second)

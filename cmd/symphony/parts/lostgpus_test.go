@@ -84,6 +84,7 @@ func echoOn(t *testing.T, d *fakecuda.Driver, w *watcher) *System {
 // Under load GPUs are lost, vanish, hang, or are judged by telemetry: each leaves service,
 // its requests run elsewhere, none is lost, and it returns when it can be used again.
 func TestGPUsLeaveServiceAndReturn(t *testing.T) {
+	t.Parallel() // it waits
 	d := fakecuda.New(fakecuda.Config{GPUs: make([]cuda.Info, 2)})
 	w := &watcher{tell: map[string]func(health.Verdict){}}
 	s := echoOn(t, d, w)

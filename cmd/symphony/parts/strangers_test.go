@@ -186,12 +186,12 @@ func underAttack(t *testing.T, log *lines) (*System, [3]string) {
 	return s, [3]string{strings.TrimPrefix(s.Scheduler.Addresses()[0], "tcp:"), data, s.Web.Address}
 }
 
-// serve sends good requests, four at a time, at least so many and until the attack ends.
+// serve sends good requests, some at a time, at least so many and until the attack ends.
 func serve(t *testing.T, c *frontend.Client, least int, during <-chan string) (served, lost int) {
 	t.Helper()
 	var all, bad, over atomic.Int64
 	var clients sync.WaitGroup
-	for range 4 {
+	for range 16 {
 		clients.Add(1)
 		go func() {
 			defer clients.Done()
