@@ -38,10 +38,12 @@ type Config struct {
 	// spent (scheduler/tuner); 0: nothing is chosen, the whole deferral is spent always.
 	TunerShare float64
 	// Setting is in force where nothing is chosen: the whole deferral, except in comparisons.
-	Setting   batching.Setting
-	Headroom  rank.Headroom // which GPUs may take early batches
-	Placement               // how the loops share the machine [own threads that sleep]
-	Record    *Recording    // inputs and decisions of all loops, for replay [nil: none]
+	Setting  batching.Setting
+	Headroom rank.Headroom // which GPUs may take early batches
+	// Threads are those that the loops run on, with other engines' [nil: of its own, by Placement].
+	Threads   *Threads
+	Placement            // how the loops share the machine [own threads that sleep]
+	Record    *Recording // inputs and decisions of all loops, for replay [nil: none]
 }
 
 // Check says what New would refuse.
@@ -75,6 +77,18 @@ func (c *Config) complete() error {
 	check(min(c.Spin, c.ModelPoll, c.RankPoll, c.Doze) >= 0, "spin %v, polls %v and %v, and doze %v must not be negative", c.Spin, c.ModelPoll, c.RankPoll, c.Doze)
 	return errors.Join(errs...)
 }
+
+// shard is the configuration of model loop i's shard, whose batches' ids begin after serial.
+func (c *Config) shard(i int, serial uint64) shard.Config {
+	return shard.Config{Index: c.FirstLoop + i, RequestsMax: c.RequestsMax, BatchesMax: c.GPUsMax * c.Outstanding, Serial: serial}
+}
+
+// firstSerial makes the batches of an engine others than those of one that had its loops' numbers
+// before: a late report of one finds no batch of the other. A loop makes fewer batches than one in
+// serialUnit, so what it has numbered lies before the time that a later one begins with.
+func firstSerial(now mono.Time) uint64 { return uint64(now) / uint64(serialUnit) }
+
+const serialUnit = mono.Microsecond
 
 // rank is the configuration of the engine's rank.
 func (c *Config) rank() rank.Config {

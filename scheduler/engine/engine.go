@@ -31,7 +31,7 @@ type Engine struct {
 	sink    Sink         // Immutable.
 	loops   []*modelLoop // Immutable.
 	rank    *rankLoop    // Immutable.
-	threads []*thread    // Immutable.
+	threads *Threads     // Immutable.
 	// GPUs and models that the rings have room for. They grow under mu.
 	room, roomModels atomic.Int64
 	tuning           *tuning  // Immutable; nil: the whole deferral is spent.
@@ -61,13 +61,11 @@ func New(cfg Config, sink Sink) (*Engine, error) {
 	e.door.engine.Store(e)
 	e.room.Store(int64(min(cfg.GPUsMax, roomLeast)))
 	e.roomModels.Store(modelsLeast)
-	batches := cfg.GPUsMax * cfg.Outstanding
+	serial := firstSerial(mono.Now())
 	for i := range cfg.ModelLoops {
-		t := e.newThread()
-		t.model = &modelLoop{index: i, engine: e, waiter: &t.waiter, log: cfg.Record.loop(i), requests: ring.NewGrowing[Submission](min(cfg.RingSize, ringLeast)),
-			commands: ring.NewGrowing[input](e.commandsRoom()),
-			shard:    shard.New(shard.Config{Index: cfg.FirstLoop + i, RequestsMax: cfg.RequestsMax, BatchesMax: batches})}
-		e.loops = append(e.loops, t.model)
+		l := &modelLoop{index: i, engine: e, log: cfg.Record.loop(i, serial), requests: ring.NewGrowing[Submission](min(cfg.RingSize, ringLeast)),
+			commands: ring.NewGrowing[input](e.commandsRoom()), shard: shard.New(cfg.shard(i, serial))}
+		e.loops = append(e.loops, l)
 	}
 	if cfg.TunerShare > 0 && !cfg.Headroom.None() {
 		e.tuning, e.changes = newTuning(e), newChanges()
@@ -75,21 +73,21 @@ func New(cfg Config, sink Sink) (*Engine, error) {
 			l.feed = &e.tuning.feeds[i]
 		}
 	}
-	t := e.threads[0]
-	if !cfg.Joined {
-		t = e.newThread()
+	e.rank = &rankLoop{engine: e, log: cfg.Record.rank(), events: ring.NewGrowing[rankEvent](e.eventsRoom()), rank: rank.New(cfg.rank())}
+	if e.threads = cfg.Threads; e.threads == nil {
+		e.threads = NewThreads(cfg.Placement)
 	}
-	t.rank = &rankLoop{engine: e, waiter: &t.waiter, log: cfg.Record.rank(), events: ring.NewGrowing[rankEvent](e.eventsRoom()),
-		rank: rank.New(cfg.rank())}
-	e.rank = t.rank
+	e.threads.seat(e)
 	return e, nil
 }
 
-func (e *Engine) newThread() *thread {
-	t := &thread{engine: e, index: len(e.threads)}
-	t.waiter.Spin = e.cfg.Spin
-	e.threads = append(e.threads, t)
-	return t
+// riders are the loops' places.
+func (e *Engine) riders() []*rider {
+	var out []*rider
+	for _, l := range e.loops {
+		out = append(out, &l.rider)
+	}
+	return append(out, &e.rank.rider)
 }
 
 // Start runs the loops.
@@ -99,11 +97,7 @@ func (e *Engine) Start() {
 	if e.started {
 		return
 	}
-	e.started = true
-	e.wait.Add(len(e.threads))
-	for _, t := range e.threads {
-		go t.run()
-	}
+	e.run()
 	if e.tuning != nil {
 		e.setSetting(e.tuning.choice.Setting)
 	} else if e.cfg.Setting != (batching.Setting{}) {
@@ -111,12 +105,22 @@ func (e *Engine) Start() {
 	}
 }
 
+// run lets the loops run. Caller holds mu.
+func (e *Engine) run() {
+	e.started = true
+	e.wait.Add(len(e.loops) + 1)
+	e.threads.start(e)
+}
+
 // Stop answers everything that waits with reason draining and ends the loops.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.started || e.stopped {
+	if e.stopped {
 		return
+	}
+	if !e.started { // its threads are there, and others may ride on them
+		e.run()
 	}
 	e.stopped = true
 	if e.tuning != nil {
@@ -124,10 +128,10 @@ func (e *Engine) Stop() {
 	}
 	for _, l := range e.loops {
 		l.stop.Store(true)
-		l.waiter.Rouse()
+		l.rider.rouse()
 	}
 	e.rank.stop.Store(true)
-	e.rank.waiter.Rouse()
+	e.rank.rider.rouse()
 	e.wait.Wait()
 	e.door.engine.Store(nil)
 }
@@ -140,7 +144,7 @@ func (e *Engine) Submit(model wire.ModelID, r *batching.Request) bool {
 		l.stats.full.Add(1)
 		return false
 	}
-	l.waiter.Wake()
+	l.rider.wake()
 	return true
 }
 
@@ -161,7 +165,7 @@ func (e *Engine) SubmitAll(loop int, s []Submission) int {
 		l.stats.full.Add(uint64(len(s) - n))
 	}
 	if n > 0 {
-		l.waiter.Wake()
+		l.rider.wake()
 	}
 	return n
 }

@@ -74,7 +74,7 @@ func (d *door) enter(s *Submission) entry {
 	if !l.push(s) {
 		return doorFull
 	}
-	l.waiter.Wake()
+	l.rider.wake()
 	return entered
 }
 

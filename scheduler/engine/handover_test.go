@@ -52,33 +52,73 @@ func waitFor(t testing.TB, what string, is func() bool) {
 	}
 }
 
+// pair is two engines between which models go to and fro.
+type pair struct {
+	es   [2]*Engine
+	ds   [2]*devices
+	gpus [2][]GPU
+
+	mu    sync.RWMutex // Guards what follows.
+	route []int        // by model
+	moves int
+}
+
+func newPair(t *testing.T, models int, cfgs *[2]Config) *pair {
+	p := &pair{route: make([]int, models)}
+	for i := range cfgs {
+		p.ds[i] = newDevices(uint64(i), 0.2)
+		p.es[i], p.gpus[i] = start(t, cfgs[i], p.ds[i], 0, 4)
+	}
+	for m := range models {
+		p.route[m] = m % 2
+		p.add(t, m, m%2)
+	}
+	return p
+}
+
+func (p *pair) add(t *testing.T, m, to int) {
+	if err := p.es[to].AddModel(wire.ModelID(m), batching.Config{Profile: line(t, 1, 4), SLO: 60 * mono.Millisecond, QueueMax: 1 << 14}); err != nil {
+		t.Error(err)
+	}
+}
+
+func (p *pair) of(m int) int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.route[m]
+}
+
+// move hands a model over. The route changes before or after.
+func (p *pair) move(t *testing.T, m int, first bool) {
+	from := p.of(m)
+	p.add(t, m, 1-from)
+	swap := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.route[m], p.moves = 1-from, p.moves+1
+	}
+	if first {
+		swap()
+	}
+	if err := p.es[from].HandOver(wire.ModelID(m), p.es[1-from]); err != nil {
+		t.Error(err)
+	}
+	if !first {
+		swap()
+	}
+}
+
 // Under load, models go to and fro between two engines, which hand over at the same time, with a
 // GPU lost on the way: each request gets one answer, none for want of its model, and
 // both logs replay.
 func TestHandOverUnderLoad(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	const models, rate = 6, 1500
-	cfgs := []Config{{Record: NewRecording(), GPUsMax: 16, RequestsMax: 1 << 12, ModelLoops: 2}, {Record: NewRecording(), GPUsMax: 16, RequestsMax: 1 << 12, FirstLoop: 2, Placement: Placement{Joined: true}}}
-	var es []*Engine
-	var ds []*devices
-	var gpus [][]GPU
-	for i := range cfgs {
-		d := newDevices(uint64(i), 0.2)
-		e, lives := start(t, cfgs[i], d, 0, 4)
-		es, ds, gpus = append(es, e), append(ds, d), append(gpus, lives)
-	}
-	cfg := batching.Config{Profile: line(t, 1, 4), SLO: 60 * mono.Millisecond, QueueMax: 1 << 14}
-	var mu sync.RWMutex // guards route
-	route := make([]int, models)
-	for m := range models {
-		route[m] = m % 2
-		if err := es[m%2].AddModel(wire.ModelID(m), cfg); err != nil {
-			t.Fatal(err)
-		}
-	}
+	cfgs := [2]Config{{Record: NewRecording(), GPUsMax: 16, RequestsMax: 1 << 12, ModelLoops: 2},
+		{Record: NewRecording(), GPUsMax: 16, RequestsMax: 1 << 12, FirstLoop: 2, Placement: Placement{Joined: true}}}
+	p := newPair(t, models, &cfgs)
 	stop := make(chan struct{})
 	var movers sync.WaitGroup
-	moves := 0
 	for side := range 2 { // the even models begin with one mover, the odd ones with the other
 		movers.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(side), 1))
@@ -88,46 +128,21 @@ func TestHandOverUnderLoad(t *testing.T) {
 					return
 				case <-time.After(time.Duration(r.IntN(10)) * time.Millisecond):
 				}
-				m := 2*r.IntN(models/2) + side
-				mu.RLock()
-				from := route[m]
-				mu.RUnlock()
-				if err := es[1-from].AddModel(wire.ModelID(m), cfg); err != nil {
-					t.Error(err)
-				}
-				first := r.IntN(2) == 0 // the route may change before or after
-				swap := func() {
-					mu.Lock()
-					route[m] = 1 - from
-					moves++
-					mu.Unlock()
-				}
-				if first {
-					swap()
-				}
-				if err := es[from].HandOver(wire.ModelID(m), es[1-from]); err != nil {
-					t.Error(err)
-				}
-				if !first {
-					swap()
-				}
+				p.move(t, 2*r.IntN(models/2)+side, r.IntN(2) == 0)
 			}
 		})
 	}
 	time.AfterFunc(300*time.Millisecond, func() {
-		ds[0].mu.Lock()
-		ds[0].dead[1] = true
-		ds[0].mu.Unlock()
-		es[0].RemoveGPU(gpus[0][1])
+		p.ds[0].mu.Lock()
+		p.ds[0].dead[1] = true
+		p.ds[0].mu.Unlock()
+		p.es[0].RemoveGPU(p.gpus[0][1])
 	})
 	accepted, r := 0, rand.New(rand.NewPCG(3, 4))
 	for begin := time.Now(); time.Since(begin) < time.Second; time.Sleep(time.Millisecond) {
 		for due := int(time.Since(begin).Seconds() * rate); accepted < due; {
 			m := r.IntN(models)
-			mu.RLock()
-			e := es[route[m]]
-			mu.RUnlock()
-			if e.Submit(wire.ModelID(m), request(accepted+1, 60*mono.Millisecond)) {
+			if p.es[p.of(m)].Submit(wire.ModelID(m), request(accepted+1, 60*mono.Millisecond)) {
 				accepted++
 			}
 		}
@@ -135,27 +150,33 @@ func TestHandOverUnderLoad(t *testing.T) {
 	close(stop)
 	movers.Wait()
 	time.Sleep(150 * time.Millisecond)
-	for _, e := range es {
-		e.Stop()
+	p.es[0].Stop()
+	p.es[1].Stop()
+	checkOnceAmong(t, accepted, p.ds[:]...)
+	p.check(t, accepted)
+	for i := range cfgs {
+		if _, _, err := cfgs[i].Record.Replay(cfgs[i]); err != nil {
+			t.Errorf("engine %d: %v", i, err)
+		}
 	}
-	checkOnceAmong(t, accepted, ds...)
+}
+
+// check looks at what became of the requests.
+func (p *pair) check(t *testing.T, accepted int) {
 	moved, served := uint64(0), 0
-	for i, d := range ds {
-		for _, s := range es[i].Stats().Models {
+	for i, d := range p.ds {
+		for _, s := range p.es[i].Stats().Models {
 			moved += s.Moved
 		}
 		served += d.served
 		if n := d.reasons[wire.ReasonUnknownModel] + d.reasons[wire.ReasonUnavailable] + d.reasons[wire.ReasonFull]; n > 0 {
 			t.Errorf("engine %d: dropped %v: some for want of their model", i, d.reasons)
 		}
-		if _, _, err := cfgs[i].Record.Replay(cfgs[i]); err != nil {
-			t.Errorf("engine %d: %v", i, err)
-		}
 	}
-	if moves < 20 || moved == 0 || served < accepted/2 {
-		t.Errorf("%d moves of %d requests, %d of %d served: too few to tell", moves, moved, served, accepted)
+	if p.moves < 20 || moved == 0 || served < accepted/2 {
+		t.Errorf("%d moves of %d requests, %d of %d served: too few to tell", p.moves, moved, served, accepted)
 	}
-	t.Logf("%d moves with %d requests; %d accepted, %d served, dropped %v and %v", moves, moved, accepted, served, ds[0].reasons, ds[1].reasons)
+	t.Logf("%d moves with %d requests; %d accepted, %d served, dropped %v and %v", p.moves, moved, accepted, served, p.ds[0].reasons, p.ds[1].reasons)
 }
 
 // A queue far longer than the other engines' rings moves whole, along a chain of engines, while
@@ -265,5 +286,5 @@ func TestHandOverRefuses(t *testing.T) {
 	if !from.Submit(0, request(1, 60*mono.Millisecond)) {
 		t.Fatal("refused")
 	}
-	waitFor(t, "the request runs where it was", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.served == 1 })
+	waitFor(t, "the request is answered where it was", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.answers[1] == 1 })
 }

@@ -27,7 +27,7 @@ type modelLoop struct {
 	engine   *Engine // Immutable.
 	requests *ring.Growing[Submission]
 	commands *ring.Growing[input] // grants, reports, changes: never full (doc.go, rule 2)
-	waiter   *ring.Waiter         // of its thread
+	rider    rider                // on its thread
 
 	shard    *shard.Shard     // Owned by run.
 	out      shard.Out        // Owned by run.
@@ -65,6 +65,12 @@ func (l *modelLoop) model(id wire.ModelID) *served {
 	}
 	return l.served[id]
 }
+
+func (l *modelLoop) over() bool { return l.ended }
+
+func (l *modelLoop) of() *Engine { return l.engine }
+
+func (l *modelLoop) begun(thread int64) { l.stats.thread.Store(thread) }
 
 // step is one turn, and the time after it; false when there was nothing to do.
 func (l *modelLoop) step(now mono.Time) (mono.Time, bool) {

@@ -14,7 +14,7 @@ import (
 // ring, and must never wait for it. Not for the loops' own threads.
 func (e *Engine) order(l *modelLoop, in *input) {
 	for l.commands.Len() >= l.commands.Cap()-e.inFlight()-ordersAtOnce && !l.stop.Load() {
-		l.waiter.Rouse()
+		l.rider.rouse()
 		runtime.Gosched()
 	}
 	e.command(l, in)
@@ -31,7 +31,7 @@ func (e *Engine) orderRemoval(in *input) {
 func (e *Engine) awaitRank() {
 	r := e.rank
 	for r.events.Len() >= r.events.Cap()-e.eventsKept() && !r.stop.Load() {
-		r.waiter.Rouse()
+		r.rider.rouse()
 		runtime.Gosched()
 	}
 }
@@ -110,10 +110,10 @@ func (e *Engine) command(l *modelLoop, in *input) {
 		if l.stop.Load() { // it takes no commands any more
 			return
 		}
-		l.waiter.Rouse()
+		l.rider.rouse()
 		runtime.Gosched()
 	}
-	l.waiter.Rouse()
+	l.rider.rouse()
 }
 
 // orderRank is order for the rank's ring.
@@ -129,10 +129,10 @@ func (e *Engine) toRank(ev *rankEvent, at mono.Time) {
 		if e.rank.stop.Load() {
 			return
 		}
-		e.rank.waiter.Rouse()
+		e.rank.rider.rouse()
 		runtime.Gosched()
 	}
-	e.rank.waiter.WakeBy(at)
+	e.rank.rider.wakeBy(at)
 }
 
 // mail puts a model's news into its mailbox and tells the rank loop, at once if
@@ -149,6 +149,6 @@ func (e *Engine) mail(id wire.ModelID, box *mailbox, a *rank.Answer, c *batching
 	if !box.told.Swap(true) {
 		e.toRank(&rankEvent{op: rankMail, model: id, box: box}, at)
 	} else {
-		e.rank.waiter.WakeBy(at)
+		e.rank.rider.wakeBy(at)
 	}
 }

@@ -25,6 +25,9 @@ type Placement struct {
 	// Doze is how long requests that come in a dense row may wait for a model loop,
 	// so that it takes several at each wake-up; 0: each wakes it.
 	Doze mono.Dur
+	// Threads is how many threads the loops of all engines that share them (NewThreads) may
+	// have, where one engine does not need more; 0: as many as they ask for.
+	Threads int
 }
 
 // Spinning is a poll without end.
@@ -40,15 +43,18 @@ const HalfPoll = 50 * mono.Microsecond
 // sleep. With twice as many as loops and two to spare, and no quota, each has a core, from
 // the last one down (the first ones take most interrupts), and looks a while before it
 // sleeps.
+//
+// Engines that share threads have one for each core at most: with more loops than cores they would
+// only take turns, and be woken one by one.
 func PlacementOn(cores []int, processors, modelLoops int) Placement {
 	threads := modelLoops + 1
 	switch n := min(len(cores), processors); {
 	case n <= threads:
-		return Placement{Joined: true}
+		return Placement{Joined: true, Threads: n}
 	case n < 2*threads+2 || n < len(cores):
-		return Placement{}
+		return Placement{Threads: n}
 	}
-	return Placement{ModelPoll: HalfPoll, RankPoll: HalfPoll, Cores: LastCores(cores, threads)}
+	return Placement{ModelPoll: HalfPoll, RankPoll: HalfPoll, Threads: len(cores), Cores: LastCores(cores, threads)}
 }
 
 // LastCores are n of the cores, from the last one down, or all that there are.

@@ -13,7 +13,7 @@ import (
 type rankLoop struct {
 	engine *Engine // Immutable.
 	events *ring.Growing[rankEvent]
-	waiter *ring.Waiter // of its thread
+	rider  rider // on its thread
 
 	rank  *rank.Rank  // Owned by run.
 	out   rank.Out    // Owned by run.
@@ -42,6 +42,14 @@ func (l *rankLoop) step(now mono.Time) (mono.Time, bool) {
 }
 
 func (l *rankLoop) news() bool { return l.events.Ready() || l.stop.Load() && !l.ended }
+
+func (l *rankLoop) nextWake() mono.Time { return l.rank.NextWake() }
+
+func (l *rankLoop) over() bool { return l.ended }
+
+func (l *rankLoop) of() *Engine { return l.engine }
+
+func (l *rankLoop) begun(thread int64) { l.stats.thread.Store(thread) }
 
 // turn takes the events that wait, fires the timers, sends the grants out.
 func (l *rankLoop) turn(now mono.Time) bool {

@@ -27,13 +27,14 @@ type Recording struct {
 func NewRecording() *Recording { return &Recording{} }
 
 // loop is the log of model loop i; nil when nothing is recorded.
-func (r *Recording) loop(i int) *modelLog {
+func (r *Recording) loop(i int, serial uint64) *modelLog {
 	if r == nil {
 		return nil
 	}
 	for len(r.models) <= i {
 		r.models = append(r.models, &modelLog{})
 	}
+	r.models[i].serial = serial
 	return r.models[i]
 }
 
@@ -51,6 +52,7 @@ type modelLog struct {
 	submissions chunks[Submission]
 	inputs      chunks[modelRecord]
 	fresh       int // submissions since the last input
+	serial      uint64
 }
 
 // modelRecord is one input, the submissions that came just before it, and what

@@ -45,7 +45,7 @@ func (l *rankLog) replay(cfg Config) (grants int, err error) {
 }
 
 func (l *modelLog) replay(cfg Config, loop int) (batches int, err error) {
-	s := shard.New(shard.Config{Index: cfg.FirstLoop + loop, RequestsMax: cfg.RequestsMax, BatchesMax: cfg.GPUsMax * cfg.Outstanding})
+	s := shard.New(cfg.shard(loop, l.serial))
 	var out shard.Out
 	var made []dispatched
 	next := 0

@@ -68,11 +68,11 @@ func (e *Engine) Stats() Stats {
 	var s Stats
 	for _, l := range e.loops {
 		n := l.stats.snapshot()
-		n.Waiting, n.Used, n.Wakes = l.requests.Len()+l.commands.Len(), int(l.used.Load()), l.waiter.Wakes()
+		n.Waiting, n.Used, n.Wakes = l.requests.Len()+l.commands.Len(), int(l.used.Load()), l.rider.wakes()
 		s.Models = append(s.Models, n)
 	}
 	s.Rank = e.rank.stats.snapshot()
-	s.Rank.Waiting, s.Rank.Wakes = e.rank.events.Len(), e.rank.waiter.Wakes()
+	s.Rank.Waiting, s.Rank.Wakes = e.rank.events.Len(), e.rank.rider.wakes()
 	s.Need = e.rank.stats.needBy(mono.Now())
 	s.FetchBase, s.FetchPerItem = e.fetches.bounds()
 	return s

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/ring"
 )
@@ -8,70 +10,95 @@ import (
 // thread runs a model loop, the rank loop, or both: where cores are few, the rank
 // loop rides on the first model loop's thread (Placement.Joined). The loops then still
 // speak through their rings and the mailbox, but neither wakes the other: a grant
-// does not wait for the kernel twice.
+// does not wait for the kernel twice. Where engines are many, others' loops ride on it
+// as well (rider).
 type thread struct {
-	engine *Engine
-	index  int         // place in Placement.Cores
-	model  *modelLoop  // nil: none
-	rank   *rankLoop   // nil: none
-	waiter ring.Waiter // Shared: others wake it.
+	threads *Threads
+	index   int         // place in Placement.Cores
+	ranks   bool        // it was made for a rank loop alone
+	waiter  ring.Waiter // Shared: others wake it.
+	marked  atomic.Pointer[rider]
 
-	// Owned by run.
-	slept mono.Time // when it last went to sleep
-	dense bool      // requests came since then
+	loops   int  // Guarded by Threads.mu: loops seated here
+	running bool // likewise
+
+	// Owned by run. The loops that it was made for are set before it runs.
+	model  *modelLoop // nil: none
+	rank   *rankLoop  // nil: none
+	crowd  crowd
+	number int64     // the kernel's
+	over   bool      // its last loop has ended
+	slept  mono.Time // when it last went to sleep
+	dense  bool      // requests came since then
 }
 
 func (t *thread) run() {
-	defer t.engine.wait.Done()
 	ring.Lock()
 	t.pin()
 	t.tellThread()
-	for now := mono.Now(); !t.ended(); {
+	for now := mono.Now(); ; {
 		worked := false
-		if t.model != nil && !t.model.ended {
+		if t.model != nil {
 			now, worked = t.model.step(now)
 			t.dense = t.dense || t.model.taken > 0
 		}
-		if t.rank != nil && !t.rank.ended {
+		if t.rank != nil {
 			after, too := t.rank.step(now)
 			now, worked = after, worked || too
 		}
-		if !worked && !t.ended() {
+		if after, too := t.stepCrowd(now); too {
+			now, worked = after, true
+		}
+		if t.model != nil && t.model.ended {
+			e := t.model.engine
+			t.model = nil
+			t.left()
+			e.wait.Done()
+		}
+		if t.rank != nil && t.rank.ended {
+			e := t.rank.engine
+			t.rank = nil
+			t.left()
+			e.wait.Done()
+		}
+		if t.over {
+			return
+		}
+		if !worked {
 			now = t.idle(now)
 		}
 	}
 }
 
+// left takes note that a loop has ended.
+func (t *thread) left() { t.over = t.threads.leave(t) }
+
 // pin ties the thread to its core, if one is named for it, and lets it go first
 // there. Where the kernel refuses (a container with fewer cores) the loop floats.
 func (t *thread) pin() {
-	if cores := t.engine.cfg.Cores; t.index < len(cores) && ring.Pin(cores[t.index]) == nil {
+	if cores := t.threads.place.Cores; t.index < len(cores) && ring.Pin(cores[t.index]) == nil {
 		ring.Prefer()
 	}
 }
 
 // tellThread puts the thread's number into its loops' statistics.
 func (t *thread) tellThread() {
-	id := int64(ring.Thread())
+	t.number = int64(ring.Thread())
 	if t.model != nil {
-		t.model.stats.thread.Store(id)
+		t.model.begun(t.number)
 	}
 	if t.rank != nil {
-		t.rank.stats.thread.Store(id)
+		t.rank.begun(t.number)
 	}
-}
-
-func (t *thread) ended() bool {
-	return (t.model == nil || t.model.ended) && (t.rank == nil || t.rank.ended)
 }
 
 func (t *thread) news() bool {
-	return t.model != nil && t.model.news() || t.rank != nil && t.rank.news()
+	return t.model != nil && t.model.news() || t.rank != nil && t.rank.news() || t.marked.Load() != nil
 }
 
 // urgent is the news that a doze must not hold up: all but requests.
 func (t *thread) urgent() bool {
-	return t.model != nil && (t.model.commands.Ready() || t.model.stop.Load() && !t.model.drained) || t.rank != nil && t.rank.news()
+	return t.model != nil && (t.model.commands.Ready() || t.model.stop.Load() && !t.model.drained) || t.rank != nil && t.rank.news() || t.marked.Load() != nil
 }
 
 // wake is when the next timer fires.
@@ -81,7 +108,11 @@ func (t *thread) wake() mono.Time {
 		wake = t.model.nextWake()
 	}
 	if t.rank != nil {
-		wake = min(wake, t.rank.rank.NextWake())
+		wake = min(wake, t.rank.nextWake())
+	}
+	if t.crowd.wakes.Len() > 0 {
+		_, at := t.crowd.wakes.Min()
+		wake = min(wake, mono.Time(at))
 	}
 	return wake
 }
@@ -96,8 +127,8 @@ func (t *thread) idle(now mono.Time) mono.Time {
 		}
 	}
 	// A dense row: requests came since it last slept, and that was a moment ago.
-	doze := t.engine.cfg.Doze
-	dense := t.dense && now.Sub(t.slept) < 2*doze
+	doze := t.threads.place.Doze
+	dense := t.dense && t.crowd.n == 0 && now.Sub(t.slept) < 2*doze
 	t.slept, t.dense = now, false
 	if dense {
 		until := min(wake, now.Add(doze))
@@ -119,10 +150,10 @@ func (t *thread) idle(now mono.Time) mono.Time {
 
 // polls is how long it looks for news before it sleeps.
 func (t *thread) polls() mono.Dur {
-	if t.model == nil {
-		return t.engine.cfg.RankPoll
+	if t.ranks {
+		return t.threads.place.RankPoll
 	}
-	return t.engine.cfg.ModelPoll
+	return t.threads.place.ModelPoll
 }
 
 // poll looks for news for so long, and no longer than until; found says that there

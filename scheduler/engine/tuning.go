@@ -101,6 +101,7 @@ const (
 // wake starts the thread where there is none, after requests were counted in a feed. Any goroutine.
 func (t *tuning) wake() {
 	if t.state.Load() == tunerAsleep && t.state.CompareAndSwap(tunerAsleep, tunerAwake) {
+		t.engine.threads.tuners.Add(1)
 		go t.run()
 	}
 }
@@ -125,6 +126,7 @@ func (t *tuning) run() {
 	for {
 		select {
 		case <-t.stop:
+			t.engine.threads.tuners.Add(-1)
 			t.state.Store(tunerOver)
 			close(t.ended)
 			return
@@ -144,17 +146,25 @@ func (t *tuning) run() {
 
 // sleep ends the thread, unless something came just now.
 func (t *tuning) sleep() bool {
-	t.state.Store(tunerAsleep)
-	news := false // looked for after the store: who counts a request after this look wakes
+	known, seen := uint64(0), uint64(0)
 	for i := range t.feeds {
-		news = news || t.feeds[i].seen.Load() != t.feeds[i].known || t.feeds[i].told.Ready()
+		known += t.feeds[i].known
 	}
+	t.state.Store(tunerAsleep) // from here on another thread may begin: nothing of run's is touched
+	for i := range t.feeds {
+		seen += t.feeds[i].seen.Load() // after the store: who counts a request after this look wakes
+	}
+	news := seen > known
 	select {
 	case <-t.stop:
 		news = true // end may be waiting
 	default:
 	}
-	return !news || !t.state.CompareAndSwap(tunerAsleep, tunerAwake) // another thread has begun, or it is over
+	if news && t.state.CompareAndSwap(tunerAsleep, tunerAwake) {
+		return false
+	}
+	t.engine.threads.tuners.Add(-1) // or another thread has begun, which was counted, or it is over
+	return true
 }
 
 // turn does what there is to do; false when there was nothing.
@@ -184,7 +194,7 @@ func (t *tuning) paid() {
 	clock := ring.ThreadTime()
 	took := clock - t.clock
 	t.clock = clock
-	t.tuner.Spent(took.Seconds())
+	t.tuner.Spent(took.Seconds() * t.engine.threads.tunerWeight())
 	t.spent.Add(int64(took))
 }
 

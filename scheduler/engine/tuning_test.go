@@ -292,11 +292,8 @@ func TestFeedsFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.engine, e.started = e, true
-	e.wait.Add(len(e.threads))
-	for _, th := range e.threads {
-		go th.run()
-	}
+	d.engine = e
+	e.run()
 	e.tuning.state.Store(tunerAwake) // so nobody starts it
 	close(e.tuning.ended)
 	fill(t, e, 1, 1)

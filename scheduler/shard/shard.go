@@ -15,6 +15,9 @@ type Config struct {
 	Index       int // which shard this is, 0 to 255: part of its batch ids
 	RequestsMax int // requests queued or running at a time
 	BatchesMax  int // batches running at a time, at most 65,536
+	// Serial is where the serials of batch ids begin, of which 40 bits count: a shard with the
+	// index of one before it begins beyond that one's.
+	Serial uint64
 }
 
 // ModelConfig of one model. Margin is taken off each deadline: for the way of
@@ -52,7 +55,7 @@ type Shard struct {
 
 // New makes a Shard without models.
 func New(cfg Config) *Shard {
-	return &Shard{slots: newSlots(cfg.RequestsMax), batches: newBatches(cfg.Index, cfg.BatchesMax)}
+	return &Shard{slots: newSlots(cfg.RequestsMax), batches: newBatches(cfg.Index, cfg.BatchesMax, cfg.Serial)}
 }
 
 // AddModel begins to serve a model; its id costs a pointer for each smaller one. A model that is served

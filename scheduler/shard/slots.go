@@ -84,8 +84,8 @@ type batches struct {
 	shard   uint64
 }
 
-func newBatches(shard, most int) batches {
-	return batches{shard: uint64(shard) << 56, most: min(most, 1<<16)}
+func newBatches(shard, most int, serial uint64) batches {
+	return batches{shard: uint64(shard) << 56, serial: serial, most: min(most, 1<<16)}
 }
 
 // room tells whether take has a record.
