@@ -31,8 +31,8 @@ func (c *Cluster) Changes(since uint64, most int) catalog.Changes {
 		p := m.home.pool
 		out.Models = append(out.Models, catalog.Served{ID: m.id, DeviceType: p.deviceType, SubCluster: p.name, Spec: *m.home.spec})
 	}
-	for i, m := range c.models.byID {
-		if d := c.models.left[i]; m == nil && d.told && d.serial > since && d.serial <= out.Serial && since > 0 {
+	for i := range c.models.byID { // also where the id is another's by now
+		if d := c.models.left[i]; d.told && d.serial > since && d.serial <= out.Serial && since > 0 {
 			out.Gone = append(out.Gone, wire.ModelID(i))
 		}
 	}

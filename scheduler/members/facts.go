@@ -9,12 +9,13 @@ import (
 
 // gone is what followers of the facts must still hear of that is no more.
 type gone struct {
-	units []parted
-	pools []parted
-	floor uint64 // who knows less than this must begin anew
+	units  []parted
+	pools  []parted
+	models []parted
+	floor  uint64 // who knows less than this must begin anew
 }
 
-// parted is a device or a sub-cluster that is no more, since serial.
+// parted is a device, model or sub-cluster that is no more, since serial.
 type parted struct {
 	serial           uint64
 	name, deviceType string
@@ -32,6 +33,9 @@ func (g *gone) add(list *[]parted, p parted) {
 }
 
 func (g *gone) unit(serial uint64, name string) { g.add(&g.units, parted{serial: serial, name: name}) }
+func (g *gone) model(serial uint64, key string) {
+	g.add(&g.models, parted{serial: serial, name: key})
+}
 func (g *gone) pool(serial uint64, p *pool) {
 	g.add(&g.pools, parted{serial: serial, name: p.name, deviceType: p.deviceType})
 }
@@ -136,13 +140,13 @@ func (c *Cluster) parted(since uint64, out *catalog.Facts) {
 		return
 	}
 	for _, g := range c.gone.units {
-		if g.serial > since && g.serial <= out.Serial && c.byUnit[g.name] == nil {
+		if g.serial > since && g.serial <= out.Serial { // also one that is back, with other models perhaps
 			out.GoneGPUs = append(out.GoneGPUs, g.name)
 		}
 	}
-	for i, m := range c.models.byID {
-		if d := c.models.left[i]; m == nil && d.told && d.serial > since && d.serial <= out.Serial && c.models.byKey[d.key] == nil {
-			out.GoneModels = append(out.GoneModels, d.key)
+	for _, m := range c.gone.models {
+		if m.serial > since && m.serial <= out.Serial {
+			out.GoneModels = append(out.GoneModels, m.name)
 		}
 	}
 }

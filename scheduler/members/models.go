@@ -72,7 +72,6 @@ type models struct {
 type departure struct {
 	at     mono.Time
 	serial uint64
-	key    string
 	told   bool // somebody may know it: it was served
 }
 
@@ -118,7 +117,7 @@ func (s *models) add(now mono.Time, key string, is *catalog.ModelSpec, limit int
 
 func (s *models) remove(now mono.Time, m *model, serial uint64) {
 	delete(s.byKey, m.key)
-	s.byID[m.id], s.left[m.id] = nil, departure{now, serial, m.key, m.changed > 0}
+	s.byID[m.id], s.left[m.id] = nil, departure{now, serial, m.changed > 0}
 	s.vacant++
 }
 
@@ -179,5 +178,9 @@ func (c *Cluster) forget(m *model) {
 	for _, e := range slices.Clone(m.entries) {
 		e.pool.drop(e)
 	}
-	c.models.remove(c.now, m, c.tell())
+	serial := c.tell()
+	c.models.remove(c.now, m, serial)
+	if m.changed > 0 {
+		c.gone.model(serial, m.key)
+	}
 }

@@ -394,6 +394,8 @@ func (w *order) progress(d *catalog.Stocked, it *item) (bool, error) {
 		case d.State == catalog.StateMeasuring:
 			w.begun[d.Key] = true
 			return false, nil
+		case !there:
+			return true, fmt.Errorf("model %s is not on GPU %s any more", d.Key, w.unit.name)
 		case d.State != catalog.StateReady || !w.begun[d.Key] && d.Spec == nil:
 			return false, nil
 		}

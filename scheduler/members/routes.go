@@ -227,7 +227,7 @@ func (c *Cluster) tellPinned(p *pool) {
 
 // keep orders what a device shall have.
 func (c *Cluster) keep(u *unit, k catalog.Keep) {
-	if !u.doc().Runtime {
+	if !u.doc().Runtime || c.byConn[u.b.conn] != u.b {
 		return
 	}
 	k.Pool, k.Device, k.In = u.index, u.device, u.in()

@@ -24,7 +24,7 @@ type world struct {
 	told      func(*Effect) // of what backends and the control plane hear
 	every     func(*Effect) // after each effect; nil: nothing
 	models    map[wire.ModelID]served
-	gone      map[wire.ModelID]mono.Time
+	gone      map[wire.ModelID]leaver
 	gpus      map[[2]int]Conn // pool, GPU
 	admitted  map[Conn]*catalog.BackendInfo
 	frontends map[wire.FrontendID]Conn
@@ -46,11 +46,17 @@ type served struct {
 	spec *catalog.ModelSpec
 }
 
+// leaver is a model that is gone.
+type leaver struct {
+	at  mono.Time
+	key string
+}
+
 func limits() Limits { return Limits{Frontends: 4, Backends: 6, Pools: 3, Models: 64, GPUs: 16} }
 
 func newWorld(t fataler, l Limits) *world {
 	w := &world{t: t, c: New(l), now: mono.Time(mono.Second), docs: map[catalog.Digest][]catalog.ModelSpec{}, types: map[int]string{}, names: map[int]string{}, ended: map[int]mono.Time{}, models: map[wire.ModelID]served{},
-		gone: map[wire.ModelID]mono.Time{}, gpus: map[[2]int]Conn{}, admitted: map[Conn]*catalog.BackendInfo{}, frontends: map[wire.FrontendID]Conn{}, refused: map[Conn]error{}}
+		gone: map[wire.ModelID]leaver{}, gpus: map[[2]int]Conn{}, admitted: map[Conn]*catalog.BackendInfo{}, frontends: map[wire.FrontendID]Conn{}, refused: map[Conn]error{}}
 	w.told = func(*Effect) {}
 	return w
 }
@@ -108,10 +114,9 @@ func (w *world) carryOut(out Effects) {
 			if w.gpus[[2]int{e.Pool, int(e.GPU)}] == 0 {
 				w.t.Fatalf("GPU %d of pool %d is not there", e.GPU, e.Pool)
 			}
-			if e.Kind == RetireGPU {
-				continue
+			if e.Kind == RemoveGPU {
+				delete(w.gpus, [2]int{e.Pool, int(e.GPU)})
 			}
-			delete(w.gpus, [2]int{e.Pool, int(e.GPU)})
 		case AdmitFrontend:
 			if w.frontends[e.Frontend] != 0 {
 				w.t.Fatalf("frontend id %d is given twice", e.Frontend)
@@ -143,8 +148,8 @@ func (w *world) changeModel(e *Effect) {
 		if _, there := w.models[e.Model]; there {
 			w.t.Fatalf("model id %d is given twice", e.Model)
 		}
-		if left, ok := w.gone[e.Model]; ok && w.now.Sub(left) <= rest {
-			w.t.Fatalf("model id %d is given again after %v", e.Model, w.now.Sub(left))
+		if left, ok := w.gone[e.Model]; ok && w.now.Sub(left.at) <= rest && left.key != e.Spec.Key() {
+			w.t.Fatalf("model id %d is given again after %v", e.Model, w.now.Sub(left.at))
 		}
 		w.models[e.Model] = served{e.Pool, e.Spec}
 	case SetModel, RemoveModel:
@@ -154,8 +159,8 @@ func (w *world) changeModel(e *Effect) {
 		if e.Kind == SetModel {
 			w.models[e.Model] = served{e.Pool, e.Spec}
 		} else {
+			w.gone[e.Model] = leaver{w.now, w.models[e.Model].spec.Key()}
 			delete(w.models, e.Model)
-			w.gone[e.Model] = w.now
 		}
 	case MoveModel:
 		if m, there := w.models[e.Model]; !there || m.pool != e.From || e.From == e.Pool {

@@ -62,7 +62,8 @@ type Outcome struct {
 
 // Facts are what became of a scheduler's world since those before; scheduler -> control plane,
 // at once when something changes and otherwise each second. The first ones are whole. A
-// document tells of so much as fits: More says that the rest follows.
+// document tells of so much as fits: More says that the rest follows. What is gone goes first: a
+// GPU may be gone and back in one document.
 type Facts struct {
 	Epoch       uint64            `json:"epoch"` // of the scheduler; another one: begin anew
 	Serial      uint64            `json:"serial"`
