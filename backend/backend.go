@@ -77,6 +77,8 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		// Before the other pools: there is one ONNX Runtime in a process.
 		if b.gpuHost, err = openGPUs(cfg.GPUs, b.log); err != nil {
 			err = fmt.Errorf("pool of kind cuda: %w", err)
+		} else {
+			b.gpuHost.empty = cfg.mayBeEmpty()
 		}
 	}
 	for _, p := range cfg.Pools {
@@ -201,6 +203,7 @@ func (b *Backend) Close() error {
 		b.revivals.Wait()
 		b.members.closeAll()
 		b.closeBuffers()
+		b.closeShelf()
 		if b.metrics != nil {
 			b.metrics.unregister()
 		}
@@ -212,6 +215,16 @@ func (b *Backend) Close() error {
 func (b *Backend) abandon() {
 	b.closeDevices()
 	b.closeBuffers()
+	b.closeShelf()
+}
+
+func (b *Backend) closeShelf() {
+	if b.cfg.Shelf == nil {
+		return
+	}
+	if err := b.cfg.Shelf.Close(); err != nil {
+		b.log.Warn().Err(err).Msg("model cache")
+	}
 }
 
 func (b *Backend) closeDevices() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/repository"
@@ -163,6 +164,9 @@ func (s *stock) seed() {
 	}
 }
 
+// endMost bounds what the end of a backend waits for those who load.
+const endMost = 5 * time.Second
+
 // end stops what is under way, and waits for it.
 func (s *stock) end() {
 	s.stop()
@@ -172,7 +176,18 @@ func (s *stock) end() {
 		e.retry.stop()
 	}
 	s.mu.Unlock()
-	s.work.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.work.Wait()
+	}()
+	late := time.NewTimer(endMost)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C: // a library that loads, a driver that hangs: what comes of it finds the device closed
+		s.b.log.Warn().Str("pool", s.p.doc.DeviceType).Msg("a model is still being loaded, and left alone")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
