@@ -45,7 +45,7 @@ type Backend struct {
 	table     atomic.Pointer[[]modelRef]     // by wire.ModelID
 	tableMu   sync.Mutex                     // Guards the making of another table.
 	telling   chan struct{}                  // the scheduler is to be told of models
-	teller    sync.WaitGroup                 // of who tells it
+	helpers   sync.WaitGroup                 // of who tells it, and of who watches the repository
 	measuring chan struct{}                  // full while a model is measured
 	draining  atomic.Bool
 	closing   sync.Once
@@ -72,6 +72,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		telling: make(chan struct{}, 1), measuring: make(chan struct{}, 1)}
 	b.faults.log = b.log
 	b.members = newMembers(b)
+	watched := newWatch(b)
 	repo, err := loadRepository(&cfg, b.log)
 	if err == nil && slices.ContainsFunc(cfg.Pools, func(p PoolConfig) bool { return p.Kind == KindCUDA }) {
 		// Before the other pools: there is one ONNX Runtime in a process.
@@ -111,7 +112,10 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	}
 	b.orders.backend = b
 	b.keepGPUs()
-	b.teller.Go(b.tell)
+	b.helpers.Go(b.tell)
+	if watched != nil {
+		b.helpers.Go(watched.run)
+	}
 	b.keeper = transport.Keep(cfg.Network, cfg.Scheduler, transport.Options{Hello: b.hello()}, &b.orders, b.introduce, func(err error) {
 		b.log.Warn().Str("scheduler", cfg.Scheduler).Err(err).Msg("no link to the scheduler; trying on")
 	})
@@ -198,7 +202,7 @@ func (b *Backend) Close() error {
 			}
 		}
 		b.endGPUs()
-		b.teller.Wait()
+		b.helpers.Wait()
 		b.closeDevices()
 		b.revivals.Wait()
 		b.members.closeAll()
