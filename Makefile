@@ -8,7 +8,7 @@ LDFLAGS := -X github.com/symphony-serving/symphony/cmd/symphony/version.Number=$
 # What is linked: RDMA where libibverbs' headers are (libibverbs-dev), CUDA where a cuda.h
 # of CUDA 12 is (make cuda-headers). The libraries themselves are looked for when the binary runs.
 CUDA    := $(shell scripts/cuda-include.sh)
-TAGS    := $(strip $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma) $(if $(CUDA),cuda))
+TAGS    := $(strip $(shell pkg-config --exists libibverbs 2>/dev/null && echo rdma) $(if $(CUDA),cuda) $(if $(CLOUD),cloud))
 comma   := ,
 space   := $(subst ,, )
 
@@ -31,7 +31,7 @@ ifneq ($(CUDA),)
 build gpu-suite: export CGO_CFLAGS := $(or $(CGO_CFLAGS),-O2 -g) -I$(CUDA)
 build gpu-suite: export CGO_LDFLAGS := -L$(CURDIR)/cgo/cuda/link $(or $(CGO_LDFLAGS),-O2 -g)
 endif
-build: ## bin/symphony; with RDMA where libibverbs-dev is installed, with CUDA where cuda.h is (make cuda-headers)
+build: ## bin/symphony; with RDMA where libibverbs-dev is, CUDA where cuda.h is (make cuda-headers), object stores with CLOUD=1
 	@$(GO) build -tags '$(subst $(space),$(comma),$(TAGS))' -ldflags '$(LDFLAGS)' -o bin/symphony ./cmd/symphony
 	@echo "bin/symphony: $(if $(filter rdma,$(TAGS)),with RDMA,without RDMA (pkg-config finds no libibverbs: install libibverbs-dev and pkg-config))"
 	@echo "bin/symphony: $(if $(CUDA),with CUDA ($(CUDA)/cuda.h),without CUDA (no cuda.h of CUDA 12: make cuda-headers))"

@@ -45,7 +45,7 @@ type Backend struct {
 	table     atomic.Pointer[[]modelRef]     // by wire.ModelID
 	tableMu   sync.Mutex                     // Guards the making of another table.
 	telling   chan struct{}                  // the scheduler is to be told of models
-	teller    sync.WaitGroup                 // of who tells it
+	helpers   sync.WaitGroup                 // of who tells it, and of who watches the repository
 	measuring chan struct{}                  // full while a model is measured
 	draining  atomic.Bool
 	closing   sync.Once
@@ -72,11 +72,14 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		telling: make(chan struct{}, 1), measuring: make(chan struct{}, 1)}
 	b.faults.log = b.log
 	b.members = newMembers(b)
+	watched := newWatch(b)
 	repo, err := loadRepository(&cfg, b.log)
 	if err == nil && slices.ContainsFunc(cfg.Pools, func(p PoolConfig) bool { return p.Kind == KindCUDA }) {
 		// Before the other pools: there is one ONNX Runtime in a process.
 		if b.gpuHost, err = openGPUs(cfg.GPUs, b.log); err != nil {
 			err = fmt.Errorf("pool of kind cuda: %w", err)
+		} else {
+			b.gpuHost.empty = cfg.mayBeEmpty()
 		}
 	}
 	for _, p := range cfg.Pools {
@@ -109,7 +112,10 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	}
 	b.orders.backend = b
 	b.keepGPUs()
-	b.teller.Go(b.tell)
+	b.helpers.Go(b.tell)
+	if watched != nil {
+		b.helpers.Go(watched.run)
+	}
 	b.keeper = transport.Keep(cfg.Network, cfg.Scheduler, transport.Options{Hello: b.hello()}, &b.orders, b.introduce, func(err error) {
 		b.log.Warn().Str("scheduler", cfg.Scheduler).Err(err).Msg("no link to the scheduler; trying on")
 	})
@@ -196,11 +202,12 @@ func (b *Backend) Close() error {
 			}
 		}
 		b.endGPUs()
-		b.teller.Wait()
+		b.helpers.Wait()
 		b.closeDevices()
 		b.revivals.Wait()
 		b.members.closeAll()
 		b.closeBuffers()
+		b.closeShelf()
 		if b.metrics != nil {
 			b.metrics.unregister()
 		}
@@ -212,6 +219,16 @@ func (b *Backend) Close() error {
 func (b *Backend) abandon() {
 	b.closeDevices()
 	b.closeBuffers()
+	b.closeShelf()
+}
+
+func (b *Backend) closeShelf() {
+	if b.cfg.Shelf == nil {
+		return
+	}
+	if err := b.cfg.Shelf.Close(); err != nil {
+		b.log.Warn().Err(err).Msg("model cache")
+	}
 }
 
 func (b *Backend) closeDevices() {

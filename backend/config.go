@@ -27,7 +27,7 @@ type Config struct {
 	ONNXRuntime string // path of the shared library; needed for pools of kind cpu
 	ProfileDir  string // where profiles are kept when not beside the models; empty: beside them
 	Watch       bool   // the repository: models that come, change and go in it do so here
-	Shelf       Shelf  // gets models that the scheduler orders; nil: they cannot be got. Closed by its owner
+	Shelf       Shelf  // gets models that the scheduler orders; nil: they cannot be got. Closed with the backend, or when New fails
 	Pools       []PoolConfig
 	GPUs        *GPUs            // for pools of kind cuda; nil: this program cannot have any
 	Buffers     int64            // most bytes of pinned batch buffers, of each GPU; 0: 1 GiB

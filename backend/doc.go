@@ -12,8 +12,9 @@
 //     scheduler was lost.
 //  2. The scheduler's ids hold for an epoch: with a new admission the members
 //     and the table from model ids are made anew.
-//  3. A model that cannot be loaded is left out with a message; a pool without
-//     models is an error.
+//  3. Models come and go while others run: with the scheduler's orders (Keep), and with the
+//     repository where that is watched (stock). A model that cannot be loaded is left out with a
+//     message, and tried again; a pool without models is an error only where none can come.
 //  4. When the scheduler is gone, running batches end, their outputs go to the
 //     frontends, and the link is dialled again and again.
 package backend

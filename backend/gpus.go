@@ -36,6 +36,7 @@ type gpuHost struct {
 	runtime cuda.Runtime
 	name    string         // the runtime's
 	taken   map[int]string // pools that have a GPU, by its index
+	empty   bool           // a GPU without models serves, too: they come later
 }
 
 // openGPUs looks what there is, and loads what computes.
@@ -118,7 +119,7 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 		own[i].Memory = g.budget
 	}
 	var refused []*cuda.RefusedError
-	g.device, refused, err = cuda.NewDevice(c, h.runtime, own, cuda.Options{Budget: g.budget, Pinned: g.pinned,
+	g.device, refused, err = cuda.NewDevice(c, h.runtime, own, cuda.Options{Budget: g.budget, Pinned: g.pinned, Empty: h.empty,
 		Losing: func(err error) { call(&g.losing, err) },
 		Lost: func(err error) {
 			about(h.log.Error(), info).Err(err).Msg("a GPU is lost")

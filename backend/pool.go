@@ -138,12 +138,7 @@ func choose(cfg PoolConfig, repo []repository.Model) ([]repository.Model, error)
 	var out []repository.Model
 	var errs []error
 	for _, m := range repo {
-		named := slices.Contains(cfg.Models, m.Spec.Name)
-		of := m.DeviceType == cfg.DeviceType
-		if cfg.Kind == KindCUDA { // the name of a GPU is no model's business
-			of = of || named || m.DeviceType == KindCUDA
-		}
-		if of && (named || len(cfg.Models) == 0) {
+		if cfg.takes(&m) {
 			out = append(out, m)
 		}
 	}
@@ -157,6 +152,16 @@ func choose(cfg PoolConfig, repo []repository.Model) ([]repository.Model, error)
 		out, errs = append(out, models...), append(errs, err)
 	}
 	return out, errors.Join(errs...)
+}
+
+// takes reports whether a model of the repository is for the pool.
+func (cfg *PoolConfig) takes(m *repository.Model) bool {
+	named := slices.Contains(cfg.Models, m.Spec.Name)
+	of := m.DeviceType == cfg.DeviceType
+	if cfg.Kind == KindCUDA { // the name of a GPU is no model's business
+		of = of || named || m.DeviceType == KindCUDA
+	}
+	return of && (named || len(cfg.Models) == 0)
 }
 
 func size(specs []catalog.TensorSpec) int {

@@ -31,14 +31,16 @@ func (b *Backend) placeCUDA(cfg *PoolConfig) ([]cuda.Info, error) {
 // that a GPU of the pool refuses is left out, and a GPU that cannot be opened: the others
 // serve.
 func (b *Backend) loadCUDA(ctx context.Context, p *pool, infos []cuda.Info, cfg PoolConfig, models []repository.Model) error {
+	l := &cudaLoader{pool: p, host: b.gpuHost}
+	p.loader = l
 	models = slices.DeleteFunc(slices.Clone(models), func(m repository.Model) bool {
-		emulated := m.Spec.Platform != repository.PlatformONNX
-		if emulated {
-			b.log.Error().Str("model", m.Spec.Key()).Msg("not served: an emulated model needs a pool of kind emulated")
+		err := l.check(&m)
+		if err != nil {
+			b.refuse(p, m, err)
 		}
-		return emulated
+		return err != nil
 	})
-	if len(models) == 0 {
+	if len(models) == 0 && !b.cfg.mayBeEmpty() {
 		return fmt.Errorf("pool %s has no model: a pool of kind cuda serves those that its key models names, and those whose config.yaml has device_type: cuda or %s",
 			cfg.DeviceType, cfg.DeviceType)
 	}
@@ -59,6 +61,9 @@ func (b *Backend) loadCUDA(ctx context.Context, p *pool, infos []cuda.Info, cfg 
 			continue
 		}
 		for _, r := range refused {
+			if served[r.Index] {
+				b.refuse(p, models[r.Index], r)
+			}
 			served[r.Index] = false
 		}
 		p.gpus, p.devices = append(p.gpus, g), append(p.devices, g.device)
@@ -69,7 +74,10 @@ func (b *Backend) loadCUDA(ctx context.Context, p *pool, infos []cuda.Info, cfg 
 	if err := b.profileCUDA(ctx, p, cfg, models, list, served); err != nil {
 		return err
 	}
-	p.doc.Devices = len(p.gpus)
+	p.doc.Devices, p.doc.Memory = len(p.gpus), p.gpus[0].budget
+	for _, g := range p.gpus {
+		p.doc.Memory = min(p.doc.Memory, g.budget)
+	}
 	for _, g := range p.gpus {
 		about(b.log.Info(), g.info).Str("pool", cfg.DeviceType).Str("runtime", b.gpuHost.name).Int("models", len(p.specs)).
 			Int64("held_mib", g.device.Stats().Memory.Load()>>20).Int64("budget_mib", g.budget>>20).Msg("a GPU serves")
@@ -86,7 +94,7 @@ func (b *Backend) profileCUDA(ctx context.Context, p *pool, cfg PoolConfig, mode
 		if !served[i] {
 			continue
 		}
-		m := &models[i]
+		m, unmeasured := &models[i], models[i]
 		key := b.gpuHost.profileKey(m, &list[i], first.info, cfg.DeviceType, b.cfg.ProfileDir)
 		var err error
 		m.Spec.Profile, err = b.profile(key, &m.Spec, cfg.DeviceType, list[i].Sizes, func(o profiler.Options) (*profiler.Result, error) {
@@ -98,10 +106,11 @@ func (b *Backend) profileCUDA(ctx context.Context, p *pool, cfg PoolConfig, mode
 		case errors.Is(err, cuda.ErrLost):
 			return fmt.Errorf("pool %s: model %s: %w", cfg.DeviceType, m.Spec.Key(), err)
 		case err != nil:
-			b.log.Error().Str("model", m.Spec.Key()).Err(err).Msg("not served: it loads, but does not run")
+			b.refuse(p, unmeasured, fmt.Errorf("it loads, but its profile cannot be made: %w", err))
 			continue
 		}
-		kept, p.specs = append(kept, i), append(p.specs, m.Spec)
+		kept = append(kept, i)
+		p.serve(*m)
 	}
 	if len(kept) == len(models) {
 		return nil

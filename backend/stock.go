@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/repository"
@@ -82,8 +83,12 @@ type need struct{ static, dynamic int64 }
 type entry struct {
 	key    string
 	source catalog.Source
-	local  bool            // the backend's own: model says where it lies
-	next   *catalog.Source // other files under this key, for when no device has these any more
+	local  bool // the backend's own: model says where it lies
+
+	// Other files under this key, for when no device has these any more. nextModel: of one
+	// that is the backend's own.
+	next      *catalog.Source
+	nextModel *repository.Model
 
 	files    files
 	stopGet  context.CancelFunc
@@ -163,6 +168,9 @@ func (s *stock) seed() {
 	}
 }
 
+// endMost bounds what the end of a backend waits for those who load.
+const endMost = 5 * time.Second
+
 // end stops what is under way, and waits for it.
 func (s *stock) end() {
 	s.stop()
@@ -172,7 +180,18 @@ func (s *stock) end() {
 		e.retry.stop()
 	}
 	s.mu.Unlock()
-	s.work.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.work.Wait()
+	}()
+	late := time.NewTimer(endMost)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C: // a library that loads, a driver that hangs: what comes of it finds the device closed
+		s.b.log.Warn().Str("pool", s.p.doc.DeviceType).Msg("a model is still being loaded, and left alone")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
@@ -254,9 +273,10 @@ func (s *stock) settleOn(e *entry, d int) {
 func (s *stock) replace(e *entry) {
 	s.freeSlot(e)
 	e.release()
-	e.source, e.next, e.files, e.model, e.exec, e.spec = *e.next, nil, filesNone, nil, nil, nil
-	e.err, e.profiled, e.specTold, e.done, e.total = nil, false, false, 0, 0
-	e.local = e.source.URL == ""
+	e.local = e.nextModel != nil
+	e.source, e.model, e.next, e.nextModel = *e.next, e.nextModel, nil, nil
+	e.files, e.exec, e.spec, e.done, e.total = filesNone, nil, nil, 0, 0
+	e.err, e.profiled, e.measured, e.specTold = nil, false, false, false
 	s.settle(e)
 }
 

@@ -89,7 +89,7 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 		if e.files == filesHere && e.next == nil && settings != e.source {
 			s.adjust(e)
 		}
-		e.next = nil
+		e.next, e.nextModel = nil, nil
 	case s.wantedBeside(e, d):
 		p.err = fmt.Errorf("other devices here have model %s with other files (%s, digest %q): give new files a new version, or unload the old ones first", e.key, e.source.URL, e.source.Digest)
 		p.wanted = true
@@ -97,7 +97,7 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 		return
 	default:
 		next := *source
-		e.next = &next
+		e.next, e.nextModel = &next, nil
 	}
 	p.wanted = true
 	e.retry.forget()

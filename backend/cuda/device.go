@@ -32,6 +32,8 @@ type Options struct {
 	// FailuresMax is how many batches in a row may fail, for want of memory or otherwise,
 	// until the device counts as lost [16].
 	FailuresMax int
+	// Empty: a device without models is one, too: they come later (Load).
+	Empty bool
 	// Losing is told first that the device is lost, before its batches are finished: who takes
 	// it out of service may want to forget them. It does not wait for anything.
 	Losing func(err error)
@@ -89,8 +91,10 @@ type Device struct {
 	quit     chan struct{} // closed: nothing is opened any more
 	quitting sync.Once
 
+	loading sync.Mutex // Held while a model is loaded later.
+
 	mu     sync.Mutex // Guards what follows.
-	models []*Model   // nil: refused
+	models []*Model   // nil: refused, or there is none in this slot
 	begun  *pipeline  // the last one, also where it could not be opened
 	closed bool
 }

@@ -44,9 +44,17 @@ type served struct {
 	program Program
 	in, out layout
 	slots   [Depth]places
+	stages  [Depth]stages  // of a model that came later: its own
 	need    int64          // bytes of the device
 	lengths []atomic.Int64 // ns of an execution, the longest so far, by index of size
 }
+
+func newServed(m *Model) *served {
+	return &served{m: m, in: layoutOf(m.Spec.Inputs, m.Spec.MaxBatch), out: layoutOf(m.Spec.Outputs, m.Spec.MaxBatch), lengths: make([]atomic.Int64, len(m.Sizes))}
+}
+
+// stages are pinned memory of the host, for batches that are rearranged.
+type stages struct{ in, out []byte }
 
 // places are a model's memory on the device for one slot.
 type places struct{ in, out Ptr }
@@ -87,7 +95,7 @@ func (p *pipeline) load(models []*Model) error {
 			p.refuse(i, m, s, err)
 		}
 	}
-	if count == 0 {
+	if count == 0 && !p.o.Empty {
 		var errs []error
 		for _, r := range p.refused {
 			errs = append(errs, r)
@@ -143,7 +151,7 @@ func (p *pipeline) makeStreams() error {
 
 // loadModel loads one; with an error, what it had got so far.
 func (p *pipeline) loadModel(m *Model) (*served, error) {
-	s := &served{m: m, in: layoutOf(m.Spec.Inputs, m.Spec.MaxBatch), out: layoutOf(m.Spec.Outputs, m.Spec.MaxBatch), lengths: make([]atomic.Int64, len(m.Sizes))}
+	s := newServed(m)
 	before, _, err := p.ctx.Memory()
 	if err != nil {
 		return s, err
@@ -152,17 +160,8 @@ func (p *pipeline) loadModel(m *Model) (*served, error) {
 	if err := p.fits(s); err != nil {
 		return s, err
 	}
-	for i := range s.slots {
-		at := &s.slots[i]
-		if at.in, err = p.ctx.Alloc(max(1, s.in.bytes)); err != nil {
-			return s, err
-		}
-		if at.out, err = p.ctx.Alloc(max(1, s.out.bytes)); err != nil {
-			return s, err
-		}
-		if err := p.zero(at.in, s.in.bytes); err != nil {
-			return s, err
-		}
+	if err := p.makePlaces(s, p.in); err != nil {
+		return s, err
 	}
 	if s.program, err = p.rt.Load(p.ctx, p.compute, m); err != nil {
 		s.program = nil
@@ -196,15 +195,32 @@ func (p *pipeline) fits(s *served) error {
 	return nil
 }
 
-// zero fills memory of the device.
-func (p *pipeline) zero(at Ptr, n int64) error {
-	zeros := make([]byte, min(n, 1<<20))
-	for done := int64(0); done < n; done += int64(len(zeros)) {
-		if err := p.in.CopyIn(at+Ptr(done), zeros[:min(int64(len(zeros)), n-done)]); err != nil {
+// makePlaces takes memory for a model's inputs and outputs; the inputs are zeros at first.
+func (p *pipeline) makePlaces(s *served, zeroing Stream) (err error) {
+	for i := range s.slots {
+		at := &s.slots[i]
+		if at.in, err = p.ctx.Alloc(max(1, s.in.bytes)); err != nil {
+			return err
+		}
+		if at.out, err = p.ctx.Alloc(max(1, s.out.bytes)); err != nil {
+			return err
+		}
+		if err := zero(zeroing, at.in, s.in.bytes); err != nil {
 			return err
 		}
 	}
-	return p.in.Synchronize()
+	return nil
+}
+
+// zero fills memory of the device.
+func zero(by Stream, at Ptr, n int64) error {
+	zeros := make([]byte, min(n, 1<<20))
+	for done := int64(0); done < n; done += int64(len(zeros)) {
+		if err := by.CopyIn(at+Ptr(done), zeros[:min(int64(len(zeros)), n-done)]); err != nil {
+			return err
+		}
+	}
+	return by.Synchronize()
 }
 
 // warm binds each size in each slot and runs it: kernels are chosen and memory for them is
@@ -290,6 +306,14 @@ func (p *pipeline) unloadModel(s *served) {
 			}
 		}
 	}
+	for _, at := range s.stages {
+		for _, stage := range [][]byte{at.in, at.out} {
+			if stage != nil {
+				p.give(p.ctx.HostFree(stage))
+				p.stats.Staged.Add(-int64(len(stage)))
+			}
+		}
+	}
 }
 
 // unload gives everything back, and the context, on the run thread, with nothing under way
@@ -300,7 +324,7 @@ func (p *pipeline) unload() {
 			_ = s.Synchronize() // an error is that of a lost device
 		}
 	}
-	for _, s := range p.models {
+	for _, s := range append(p.models, p.orphans...) {
 		p.unloadModel(s)
 	}
 	for i := range p.slots {

@@ -30,7 +30,7 @@ type pipeline struct {
 
 	// Made by load, given back by unload, else immutable.
 	in, compute, out Stream
-	models           []*served // by index in batches; nil: refused, or lost to Keep
+	models           []*served // by index in batches; nil: refused, or lost to Keep. From then on guarded by mu
 	refused          []*RefusedError
 
 	step    atomic.Int64 // when the last step of load began
@@ -39,6 +39,9 @@ type pipeline struct {
 	waits   chan *slot
 	waited  chan struct{} // the waiting thread has ended
 	calls   chan func()   // for the run thread
+	calling atomic.Bool   // a call runs something: batches wait for it
+	ending  chan struct{} // closed: the run thread takes no more calls
+	loaders sync.WaitGroup
 	left    chan struct{} // nobody waits any more for the loading
 	told    chan struct{} // lost, and Losing has been told
 	dropped chan struct{} // and all batches are finished
@@ -57,7 +60,8 @@ type pipeline struct {
 	suspect  mono.Time  // the since of a batch that is over its time
 	watchdog *time.Timer
 	closing  bool
-	over     bool // copies is closed
+	over     bool      // copies is closed
+	orphans  []*served // that could not be given back
 	lost     error
 }
 
@@ -85,7 +89,7 @@ func (s *slot) events() []*Event { return []*Event{&s.inBegin, &s.inEnd, &s.begi
 // were not. With an error all has been given back, or left alone.
 func newPipeline(d *Device, c Context) (*pipeline, []*RefusedError, error) {
 	p := &pipeline{rt: d.rt, ctx: c, info: c.Info(), o: d.o, stats: &d.stats, copies: make(chan *slot, Depth), runs: make(chan *slot, Depth),
-		waits: make(chan *slot, Depth), waited: make(chan struct{}), calls: make(chan func()), told: make(chan struct{}), dropped: make(chan struct{}), left: make(chan struct{}), done: make(chan struct{})}
+		waits: make(chan *slot, Depth), waited: make(chan struct{}), calls: make(chan func()), ending: make(chan struct{}), told: make(chan struct{}), dropped: make(chan struct{}), left: make(chan struct{}), done: make(chan struct{})}
 	for i := range p.slots {
 		p.slots[i].index = i
 	}
@@ -157,10 +161,10 @@ func (p *pipeline) settle() {
 
 // launch takes a batch, or says why not.
 func (p *pipeline) launch(b *executor.Batch) error {
-	if b.Model < 0 || b.Model >= len(p.models) || p.models[b.Model] == nil {
+	m := p.model(b.Model)
+	if m == nil {
 		return fmt.Errorf("%s has no model %d", p.name(), b.Model)
 	}
-	m := p.models[b.Model]
 	rounded := index(m.m.Sizes, b.Size)
 	if b.Size < 1 || rounded < 0 || len(b.Input) != b.Size*m.in.item || len(b.Output) != b.Size*m.out.item {
 		return fmt.Errorf("model %s: a batch of %d with %d bytes of inputs and %d of outputs; an item has %d and %d", m.m.Spec.Key(),
@@ -189,6 +193,16 @@ func (p *pipeline) launch(b *executor.Batch) error {
 	}
 	p.copies <- s // there is room: as many as slots
 	return nil
+}
+
+// model is that of an index; nil: there is none.
+func (p *pipeline) model(i int) *served {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i < 0 || i >= len(p.models) {
+		return nil
+	}
+	return p.models[i]
 }
 
 // take ends the oldest batch's stay; false: the pipeline is lost, and has finished it.
@@ -230,20 +244,16 @@ func (p *pipeline) keep(indices []int) {
 	for _, i := range indices {
 		kept = append(kept, p.models[i])
 	}
-	unloaded := make(chan struct{})
-	select {
-	case <-p.done: // lost: all is unloaded
-	case p.calls <- func() {
-		defer close(unloaded)
+	_ = p.call(func() { // else it is lost: all is unloaded
 		for _, s := range p.models {
 			if s != nil && !slices.Contains(kept, s) {
 				p.unloadModel(s)
 				p.stats.Memory.Add(-s.need)
 			}
 		}
-	}:
-		<-unloaded
-	}
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.models = kept
 }
 

@@ -18,13 +18,16 @@ func (p *pipeline) runThread(models []*Model, loaded chan error) {
 		err = errClosed
 	}
 	if err != nil {
+		close(p.ending)
 		p.unload()
 		return
 	}
 	for p.runNext() {
 	}
+	close(p.ending)
 	close(p.waits)
 	<-p.waited
+	p.loaders.Wait()
 	p.unload()
 }
 
@@ -83,8 +86,8 @@ func (p *pipeline) copyIn(s *slot) error {
 	}
 	l, from := &s.model.in, s.input
 	if l.staged() {
-		l.gather(s.stageIn, s.input, s.size)
-		from = s.stageIn
+		from = stage(s.stageIn, s.model.stages[s.index].in)
+		l.gather(from, s.input, s.size)
 	}
 	base := s.model.slots[s.index].in
 	for _, t := range l.tensors {
@@ -124,10 +127,18 @@ func (p *pipeline) run(s *slot) error {
 	return failed
 }
 
+// stage is the model's own, if it has one.
+func stage(slots, own []byte) []byte {
+	if own != nil {
+		return own
+	}
+	return slots
+}
+
 func (p *pipeline) copyOut(s *slot) error {
 	l, to := &s.model.out, s.output
 	if l.staged() {
-		to = s.stageOut
+		to = stage(s.stageOut, s.model.stages[s.index].out)
 	}
 	base := s.model.slots[s.index].out
 	for _, t := range l.tensors {
@@ -157,7 +168,7 @@ func (p *pipeline) complete(s *slot) {
 	}
 	p.badRuns = 0
 	if s.model.out.staged() {
-		s.model.out.scatter(s.output, s.stageOut, s.size)
+		s.model.out.scatter(s.output, stage(s.stageOut, s.model.stages[s.index].out), s.size)
 	}
 	p.account(s, t)
 	if finish := s.finish; p.take() { // the slot is another's from now on

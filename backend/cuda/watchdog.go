@@ -28,6 +28,9 @@ func (p *pipeline) watch() {
 	s := &p.slots[p.first]
 	waited, patience := mono.Now().Sub(p.since), p.patience(s)
 	next := patience - waited
+	if p.calling.Load() && waited < p.o.Stall { // the first run of a model that comes holds it up
+		next = max(next, p.o.Hang)
+	}
 	if next <= 0 && p.suspect != p.since {
 		p.suspect, next = p.since, patience/8
 	}

@@ -109,6 +109,7 @@ func dataRooms() map[string]room {
 		"backend/onnx":               {shell, []string{"transport/mono", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
 		"backend/cuda":               {shell, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 		"backend/gpulibs":            {leaf, nil},
+		"backend/shelf":              {shell, []string{"transport/catalog"}},
 		"backend/repository":         {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
 		"backend/profiler":           {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 		"backend/telemetry":          {shell, []string{"transport/mono", "backend/telemetry/health"}},

@@ -100,6 +100,10 @@ type Backend struct {
 	Name        string `yaml:"name"`
 	Scheduler   string `yaml:"scheduler"`
 	Repository  string `yaml:"repository"`  // folder of models; empty: none
+	Watch       bool   `yaml:"watch"`       // models that come into it, change or go are taken up while it serves
+	Cache       string `yaml:"cache"`       // folder for files of models that the control plane orders, of this backend alone; empty: it gets none
+	CacheSize   Size   `yaml:"cache_size"`  // of that folder, at most
+	CacheRate   Size   `yaml:"cache_rate"`  // bytes per second that are fetched, at most; 0: any
 	ONNXRuntime string `yaml:"onnxruntime"` // path of libonnxruntime.so; empty: where make puts it
 	Pools       []Pool `yaml:"pools"`
 }
@@ -111,7 +115,7 @@ type Pool struct {
 	Devices    int      `yaml:"devices"`          // how many; of a cuda pool 0: all that CUDA_VISIBLE_DEVICES leaves, or those that gpus names
 	Threads    int      `yaml:"threads"`          // of one execution on a cpu device; 0: 1
 	GPUs       []string `yaml:"gpus,omitempty"`   // cuda: which, by UUID ("GPU-5a1c...", "MIG-...", a unique beginning will do) or by CUDA's index
-	Memory     Size     `yaml:"memory"`           // cuda: of each GPU, for models and batches, at most; 0: 90 % of what is free at the start
+	Memory     Size     `yaml:"memory"`           // of each device, for models, at most; 0: any; of a GPU, for batches, too; 0: 90 % of what is free at the start
 	Precision  string   `yaml:"precision"`        // cuda: fp32, tf32 or fp16, of models that do not say; empty: fp32
 	Provider   string   `yaml:"provider"`         // cuda: cuda or tensorrt, of models that do not say; empty: cuda
 	Jitter     float64  `yaml:"jitter"`           // emulated: share by which a run may take longer
@@ -151,6 +155,6 @@ func Default() Config {
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,
 			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second, BodyRate: 16 << 10,
 		},
-		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000"},
+		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000", Watch: true, CacheSize: 20 << 30},
 	}
 }

@@ -141,6 +141,8 @@ func (f *Frontend) validate(r *report) {
 
 func (b *Backend) validate(r *report) {
 	r.address("backend.scheduler", b.Scheduler)
+	r.between("backend.cache_size", int64(b.CacheSize), 1<<20, 1<<50)
+	r.between("backend.cache_rate", int64(b.CacheRate), 0, 1<<40)
 	for i, p := range b.Pools {
 		key := fmt.Sprintf("backend.pools[%d]", i)
 		r.need(p.DeviceType != "" || p.Kind == "cuda", key+".device_type", "is empty: name the kind of device, for example cpu")
@@ -161,10 +163,12 @@ func (b *Backend) validate(r *report) {
 
 // validateGPUs checks what only pools of kind cuda have, and how many devices there are.
 func (p *Pool) validateGPUs(r *report, key string) {
+	if p.Memory != 0 {
+		r.between(key+".memory", int64(p.Memory), 1<<20, 1<<42)
+	}
 	if p.Kind != "cuda" {
 		r.between(key+".devices", int64(p.Devices), 1, 4096)
 		r.need(len(p.GPUs) == 0, key+".gpus", "is for pools of kind cuda")
-		r.need(p.Memory == 0, key+".memory", "is for pools of kind cuda")
 		r.need(p.Precision == "", key+".precision", "is for pools of kind cuda")
 		r.need(p.Provider == "", key+".provider", "is for pools of kind cuda")
 		return
@@ -173,9 +177,6 @@ func (p *Pool) validateGPUs(r *report, key string) {
 	r.need(len(p.GPUs) == 0 || p.Devices == 0 || p.Devices == len(p.GPUs), key+".devices", "is %d, and gpus names %d: leave one of them out", p.Devices, len(p.GPUs))
 	for i, g := range p.GPUs {
 		r.need(g != "" && slices.Index(p.GPUs, g) == i, key+".gpus", "%q is empty or there twice", g)
-	}
-	if p.Memory != 0 {
-		r.between(key+".memory", int64(p.Memory), 16<<20, 1<<42)
 	}
 	if p.Precision != "" {
 		r.oneOf(key+".precision", p.Precision, "fp32", "tf32", "fp16")

@@ -90,8 +90,12 @@ func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
 	if !slices.ContainsFunc(c.Pools, func(p config.Pool) bool { return p.Kind == backend.KindCUDA }) {
 		tellGPUs(p.GPUs, p.Log)
 	}
+	kept, err := p.shelf()
+	if err != nil {
+		return nil, err
+	}
 	return backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
-		Repository: c.Repository, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), Logger: p.Log, Metrics: p.registry})
+		Repository: c.Repository, Watch: c.Watch, Shelf: kept, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), Logger: p.Log, Metrics: p.registry})
 }
 
 // backendName is unique by default: a restart of the same process on the same

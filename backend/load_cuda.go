@@ -1,0 +1,36 @@
+package backend
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/symphony-serving/symphony/backend/repository"
+)
+
+// cudaLoader loads ONNX models on GPUs, which count their memory themselves.
+type cudaLoader struct {
+	pool *pool
+	host *gpuHost
+}
+
+func (l *cudaLoader) check(m *repository.Model) error {
+	if m.Spec.Platform != repository.PlatformONNX {
+		return errNotEmulated
+	}
+	return nil
+}
+
+// need is what can be said without the GPU; loading says more.
+func (l *cudaLoader) need(m *repository.Model) need {
+	return need{static: folderBytes(filepath.Dir(m.Path))}
+}
+
+func (l *cudaLoader) load(ctx context.Context, device, slot int, m *repository.Model) (need, error) {
+	g := l.pool.gpus[device]
+	model := gpuModel(m, &l.pool.cfg)
+	model.Memory = g.budget
+	held, err := g.device.Load(ctx, slot, model)
+	return need{static: held}, err
+}
+
+func (l *cudaLoader) unload(device, slot int) { l.pool.gpus[device].device.Unload(slot) }

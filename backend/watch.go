@@ -1,0 +1,214 @@
+package backend
+
+import (
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// watch takes up what becomes of the repository while the backend serves. It looks, again and
+// again: nothing tells of changes on a network's file system. What is seen to have changed is
+// taken up when it has not changed for settled: files that are being written are left alone.
+type watch struct {
+	b     *Backend
+	seen  map[string]sight            // by model
+	taken map[string]repository.Print // what is served, or was refused
+	told  bool                        // that the folder cannot be read
+}
+
+// sight is a model's folder as it was last seen, and since when.
+type sight struct {
+	print repository.Print
+	gone  bool
+	since time.Time
+}
+
+const (
+	// watchEvery is the pause between two looks; a large repository is looked at less often.
+	watchEvery = time.Second
+	watchPart  = 20 // looks take at most one part in so many of a processor
+	settled    = time.Second
+)
+
+// newWatch begins before the repository is read: what changes from then on is seen.
+func newWatch(b *Backend) *watch {
+	if !b.cfg.Watch || b.cfg.Repository == "" {
+		return nil
+	}
+	w := &watch{b: b, seen: map[string]sight{}}
+	w.taken, _ = repository.Prints(b.cfg.Repository) // an error is that of reading it, which comes next
+	if w.taken == nil {
+		w.taken = map[string]repository.Print{}
+	}
+	return w
+}
+
+// run looks until the backend ends.
+func (w *watch) run() {
+	pause := time.NewTimer(watchEvery)
+	defer pause.Stop()
+	for {
+		select {
+		case <-w.b.stop:
+			return
+		case <-pause.C:
+		}
+		begin := time.Now()
+		w.look(begin)
+		pause.Reset(max(watchEvery, watchPart*time.Since(begin)))
+	}
+}
+
+// look compares the folder with what it was.
+func (w *watch) look(now time.Time) {
+	prints, err := repository.Prints(w.b.cfg.Repository)
+	if err != nil { // a file system that is away takes no model with it
+		if !w.told {
+			w.b.log.Warn().Err(err).Msg("the model repository cannot be read: what was read of it is served; trying on")
+		}
+		w.told = true
+		return
+	}
+	w.told = false
+	for name := range w.taken {
+		if _, there := prints[name]; !there {
+			w.sight(name, repository.Print{}, true, now)
+		}
+	}
+	for name, p := range prints {
+		w.sight(name, p, false, now)
+	}
+	for name := range w.seen {
+		if _, there := prints[name]; !there && w.unknown(name) {
+			delete(w.seen, name)
+		}
+	}
+}
+
+func (w *watch) unknown(name string) bool {
+	_, taken := w.taken[name]
+	return !taken
+}
+
+// sight takes a model up that has changed, and has not for a while.
+func (w *watch) sight(name string, p repository.Print, gone bool, now time.Time) {
+	before, known := w.seen[name]
+	if !known || before.gone != gone || !before.print.Equal(p) {
+		w.seen[name] = sight{p, gone, now}
+		return
+	}
+	old, had := w.taken[name]
+	if now.Sub(before.since) < settled || had && !gone && old.Equal(p) {
+		return
+	}
+	if gone {
+		delete(w.taken, name)
+		w.apply(name, nil, nil)
+		return
+	}
+	models, failed, err := repository.LoadModel(w.b.cfg.Repository, name)
+	if err != nil {
+		return // the next look says what is wrong with the folder
+	}
+	w.taken[name] = p
+	for _, f := range failed {
+		w.b.log.Error().Err(f).Msg("not served as it is now")
+	}
+	if len(models) == 0 && len(failed) > 0 {
+		return // a mistake in config.yaml: what is served goes on as it was
+	}
+	files := map[string]bool{}
+	for v, h := range p.Versions {
+		files[v] = had && old.Versions[v] != h
+	}
+	w.apply(name, models, files)
+}
+
+// apply has all pools serve what a model's folder has; files says which versions' files are
+// others than before.
+func (w *watch) apply(name string, models []repository.Model, files map[string]bool) {
+	for _, p := range w.b.pools {
+		var mine []repository.Model
+		for _, m := range models {
+			if p.cfg.takes(&m) {
+				mine = append(mine, m)
+			}
+		}
+		p.stock.own(filepath.Join(w.b.cfg.Repository, name), mine, files)
+	}
+}
+
+// own has the pool serve what lies in a folder of the backend's repository, and nothing else
+// that lay there.
+func (s *stock) own(dir string, models []repository.Model, files map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	stays := map[string]bool{}
+	for i := range models {
+		m := models[i]
+		stays[m.Spec.Key()] = true
+		s.ownOne(&m, files[m.Spec.Version])
+	}
+	for key, e := range s.entries {
+		if !e.local || e.model == nil || e.model.Dir != dir || stays[key] {
+			continue
+		}
+		s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("gone from the repository: it is served no more")
+		for d := range e.on {
+			e.on[d].wanted = false
+		}
+		s.settle(e)
+	}
+}
+
+// ownOne has a model served as its folder says now. Caller holds mu.
+func (s *stock) ownOne(m *repository.Model, files bool) {
+	key := m.Spec.Key()
+	source := catalog.Source{Name: m.Spec.Name, Version: m.Spec.Version}
+	e := s.entries[key]
+	switch {
+	case e == nil:
+		e = s.newEntry(source)
+		e.local, e.model = true, m
+		s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("new in the repository")
+	case !e.local:
+		return // the control plane has brought one of this name and version
+	case !files && e.files == filesHere && e.next == nil && sameRun(e.model, m) && m.Spec.MaxBatch <= e.exec.MaxBatch:
+		if !reflect.DeepEqual(e.model, m) {
+			s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("its config.yaml has changed: served so from now on")
+			m.Spec.Profile = e.model.Spec.Profile
+			e.model = m
+			s.adjust(e)
+		}
+	default:
+		s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("its files have changed: loading it again")
+		e.next, e.nextModel = &source, m
+	}
+	for d := range e.on {
+		e.on[d].wanted = true
+	}
+	e.retry.forget()
+	s.retried(e)
+}
+
+// sameRun reports whether two run alike: all is the same but for what schedulers and frontends
+// go by.
+func sameRun(a, b *repository.Model) bool {
+	x, y := *a, *b
+	for _, m := range []*repository.Model{&x, &y} {
+		m.Spec.SLO, m.Spec.MaxBatch, m.Spec.DropPolicy, m.Spec.Image, m.Spec.Labels, m.Spec.LabelsID = 0, 0, "", nil, nil, ""
+		if m.Spec.Platform != repository.PlatformEmulated { // it was measured
+			m.Spec.Profile = catalog.Profile{}
+		}
+		if len(a.GPU.Sizes) == 0 || len(b.GPU.Sizes) == 0 {
+			m.GPU.Sizes = nil
+		}
+	}
+	return reflect.DeepEqual(x, y)
+}
