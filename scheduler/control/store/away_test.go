@@ -30,6 +30,7 @@ func pair(t *testing.T) (near, far *Store, net *proxy, log *logged, metrics *pro
 func TestAway(t *testing.T) {
 	for name, fail := range map[string]struct{ stall, cut bool }{"stalls": {stall: true}, "cut": {cut: true}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			near, far, net, log, metrics := pair(t)
 			ctx := limited(t)
 			for _, m := range []string{"kept", "removed", "changed"} {

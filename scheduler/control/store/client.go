@@ -22,6 +22,7 @@ const (
 	// pingEvery finds connections that died without a word; gRPC takes no less.
 	pingEvery = 10 * time.Second
 	pingMax   = 3 * time.Second
+	tryAgain  = 40      // times 25 ms, while there is no connection: what ends sooner says why there is none
 	callMax   = 4 << 20 // bytes sent; etcd refuses more than 1.5 MiB by default
 )
 
@@ -32,7 +33,7 @@ func newClient(ctx context.Context, c Config, endpoints []string) (*clientv3.Cli
 		Context: ctx, Endpoints: endpoints, Username: c.User, Password: string(c.Password),
 		DialTimeout: c.Timeout, DialKeepAliveTime: pingEvery, DialKeepAliveTimeout: pingMax, MaxCallSendMsgSize: callMax,
 		Logger: zap.NewNop(), // it warns with each try that fails; health says it once
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialMax,
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(remember), grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialMax,
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: dialEvery}})},
 	}
 	if c.dial != nil {

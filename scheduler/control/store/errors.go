@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -86,25 +88,63 @@ func (c *Config) hint() string {
 	return "start etcd, or correct control.endpoints"
 }
 
-// wrong turns what the client says into what a person can act on. wrote: the call would
-// have changed something.
-func (s *Store) wrong(ctx context.Context, doing string, wrote bool, err error) error {
+// note is what a call carries in its context: what the client itself forgets.
+type note struct {
+	caller context.Context
+	detail string // why there is no connection
+}
+
+type noteKey struct{}
+
+// limit starts a call, which ends within Config.Timeout.
+func (s *Store) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	call, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	return context.WithValue(call, noteKey{}, &note{caller: ctx}), cancel
+}
+
+// remember is below the client, which makes "context deadline exceeded" of all that takes too
+// long: it keeps what gRPC says of the connection meanwhile.
+func remember(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	err := invoke(ctx, method, req, reply, cc, opts...)
+	if n, ok := ctx.Value(noteKey{}).(*note); ok && err != nil {
+		n.detail = ""
+		if msg := status.Convert(err).Message(); strings.HasPrefix(msg, noConnection) {
+			n.detail = strings.TrimPrefix(msg, noConnection)
+		}
+	}
+	return err
+}
+
+// noConnection begins gRPC's error where a request was never sent.
+const noConnection = "latest balancer error: "
+
+// wrong turns what the client says into what a person can act on. call is of limit; wrote:
+// it would have changed something.
+func (s *Store) wrong(call context.Context, doing string, wrote bool, err error) error {
 	if err == nil {
 		return nil
 	}
 	if s.ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, ErrClosed)
 	}
-	if ctx.Err() != nil { // the caller's own limit
-		return fmt.Errorf("%s: %w", doing, context.Cause(ctx))
+	n, _ := call.Value(noteKey{}).(*note)
+	if n == nil {
+		n = &note{caller: call}
 	}
 	if away(err) {
+		cause := plainCause(err)
+		if n.detail != "" {
+			cause = errors.New(n.detail)
+		}
+		if n.caller.Err() != nil { // the caller's own limit
+			return fmt.Errorf("%s: %s had not answered yet (%w): %w", doing, s.cfg.where(), cause, context.Cause(n.caller))
+		}
 		s.health.doubt()
 		since := time.Time{}
 		if st, _ := s.State(); st.Away {
 			since = st.Since
 		}
-		return &AwayError{Where: s.cfg.where(), Doing: doing, Since: since, Unknown: wrote && !refusedUnsent(err), Hint: s.cfg.hint(), Cause: plainCause(err)}
+		return &AwayError{Where: s.cfg.where(), Doing: doing, Since: since, Unknown: wrote && n.detail == "", Hint: s.cfg.hint(), Cause: cause}
 	}
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
@@ -139,12 +179,6 @@ func code(err error) codes.Code {
 		return s.Code()
 	}
 	return codes.Unknown
-}
-
-// refusedUnsent is whether the client never got to send the request.
-func refusedUnsent(err error) bool {
-	s, ok := status.FromError(err)
-	return ok && s.Code() == codes.Unavailable && s.Message() == "there is no address available"
 }
 
 // plainCause leaves out the wrapping "rpc error: code = ... desc = ".

@@ -32,10 +32,7 @@ type health struct {
 	s    *Store
 	kick chan struct{} // has a token when a call failed
 
-	// Owned by run.
-	answered time.Time // the last time
-	cluster  uint64
-	revision int64 // the highest seen
+	answered time.Time // the last time; owned by run
 
 	mu      sync.Mutex // Guards what follows.
 	state   State
@@ -125,21 +122,27 @@ func (h *health) ask(ctx context.Context) error {
 	if why := h.s.died(); why != "" {
 		return fmt.Errorf("the etcd in this process ended: %s: free disk space if that is it, then restart", why)
 	}
-	call, cancel := context.WithTimeout(ctx, probeMax)
+	n := note{caller: ctx}
+	call, cancel := context.WithTimeout(context.WithValue(ctx, noteKey{}, &n), probeMax)
 	defer cancel()
+	newest := h.s.newest.Load() // before: what is told meanwhile may be newer than the answer
 	resp, err := h.s.client.Get(call, h.s.schemaKey())
+	if err != nil && n.detail != "" {
+		err = errors.New(n.detail)
+	}
 	if err != nil {
 		return err
 	}
-	another := h.cluster != 0 && (resp.Header.ClusterId != h.cluster || resp.Header.Revision < h.revision)
-	moved := len(resp.Kvs) == 0 || resp.Kvs[0].ModRevision != h.s.schema.Load()
-	if another || moved {
+	another := resp.Header.Revision < newest
+	if len(resp.Kvs) == 0 || resp.Kvs[0].ModRevision != h.s.schema.Load() || string(resp.Kvs[0].Value) != h.s.schemaValue {
+		was := h.s.identity
 		if err := h.s.prepare(ctx); err != nil {
 			return errors.Join(errors.New("its state is not what it was"), err)
 		}
+		another = another || h.s.identity != was
 	}
-	h.cluster, h.revision = resp.Header.ClusterId, resp.Header.Revision
 	if another {
+		h.s.newest.Store(resp.Header.Revision)
 		h.s.cfg.Logger.Warn().Str("where", h.s.cfg.where()).Msg("the control plane's etcd is another one, or has lost its newest changes: all is read again")
 		h.set(func() { h.age++ })
 	}
@@ -197,7 +200,10 @@ func (s *Store) get(ctx context.Context, doing, key string, opts ...clientv3.OpO
 	}
 	defer cancel()
 	resp, err := s.client.Get(call, key, opts...)
-	return resp, s.wrong(ctx, doing, false, err)
+	if err == nil {
+		s.told(resp.Header.Revision)
+	}
+	return resp, s.wrong(call, doing, false, err)
 }
 
 // sleep is false when ctx ends before d is over.

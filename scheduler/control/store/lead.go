@@ -44,11 +44,9 @@ func (s *Store) Campaign(ctx context.Context, me schema.Leader) (*Lead, error) {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		}
-		if err != nil {
-			s.cfg.Logger.Debug().Err(err).Msg("campaign")
-		}
-		if !s.pause(ctx, leadRetry) && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		if err != nil { // nil: nobody leads now
+			s.cfg.Logger.Debug().Err(err).Msg("campaigning again")
+			s.pause(ctx, leadRetry)
 		}
 	}
 }
@@ -95,7 +93,10 @@ func (s *Store) awaitVacancy(ctx context.Context, revision int64) error {
 	for {
 		select {
 		case resp, ok := <-answers:
-			if err := resp.Err(); !ok || err != nil {
+			if !ok {
+				return errors.New("the watch ended")
+			}
+			if err := resp.Err(); err != nil {
 				return err
 			}
 			if len(resp.Events) > 0 {

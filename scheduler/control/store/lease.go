@@ -34,11 +34,11 @@ var errLeaseLost = errors.New("the lease ended")
 // grant asks for a lease.
 func (s *Store) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
 	sent := time.Now()
-	call, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	call, cancel := s.limit(ctx)
 	defer cancel()
 	resp, err := s.client.Grant(call, int64((ttl+time.Second-1)/time.Second))
 	if err != nil {
-		return nil, s.wrong(ctx, "asking for a lease", true, err)
+		return nil, s.wrong(call, "asking for a lease", true, err)
 	}
 	l := &lease{s: s, id: resp.ID}
 	l.granted(sent, resp.TTL)

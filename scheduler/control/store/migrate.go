@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,8 +27,9 @@ import (
 // Whoever dies in between leaves the old version whole: the next one begins again, or, if it
 // is a program of the old version, takes Migrating back.
 type schemaDoc struct {
-	Version   int `json:"version"`
-	Migrating int `json:"migrating,omitempty"` // the version to come; 0: none
+	Version   int    `json:"version"`
+	Migrating int    `json:"migrating,omitempty"` // the version to come; 0: none
+	ID        string `json:"id,omitempty"`        // of this state, drawn when it was made: another etcd has another
 }
 
 const (
@@ -67,27 +69,28 @@ func (s *Store) prepareOnce(ctx context.Context) (again bool, err error) {
 		}
 		return s.takeBack(ctx, doc, kv.ModRevision)
 	case doc.Version < s.cfg.version:
-		return true, s.migrate(ctx, doc.Version, kv.ModRevision)
+		return true, s.migrate(ctx, doc, kv.ModRevision)
 	case doc.Migrating != 0:
 		return s.takeBack(ctx, doc, kv.ModRevision)
 	}
 	s.schema.Store(kv.ModRevision)
+	s.schemaValue, s.identity = string(kv.Value), doc.ID
 	return false, nil
 }
 
 // rawGet reads without asking health, which calls prepare itself.
 func (s *Store) rawGet(ctx context.Context, doing, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	call, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	call, cancel := s.limit(ctx)
 	defer cancel()
 	resp, err := s.client.Get(call, key, opts...)
-	return resp, s.wrong(ctx, doing, false, err)
+	return resp, s.wrong(call, doing, false, err)
 }
 
 func (s *Store) rawTxn(ctx context.Context, doing string, cmps []clientv3.Cmp, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
-	call, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	call, cancel := s.limit(ctx)
 	defer cancel()
 	resp, err := s.client.Txn(call).If(cmps...).Then(ops...).Commit()
-	return resp, s.wrong(ctx, doing, true, err)
+	return resp, s.wrong(call, doing, true, err)
 }
 
 // misfit says why the schema key's value does not fit; nil: it is gone.
@@ -111,7 +114,7 @@ func (s *Store) found(ctx context.Context) (again bool, err error) {
 	if resp.Count > 0 {
 		return false, &SchemaError{fmt.Sprintf("%s has %d keys below %s and no schema of Symphony's (%s): they belong to something else: choose another control.prefix", s.cfg.where(), resp.Count, s.cfg.Prefix, s.schemaKey())}
 	}
-	text, err := jsonOf(schemaDoc{Version: s.cfg.version})
+	text, err := jsonOf(schemaDoc{Version: s.cfg.version, ID: rand.Text()})
 	if err != nil {
 		return false, err
 	}
@@ -122,7 +125,7 @@ func (s *Store) found(ctx context.Context) (again bool, err error) {
 
 // takeBack ends a migration that was given up: nothing of the old version has changed.
 func (s *Store) takeBack(ctx context.Context, doc schemaDoc, revision int64) (again bool, err error) {
-	text, err := jsonOf(schemaDoc{Version: doc.Version})
+	text, err := jsonOf(schemaDoc{Version: doc.Version, ID: doc.ID})
 	if err != nil {
 		return false, err
 	}
@@ -135,13 +138,13 @@ func (s *Store) takeBack(ctx context.Context, doc schemaDoc, revision int64) (ag
 
 // migrate brings the state from a version to this program's, or waits for another process
 // that does. A nil error: look again.
-func (s *Store) migrate(ctx context.Context, from int, revision int64) error {
+func (s *Store) migrate(ctx context.Context, doc schemaDoc, revision int64) error {
 	lease, err := s.grant(ctx, lockTTL)
 	if err != nil {
 		return err
 	}
 	defer lease.revoke()
-	text, err := jsonOf(schemaDoc{Version: from, Migrating: s.cfg.version})
+	text, err := jsonOf(schemaDoc{Version: doc.Version, Migrating: s.cfg.version, ID: doc.ID})
 	if err != nil {
 		return err
 	}
@@ -167,17 +170,18 @@ func (s *Store) migrate(ctx context.Context, from int, revision int64) error {
 		stop(lease.keep(held))
 	}()
 	defer func() { stop(nil); <-kept }()
-	n, err := s.migrateLocked(held, from, resp.Header.Revision)
+	n, err := s.migrateLocked(held, doc, resp.Header.Revision)
 	if err != nil {
-		return fmt.Errorf("schema version %d to %d: %w; nothing of it is in force, the state is as it was", from, s.cfg.version, err)
+		return fmt.Errorf("schema version %d to %d: %w; nothing of it is in force, the state is as it was", doc.Version, s.cfg.version, err)
 	}
-	s.cfg.Logger.Info().Int("from", from).Int("to", s.cfg.version).Int("documents", n).Dur("took", time.Since(began)).Msg("the control plane's state was migrated")
+	s.cfg.Logger.Info().Int("from", doc.Version).Int("to", s.cfg.version).Int("documents", n).Dur("took", time.Since(began)).Msg("the control plane's state was migrated")
 	return nil
 }
 
 // migrateLocked does it while the lock is held; revision is that of the schema's key and of
 // the lock.
-func (s *Store) migrateLocked(ctx context.Context, from int, revision int64) (documents int, err error) {
+func (s *Store) migrateLocked(ctx context.Context, doc schemaDoc, revision int64) (documents int, err error) {
+	from := doc.Version
 	pairs, err := s.readVersion(ctx, from, revision)
 	if err != nil {
 		return 0, err
@@ -207,7 +211,10 @@ func (s *Store) migrateLocked(ctx context.Context, from int, revision int64) (do
 			return 0, err
 		}
 	}
-	text, err := jsonOf(schemaDoc{Version: s.cfg.version})
+	if doc.ID == "" { // earlier versions had none
+		doc.ID = rand.Text()
+	}
+	text, err := jsonOf(schemaDoc{Version: s.cfg.version, ID: doc.ID})
 	if err != nil {
 		return 0, err
 	}

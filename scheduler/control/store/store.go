@@ -33,7 +33,10 @@ type Store struct {
 	health   *health
 	session  *session
 
+	schemaValue, identity string // Owned by Open, then by health.
+
 	schema atomic.Int64   // revision of the schema's key: every write compares it
+	newest atomic.Int64   // the highest revision that etcd told
 	wg     sync.WaitGroup // goroutines that end with ctx
 	closed sync.Once
 }
@@ -87,10 +90,20 @@ func (s *Store) open(ctx context.Context) error {
 		}
 		endpoints = []string{s.embedded.endpoint}
 	}
+	var last *AwayError
 	for said := false; ; said = true {
 		err := s.connect(ctx, endpoints)
 		var gone *AwayError
-		if err == nil || !errors.As(err, &gone) || ctx.Err() != nil {
+		switch {
+		case err == nil || s.ctx.Err() != nil:
+			return err
+		case errors.As(err, &gone):
+			last = gone
+		case ctx.Err() != nil && last != nil:
+			return errors.Join(err, last)
+		case ctx.Err() != nil:
+			return &AwayError{Where: s.cfg.where(), Doing: "opening the control plane's state", Hint: s.cfg.hint(), Cause: err}
+		default:
 			return err
 		}
 		if !said {
@@ -105,9 +118,10 @@ func (s *Store) open(ctx context.Context) error {
 // connect logs in, and looks at the schema.
 func (s *Store) connect(ctx context.Context, endpoints []string) error {
 	if s.client == nil {
-		client, err := newClient(s.ctx, s.cfg, endpoints)
+		base := context.WithValue(s.ctx, noteKey{}, &note{caller: ctx}) // of the login, if there is one
+		client, err := newClient(base, s.cfg, endpoints)
 		if err != nil {
-			return s.wrong(ctx, "connecting", false, err)
+			return s.wrong(base, "connecting", false, err)
 		}
 		s.client = client
 	}
@@ -176,7 +190,7 @@ func (s *Store) begin(ctx context.Context, doing string) (context.Context, conte
 	if st, _ := s.State(); st.Away {
 		return nil, nil, &AwayError{Where: s.cfg.where(), Doing: doing, Since: st.Since, Hint: s.cfg.hint(), Cause: errors.New(st.Why)}
 	}
-	call, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	call, cancel := s.limit(ctx)
 	return call, cancel, nil
 }
 
@@ -214,8 +228,9 @@ func (s *Store) commit(ctx context.Context, doing string, t txn) (int64, error) 
 	}
 	resp, err := s.client.Txn(call).If(append(cmps, t.cmps...)...).Then(t.ops...).Else(append(look, t.look...)...).Commit()
 	if err != nil {
-		return 0, s.wrong(ctx, doing, true, err)
+		return 0, s.wrong(call, doing, true, err)
 	}
+	s.told(resp.Header.Revision)
 	if resp.Succeeded {
 		return resp.Header.Revision, nil
 	}
@@ -238,6 +253,15 @@ func (s *Store) commit(ctx context.Context, doing string, t txn) (int64, error) 
 		return 0, fmt.Errorf("%s: etcd refused it without a reason", doing)
 	}
 	return 0, fmt.Errorf("%s: %w", doing, t.differs(seen(1+len(t.guards))))
+}
+
+// told remembers the highest revision that etcd told: one that has less later is another one.
+func (s *Store) told(revision int64) {
+	for now := s.newest.Load(); revision > now; now = s.newest.Load() {
+		if s.newest.CompareAndSwap(now, revision) {
+			return
+		}
+	}
 }
 
 // txn is what commit carries out.

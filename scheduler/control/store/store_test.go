@@ -12,13 +12,10 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is a limit on liveness, not a measurement.
 const patience = 30 * time.Second
@@ -34,6 +31,8 @@ func (l *logged) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
+
+func logger(l *logged) zerolog.Logger { return zerolog.New(l) }
 
 // count is how many lines have a text.
 func (l *logged) count(text string) (n int) {
@@ -58,7 +57,7 @@ func limited(t *testing.T) context.Context {
 func open(t *testing.T, cfg Config) (*Store, *logged) {
 	t.Helper()
 	log := &logged{}
-	cfg.Logger = zerolog.New(log)
+	cfg.Logger = logger(log)
 	s, err := Open(limited(t), cfg)
 	if err != nil {
 		t.Fatal(err)

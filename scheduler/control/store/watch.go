@@ -243,5 +243,6 @@ func (w *Watch[T]) apply(resp clientv3.WatchResponse) {
 		changes = append(changes, Change[T]{ID: id, Value: e.Value, Revision: e.Revision})
 	}
 	w.next = resp.Header.Revision + 1
+	w.t.s.told(resp.Header.Revision)
 	w.merge(false, changes, resp.Header.Revision)
 }

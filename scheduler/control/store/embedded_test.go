@@ -1,0 +1,164 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
+)
+
+// What etcd calls fatal ends neither the process nor serving: the store says that its etcd
+// has ended and what to do, and still closes.
+func TestFatalIsAway(t *testing.T) {
+	t.Parallel()
+	s, log := open(t, Config{Ephemeral: true})
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		s.embedded.etcd.GetLogger().Fatal("no space left on device")
+	}()
+	<-ended
+	until(t, "it is known to be away", func() bool { st, _ := s.State(); return st.Away })
+	if _, err := s.Models.Get(limited(t), "m"); err == nil || !strings.Contains(err.Error(), "no space left on device") || !strings.Contains(err.Error(), "restart this process") {
+		t.Errorf("%v", err)
+	}
+	if log.count("no space left on device") == 0 {
+		t.Error("not logged")
+	}
+	ended = make(chan bool)
+	go func() {
+		defer close(ended)
+		s.embedded.etcd.GetLogger().Panic("a bug of etcd's")
+	}()
+	<-ended
+}
+
+// Whatever is under way when a store closes ends with it, and nothing of it runs on.
+func TestCloseLeavesNothing(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30)) // too long for a socket's path
+	s, err := Open(limited(t), Config{Data: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := strings.TrimPrefix(s.Endpoint(), "unix://")
+	if info, err := os.Stat(filepath.Dir(socket)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%s: %v, %v", socket, info.Mode(), err)
+	}
+	lead := <-campaign(t, s, "me")
+	watch, writer := s.Models.Watch(t.Context(), 0), s.Observed.Writer(t.Context())
+	if err := writer.Put(schema.Observation{Model: "m", Version: "1", State: schema.Idle}); err != nil {
+		t.Error(err)
+	}
+	r, err := s.Register(schema.Backend{Name: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the backend is registered", func() bool { n, err := s.Backends.Count(limited(t)); return err == nil && n == 1 })
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	<-lead.Context().Done()
+	<-watch.Done()
+	if err := r.Update(schema.Backend{Name: "b", Since: 1}); err == nil {
+		t.Error("registered after the end")
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+	if _, err := os.Stat(filepath.Dir(socket)); err == nil {
+		t.Errorf("%s is left", socket)
+	}
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+	again, _ := open(t, Config{Data: dir})
+	if n, err := again.Backends.Count(limited(t)); n != 0 || err != nil {
+		t.Errorf("%d backends are left, %v", n, err)
+	}
+	if _, err := again.Leader(limited(t)); err == nil {
+		t.Error("somebody still leads")
+	}
+}
+
+// What a killed process left in memory is removed by the next one; what one uses is not.
+func TestSweep(t *testing.T) {
+	used, err := tempFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := tempFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.lock.Close() // as its process's end would
+	next, err := tempFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left.path); err == nil {
+		t.Error("what nobody uses is left")
+	}
+	for _, f := range []*folder{used, next} {
+		if _, err := os.Stat(f.path); err != nil {
+			t.Error(err)
+		}
+		if err := f.close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(f.path); err == nil {
+			t.Errorf("%s is left", f.path)
+		}
+	}
+}
+
+// A registration that is taken back is gone; one whose name another process took meanwhile is
+// left alone.
+func TestRegistrations(t *testing.T) {
+	near, far, _, _, _ := pair(t)
+	ctx := limited(t)
+	count := func(want int) func() bool {
+		return func() bool { n, err := near.Backends.Count(ctx); return err == nil && n == want }
+	}
+	var all []*Registration
+	for _, name := range []string{"a", "b/c"} {
+		r, err := far.Register(schema.Backend{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	until(t, "both are there", count(2))
+	if err := all[0].Update(schema.Backend{Name: "a", Devices: []schema.Device{{Name: "a/cpu/0", DeviceType: "cpu", Out: "hot"}}}); err != nil {
+		t.Error(err)
+	}
+	until(t, "the update is there", func() bool {
+		e, err := near.Backends.Get(ctx, "a")
+		return err == nil && len(e.Value.Devices) == 1 && e.Value.Devices[0].Out == "hot"
+	})
+	if err := all[0].Update(schema.Backend{Name: "other"}); err == nil {
+		t.Error("a name was changed")
+	}
+	if _, err := near.Register(schema.Backend{Name: "b/c", Instance: 7}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "another has taken the name", func() bool {
+		e, err := near.Backends.Get(ctx, schema.ID("b/c"))
+		return err == nil && e.Value.Instance == 7
+	})
+	for _, r := range all {
+		r.Close()
+	}
+	until(t, "one is gone", count(1))
+	if _, err := far.Register(schema.Backend{Name: "last"}); err != nil {
+		t.Error(err)
+	}
+	until(t, "and one is new", count(2))
+	if _, err := far.Register(schema.Backend{}); err == nil {
+		t.Error("one without a name was registered")
+	}
+}
