@@ -19,6 +19,8 @@ type serveCmd struct {
 	cli.Flags  `embed:""`
 	HTTP       string `help:"Address of the HTTP ingress (frontend.http)." placeholder:"HOST:PORT"`
 	Repository string `help:"Folder of models (backend.repository)." placeholder:"DIR"`
+	Data       string `help:"Folder in which models that are added, versions and plans are kept over restarts (control.data)." placeholder:"DIR"`
+	Ephemeral  bool   `help:"Keep them in memory (control.ephemeral): the default, without its note."`
 	Samples    string `help:"When ready, send the images of this folder (with labels.csv) and print what comes back." placeholder:"DIR"`
 	Model      string `help:"The model that gets the samples." default:"digits-cnn"`
 	Once       bool   `help:"End after the samples, with status 0 if at least 19 of 20 are right."`
@@ -26,7 +28,8 @@ type serveCmd struct {
 
 // Run serves with all parts in one process until Ctrl-C.
 func (c serveCmd) Run() error {
-	cfg, err := c.Load(config.Set{Key: "frontend.http", Value: c.HTTP}, config.Set{Key: "backend.repository", Value: c.Repository})
+	cfg, err := c.Load(config.Set{Key: "frontend.http", Value: c.HTTP}, config.Set{Key: "backend.repository", Value: c.Repository},
+		config.Set{Key: "control.data", Value: c.Data}, config.Set{Key: "control.ephemeral", Value: onlyTrue(c.Ephemeral)})
 	if err != nil {
 		return err
 	}
@@ -36,9 +39,16 @@ func (c serveCmd) Run() error {
 	if cfg.Frontend.HTTP == "" {
 		return errors.New("frontend.http is empty: serve is with HTTP, give --http HOST:PORT; applications without it embed the Go package frontend")
 	}
+	forgets := !cfg.Control.Configured()
+	if forgets {
+		cfg.Control.Ephemeral = true
+	}
 	p, err := parts.New(cfg)
 	if err != nil {
 		return err
+	}
+	if forgets {
+		p.Log.Info().Msg("models that are added while this runs are forgotten at its end; --data DIR keeps them")
 	}
 	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
@@ -108,4 +118,12 @@ func modelNames(c catalog.Catalogue) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// onlyTrue is a flag as a setting: one that is not given says nothing.
+func onlyTrue(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
 }

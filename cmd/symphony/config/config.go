@@ -9,6 +9,7 @@ package config
 
 import (
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/scheduler/control/store"
 	"github.com/symphony-serving/symphony/scheduler/tuner"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -26,6 +27,7 @@ type Config struct {
 	Scheduler Scheduler `yaml:"scheduler"`
 	Frontend  Frontend  `yaml:"frontend"`
 	Backend   Backend   `yaml:"backend"`
+	Control   Control   `yaml:"control"`
 }
 
 // Log says what is logged and how.
@@ -156,5 +158,7 @@ func Default() Config {
 			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second, BodyRate: 16 << 10,
 		},
 		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000", Watch: true, CacheSize: 20 << 30},
+		Control: Control{Prefix: store.PrefixDefault, Lease: 10 * mono.Second, HTTP: "127.0.0.1:8002", Scheduler: "tcp:127.0.0.1:9000",
+			Objective: "gpus", Interval: 300 * mono.Second, Moves: 0.05},
 	}
 }

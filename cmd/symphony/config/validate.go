@@ -72,6 +72,7 @@ func (c *Config) validate() []error {
 	c.Scheduler.validate(r)
 	c.Frontend.validate(r)
 	c.Backend.validate(r)
+	c.Control.validate(r)
 	return r.errs
 }
 

@@ -15,7 +15,8 @@ type System struct {
 	Scheduler *server.Server
 	Backend   *backend.Backend
 	Client    *frontend.Client
-	Web       *Web // nil without HTTP
+	Web       *Web     // nil without HTTP
+	Control   *Control // nil without a control plane
 
 	end func() (context.Context, context.CancelFunc)
 }
@@ -31,6 +32,10 @@ func (p *Process) Serve(ctx context.Context) (*System, error) {
 	s.Client, err = p.Client()
 	if err = cli.InUse(err, "--set frontend.listen=inproc:frontend"); err == nil {
 		s.Web, err = p.Ingress(s.Client)
+	}
+	if err == nil && p.cfg.Control.Configured() {
+		p.cfg.Control.Scheduler = s.Scheduler.Addresses()[0]
+		s.Control, err = p.Control(ctx)
 	}
 	if err == nil {
 		s.Backend, err = p.Backend(ctx)
@@ -55,6 +60,9 @@ func (s *System) Drain() error {
 	var errs []error
 	if s.Scheduler != nil {
 		s.Scheduler.Hasten() // the parts before it wait for what it defers
+	}
+	if s.Control != nil { // first: nothing new is ordered of parts that end
+		errs = append(errs, s.Control.Drain(ctx))
 	}
 	if s.Web != nil {
 		errs = append(errs, s.Web.Drain(ctx))

@@ -134,7 +134,7 @@ func TestSecured(t *testing.T) {
 	e := newEtcd(t, "https", "--cert-file="+cert, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+ca.dir+"/ca.crt", "--bcrypt-cost=4", "--auth-token-ttl=2")
 	e.start(t)
 	secured(t, e, ca, mine, mineKey)
-	base := Config{Endpoints: []string{e.endpoint()}, CA: ca.dir + "/ca.crt", Cert: mine, Key: mineKey, Timeout: 2 * time.Second}
+	base := Config{Endpoints: []string{e.endpoint()}, CA: ca.dir + "/ca.crt", Cert: mine, Key: mineKey, Timeout: time.Second}
 	with := func(change func(*Config)) Config {
 		c := base
 		change(&c)
@@ -170,7 +170,7 @@ func TestSecured(t *testing.T) {
 		"control.cert":                with(func(c *Config) { c.Key = ca.dir + "/ca.key" }),
 		"holds no certificate":        with(func(c *Config) { c.CA = mineKey }),
 	} {
-		brief, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		brief, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		s, err := Open(brief, c)
 		cancel()
 		if err == nil {

@@ -22,6 +22,8 @@ type folder struct {
 const (
 	lockName   = "lock"
 	tempPrefix = "symphony-control-"
+	// roomMin is what a place must have free: a container's /dev/shm may be tiny.
+	roomMin = 256 << 20
 	// litter is how old a temporary folder without a lock must be to be nobody's.
 	litter = time.Hour
 )
@@ -48,6 +50,10 @@ func tempFolder() (*folder, error) {
 	var errs []error
 	for _, root := range []string{"/dev/shm", os.TempDir()} {
 		sweep(root)
+		if err := room(root); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		path, err := os.MkdirTemp(root, tempPrefix)
 		if err != nil {
 			errs = append(errs, err)
@@ -65,6 +71,17 @@ func tempFolder() (*folder, error) {
 		f.close()
 	}
 	return nil, fmt.Errorf("no place for the control plane's data: %w", errors.Join(errs...))
+}
+
+func room(root string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(root, &fs); err != nil {
+		return fmt.Errorf("%s: %w", root, err)
+	}
+	if free := int64(fs.Bavail) * int64(fs.Bsize); free < roomMin {
+		return fmt.Errorf("%s has %d MiB free, and %d are wanted", root, free>>20, roomMin>>20)
+	}
+	return nil
 }
 
 func takeLock(path string) (*os.File, error) {

@@ -28,6 +28,7 @@ import (
 const (
 	childEtcd   = "STORE_TEST_ETCD"
 	childLeader = "STORE_TEST_LEADER" // where etcd is
+	childWriter = "STORE_TEST_WRITER" // folder of its etcd
 )
 
 func TestMain(m *testing.M) {
@@ -37,6 +38,10 @@ func TestMain(m *testing.M) {
 	}
 	if endpoint := os.Getenv(childLeader); endpoint != "" {
 		fmt.Println(leadUntilKilled(endpoint))
+		os.Exit(1)
+	}
+	if dir := os.Getenv(childWriter); dir != "" {
+		fmt.Println(writeUntilKilled(dir))
 		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
@@ -51,6 +56,26 @@ func leadUntilKilled(endpoint string) error {
 		return err
 	}
 	select {}
+}
+
+// writeUntilKilled leads, and creates models; each is a file in the folder when it is written.
+func writeUntilKilled(dir string) error {
+	s, err := Open(context.Background(), Config{Data: filepath.Join(dir, "data"), LeaseTTL: leaseMax})
+	if err != nil {
+		return err
+	}
+	lead, err := s.Campaign(context.Background(), schema.Leader{Name: "child"})
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		if _, err := s.Models.Create(context.Background(), model(fmt.Sprint(i)), lead.Guard()); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("written-", i)), nil, 0o600); err != nil {
+			return err
+		}
+	}
 }
 
 // child starts the test binary as something else, and kills it at the end at the latest.

@@ -274,3 +274,21 @@ func TestRestart(t *testing.T) {
 		t.Errorf("left behind: %q", left)
 	}
 }
+
+// A process that is killed in the middle of writing loses nothing that it was told is
+// written; the next one leads at once.
+func TestKilledProcess(t *testing.T) {
+	dir := t.TempDir()
+	kill := child(t, childWriter+"="+dir)
+	written := func() int { all, _ := filepath.Glob(filepath.Join(dir, "written-*")); return len(all) }
+	until(t, "some are written", func() bool { return written() > 50 })
+	kill()
+	s, _ := open(t, Config{Data: filepath.Join(dir, "data")})
+	all, _, err := s.Models.All(limited(t))
+	if n := written(); err != nil || len(all) < n || len(all) > n+1 {
+		t.Errorf("%d models of %d, %v", len(all), n, err)
+	}
+	if lead := <-campaign(t, s, "next"); lead == nil {
+		t.Error("nobody leads")
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
+	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/cmd/symphony/parts"
+)
+
+type controllerCmd struct {
+	cli.Flags `embed:""`
+	Scheduler string `help:"Where the scheduler listens (control.scheduler)." placeholder:"tcp:HOST:PORT"`
+	HTTP      string `help:"Address of the API (control.http)." placeholder:"HOST:PORT"`
+	Endpoints string `help:"The etcd cluster's, with commas between (control.endpoints)." placeholder:"https://HOST:2379"`
+	Data      string `help:"Folder of an etcd in this process instead (control.data)." placeholder:"DIR"`
+	Name      string `help:"This controller's name, for people."`
+	Metrics   string `help:"Address of /metrics." placeholder:"HOST:PORT"`
+}
+
+// Run keeps the catalogue and the plans until Ctrl-C. What is served goes on without it.
+func (c controllerCmd) Run() error {
+	cfg, err := c.Load(config.Set{Key: "control.scheduler", Value: c.Scheduler}, config.Set{Key: "control.http", Value: c.HTTP}, config.Set{Key: "control.endpoints", Value: c.Endpoints},
+		config.Set{Key: "control.data", Value: c.Data}, config.Set{Key: "control.name", Value: c.Name}, config.Set{Key: "metrics", Value: c.Metrics})
+	if err != nil {
+		return err
+	}
+	if !cfg.Control.Configured() {
+		return errors.New("nothing says where the control plane keeps its state: give --endpoints https://HOST:2379 of an etcd cluster, or --data DIR for an etcd in this process")
+	}
+	cfg.Backend.Pools = nil // GOMAXPROCS: none of a backend's threads
+	p, err := parts.New(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := cli.UntilSignal(p.Log)
+	defer cancel()
+	if err := p.ServeMetrics(); err != nil {
+		return err
+	}
+	k, err := p.Control(ctx)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	limit, done := p.DrainContext()
+	defer done()
+	return k.Drain(limit)
+}
