@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -43,6 +44,11 @@ func (c serveCmd) Run() error {
 	if forgets {
 		cfg.Control.Ephemeral = true
 	}
+	removeCache, err := cacheFor(&cfg)
+	if err != nil {
+		return err
+	}
+	defer removeCache()
 	p, err := parts.New(cfg)
 	if err != nil {
 		return err
@@ -118,6 +124,22 @@ func modelNames(c catalog.Catalogue) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// cacheFor gives the backend a folder for files of models that are added, where none is
+// configured: beside the control plane's state, or for as long as that is kept.
+func cacheFor(cfg *config.Config) (remove func(), err error) {
+	switch {
+	case cfg.Backend.Cache != "":
+	case cfg.Control.Data != "":
+		cfg.Backend.Cache = filepath.Join(cfg.Control.Data, "cache")
+	default:
+		if cfg.Backend.Cache, err = os.MkdirTemp("", "symphony-cache-"); err != nil {
+			return nil, fmt.Errorf("a folder for files of models: %w; say where by --set backend.cache=DIR", err)
+		}
+		return func() { _ = os.RemoveAll(cfg.Backend.Cache) }, nil // what is left is in the system's temporary folder
+	}
+	return func() {}, nil
 }
 
 // onlyTrue is a flag as a setting: one that is not given says nothing.

@@ -196,7 +196,9 @@ func (l *leading) carryOut() {
 		_ = l.measured.Put(m)
 	}
 	for _, h := range e.Heads {
-		l.storePlan(h, e.Parts, now)
+		var parts []schema.SubCluster
+		parts, e.Parts = partsOf(h.Epoch, e.Parts)
+		l.storePlan(h, parts, now)
 	}
 	for _, text := range e.Notes {
 		l.c.log.Info().Msg(text)
@@ -225,15 +227,22 @@ func (l *leading) observe(o schema.Observation, now int64) {
 	_ = l.observed.Put(o)
 }
 
+// partsOf takes an epoch's parts out: they go with the first of its heads.
+func partsOf(epoch uint64, all []schema.SubCluster) (of, rest []schema.SubCluster) {
+	for _, p := range all {
+		if p.Epoch == epoch {
+			of = append(of, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	return of, rest
+}
+
 // storePlan has a plan's head stored, and its parts with the first one.
 func (l *leading) storePlan(h schema.Plan, parts []schema.SubCluster, now int64) {
 	h.By, h.At = l.c.cfg.Name, now
-	p := planned{head: h}
-	for i := range parts {
-		if parts[i].Epoch == h.Epoch {
-			p.parts = append(p.parts, parts[i])
-		}
-	}
+	p := planned{head: h, parts: parts}
 	if h.State != schema.RollsOut && h.State != schema.Proposed {
 		p.head.Ended = now
 	}

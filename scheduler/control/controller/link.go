@@ -50,6 +50,7 @@ func (l *link) isUp(up transport.Link) {
 	l.up = up
 	l.c.metrics.linked.Set(1)
 	l.c.log.Info().Str("scheduler", up.Peer().Name).Msg("the controller is linked to the scheduler")
+	transport.SendDoc(up, wire.DocOrder, catalog.Order{Kind: catalog.OrderJoin}) // whose outcome nobody waits for: facts follow
 }
 
 // linked is the scheduler's name; "": there is no link.
