@@ -85,16 +85,18 @@ func TestADialAnewReplacesTheLink(t *testing.T) {
 	_, n := newServer(t, nil)
 	f := frontendPeer(t, n)
 	info := catalog.BackendInfo{Name: "a", Instance: 7, Configured: 1}
+	m := spec("m")
+	m.MaxBatch = 1 // a request is not deferred: it has all of its time
 	var old *peer
 	for round := range 3 {
 		p := dial(t, n, wire.RoleBackend, "a")
-		p.introduce(info, "emulated", 2, []catalog.ModelSpec{spec("m")})
+		p.introduce(info, "emulated", 2, []catalog.ModelSpec{m})
 		p.wait("admission", func() bool { return p.admitted != nil && p.admitted.Error == "" })
 		if old != nil {
 			old.wait("the old link is closed", func() bool { return old.closed != nil })
 		}
 		f.wait("two GPUs", func() bool { return f.entry("m").GPUs == 2 })
-		f.submit(wire.RequestID(round+1), 0, mono.Second)
+		f.submit(wire.RequestID(round+1), 0, 10*mono.Second)
 		p.wait("it is served", func() bool { return len(p.answers) == 1 })
 		old = p
 	}
