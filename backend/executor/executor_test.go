@@ -229,6 +229,22 @@ func (c *copier) Launch(b *Batch) {
 	}()
 }
 
+// hold is a pause that tells that it has begun, and ends with held.
+func hold(running chan<- struct{}, held <-chan struct{}) func() time.Duration {
+	return func() time.Duration {
+		running <- struct{}{}
+		<-held
+		return 0
+	}
+}
+
+// ending reports whether Close has been called.
+func (e *Executor) ending() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
+}
+
 func item(id wire.RequestID, f int, budget mono.Dur) wire.BatchItem {
 	return wire.BatchItem{Request: id, Frontend: wire.FrontendID(f), Deadline: mono.Now().Add(budget), Input: wire.SlabRef{Length: itemSize}}
 }
@@ -350,12 +366,16 @@ func TestExecutionFails(t *testing.T) {
 }
 
 func TestOrdersBeyondTheLimitAreRefused(t *testing.T) {
-	w := newWorld(t, 1, &copier{t: t, pause: func() time.Duration { return 50 * time.Millisecond }})
+	running, held := make(chan struct{}, 8), make(chan struct{})
+	w := newWorld(t, 1, &copier{t: t, pause: hold(running, held)})
 	defer w.close()
 	for i := range 8 {
-		w.exec.Submit(newOrder(wire.BatchID(i+1), item(wire.RequestID(i+1), 0, 10*mono.Second)))
-		time.Sleep(2 * time.Millisecond)
+		w.exec.Submit(newOrder(wire.BatchID(i+1), item(wire.RequestID(i+1), 0, 100*mono.Second)))
+		if i == 0 {
+			<-running
+		}
 	}
+	close(held)
 	bad := newOrder(99, item(99, 0, mono.Second))
 	bad.ModelIndex = 3
 	w.exec.Submit(bad)
@@ -375,12 +395,21 @@ func TestOrdersBeyondTheLimitAreRefused(t *testing.T) {
 // again: an answer would take that from their requests.
 func TestCloseAnswersOnlyWhatRan(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	w := newWorld(t, 1, &copier{t: t, pause: func() time.Duration { return 50 * time.Millisecond }})
+	running, held := make(chan struct{}, 3), make(chan struct{})
+	w := newWorld(t, 1, &copier{t: t, pause: hold(running, held)})
 	for id := range 3 {
-		w.exec.Submit(newOrder(wire.BatchID(id+1), item(wire.RequestID(id+1), 0, 10*mono.Second)))
-		time.Sleep(5 * time.Millisecond) // the first runs before the others are there
+		w.exec.Submit(newOrder(wire.BatchID(id+1), item(wire.RequestID(id+1), 0, 100*mono.Second)))
+		if id == 0 {
+			<-running // before the others are there
+		}
 	}
-	w.exec.Close()
+	closed := make(chan struct{})
+	go func() { defer close(closed); w.exec.Close() }() // it waits for the one that runs
+	for !w.exec.ending() {
+		time.Sleep(time.Millisecond)
+	}
+	close(held)
+	<-closed
 	w.exec.Submit(newOrder(4, item(4, 0, 10*mono.Second)))
 	f := w.frontends[0]
 	for end := time.Now().Add(10 * time.Second); len(f.got(1)) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {

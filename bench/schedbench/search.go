@@ -1,6 +1,7 @@
 package schedbench
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -55,6 +56,9 @@ func (b *bench) search(cfg Config) error {
 		cfg.Rate = rate
 		p, err := Live(b.ctx, cfg, b.plan.Tell)
 		f.Interrupted = b.ctx.Err() != nil
+		if errors.Is(err, ErrNothing) && !f.Interrupted {
+			p, err = &Point{BadRate: 1}, nil // the machine was elsewhere all the span: not carried
+		}
 		if err != nil || f.Interrupted {
 			return err
 		}

@@ -235,7 +235,9 @@ func (p *peer) wait(what string, ok func() bool) {
 			return
 		}
 	}
-	p.t.Fatalf("%s: not within 20 s", what)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.t.Fatalf("%s: not within 20 s; link closed: %v", what, p.closed)
 }
 
 // entry finds a model in the peer's catalogue. Caller holds mu.

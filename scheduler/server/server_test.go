@@ -85,16 +85,18 @@ func TestADialAnewReplacesTheLink(t *testing.T) {
 	_, n := newServer(t, nil)
 	f := frontendPeer(t, n)
 	info := catalog.BackendInfo{Name: "a", Instance: 7, Configured: 1}
+	m := spec("m")
+	m.MaxBatch = 1 // a request is not deferred: it has all of its time
 	var old *peer
 	for round := range 3 {
 		p := dial(t, n, wire.RoleBackend, "a")
-		p.introduce(info, "emulated", 2, []catalog.ModelSpec{spec("m")})
+		p.introduce(info, "emulated", 2, []catalog.ModelSpec{m})
 		p.wait("admission", func() bool { return p.admitted != nil && p.admitted.Error == "" })
 		if old != nil {
 			old.wait("the old link is closed", func() bool { return old.closed != nil })
 		}
 		f.wait("two GPUs", func() bool { return f.entry("m").GPUs == 2 })
-		f.submit(wire.RequestID(round+1), 0, mono.Second)
+		f.submit(wire.RequestID(round+1), 0, 10*mono.Second)
 		p.wait("it is served", func() bool { return len(p.answers) == 1 })
 		old = p
 	}
@@ -157,14 +159,15 @@ func replaceBackend(t *testing.T, end func(*peer)) {
 	f := frontendPeer(t, n)
 	f.wait("ready", func() bool { return f.entry("m").GPUs == 3 })
 	for i := range 10 {
-		f.submit(wire.RequestID(i+1), 0, 2*mono.Second)
+		f.submit(wire.RequestID(i+1), 0, 30*mono.Second)
 	}
 	// Ten are fewer than fit: they wait for frontrun. A full batch runs at once.
 	for i := range 16 {
-		f.submit(wire.RequestID(i+101), 0, mono.Second)
+		f.submit(wire.RequestID(i+101), 0, 30*mono.Second)
 	}
 	doomed.wait("it has a batch", func() bool { return len(doomed.batches) > 0 })
 	end(doomed)
+	s.Hasten() // the ten, too: not within the last milliseconds of their time
 	b.wait("all run on the other", func() bool { return len(b.answers) == 26 })
 	for _, p := range []*peer{b, f} {
 		p.mu.Lock()
@@ -357,11 +360,14 @@ func TestDeviceOutOfService(t *testing.T) {
 	f := frontendPeer(t, n)
 	b := dial(t, n, wire.RoleBackend, "b")
 	b.mute = true
-	b.register("b", 1, "m")
+	m := spec("m")
+	m.MaxBatch = 1 // a request is not deferred: it has all of its time
+	b.introduce(catalog.BackendInfo{Name: "b", Instance: 1, Configured: 1}, "emulated", 1, []catalog.ModelSpec{m})
 	f.wait("ready", func() bool { return f.entry("m").GPUs == 1 })
-	f.submit(1, 0, 2*mono.Second)
+	f.submit(1, 0, 10*mono.Second)
 	b.wait("an order", func() bool { return len(b.batches) == 1 })
-	other := backendPeer(t, n, "other", 1, "m")
+	other := dial(t, n, wire.RoleBackend, "other")
+	other.introduce(catalog.BackendInfo{Name: "other", Instance: 2, Configured: 1}, "emulated", 1, []catalog.ModelSpec{m})
 	f.wait("both", func() bool { return f.entry("m").GPUs == 2 })
 	transport.SendDoc(b.link, wire.DocService, catalog.Service{Device: 0, Why: "lost"})
 	f.wait("one GPU", func() bool { return f.entry("m").GPUs == 1 })
@@ -370,7 +376,7 @@ func TestDeviceOutOfService(t *testing.T) {
 	f.wait("both again", func() bool { return f.entry("m").GPUs == 2 })
 	other.link.Close(nil)
 	f.wait("the other's end", func() bool { return f.entry("m").GPUs == 1 })
-	f.submit(2, 0, 2*mono.Second)
+	f.submit(2, 0, 10*mono.Second)
 	b.wait("an order again", func() bool { return len(b.batches) == 2 })
 	if first, second := &b.batches[0], &b.batches[1]; first.GPU != second.GPU || first.Device != second.Device || second.Items[0].Request != 2 {
 		t.Errorf("orders %+v and %+v", first, second)

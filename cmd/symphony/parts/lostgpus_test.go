@@ -63,6 +63,7 @@ func echoOn(t *testing.T, d *fakecuda.Driver, w *watcher) *System {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Parallel() // the test waits; New, which sets the process up, does not run beside another
 	echo := fakecuda.Kernel{Time: func(int) mono.Dur { return mono.Millisecond }, Run: func(_ int, in, out [][]byte) error {
 		copy(out[0], in[0])
 		return nil
@@ -84,7 +85,6 @@ func echoOn(t *testing.T, d *fakecuda.Driver, w *watcher) *System {
 // Under load GPUs are lost, vanish, hang, or are judged by telemetry: each leaves service,
 // its requests run elsewhere, none is lost, and it returns when it can be used again.
 func TestGPUsLeaveServiceAndReturn(t *testing.T) {
-	t.Parallel() // it waits
 	d := fakecuda.New(fakecuda.Config{GPUs: make([]cuda.Info, 2)})
 	w := &watcher{tell: map[string]func(health.Verdict){}}
 	s := echoOn(t, d, w)
