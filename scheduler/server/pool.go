@@ -85,7 +85,7 @@ func (s *Server) newPool() *pool {
 	p.gpus.Store(&[]*gpu{})
 	p.sink = newSink(s, p, s.cfg.ModelLoops)
 	var err error
-	if p.engine, err = engine.New(s.cfg.engine(len(s.pools)), p.sink); err != nil {
+	if p.engine, err = engine.New(s.cfg.engine(len(s.pools), s.threads), p.sink); err != nil {
 		panic(fmt.Sprintf("scheduler/server: the engine of pool %d: %v, which New has checked", len(s.pools), err))
 	}
 	p.engine.Start()

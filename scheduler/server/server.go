@@ -27,8 +27,9 @@ type Server struct {
 	listeners []transport.Listener
 	refusals  sampled.Refusals
 	draining  atomic.Bool
-	peers     atomic.Int64  // frontends and backends admitted now
-	stop      chan struct{} // closed by Close
+	peers     atomic.Int64    // frontends and backends admitted now
+	stop      chan struct{}   // closed by Close
+	threads   *engine.Threads // Immutable: of all pools' loops
 	ticking   sync.WaitGroup
 
 	// Snapshots for the request path; replaced under mu.
@@ -62,7 +63,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: sampled.NewRefusals(cfg.Logger), epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
+	s := &Server{cfg: cfg, threads: engine.NewThreads(cfg.Placement), log: cfg.Logger, refusals: sampled.NewRefusals(cfg.Logger), epoch: wire.Epoch(time.Now().UnixNano()), stop: make(chan struct{}),
 		cluster:   members.New(members.Limits{Frontends: cfg.FrontendsMax, Backends: cfg.BackendsMax, Pools: cfg.PoolsMax, Models: cfg.ModelsMax, GPUs: cfg.GPUsMax}),
 		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{}, doubted: map[*gpu]*doubt{},
 		labels: labels{kept: map[catalog.Digest][]byte{}, asked: map[catalog.Digest]*question{}}}
