@@ -215,6 +215,41 @@ func TestSeats(t *testing.T) {
 	}
 }
 
+// A report of an engine that was stopped finds no batch of the one that has its loops' numbers now,
+// although both began to count.
+func TestLateReportOfAnEngineBefore(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	var ids [2]wire.BatchID
+	var last *Engine
+	for i := range ids {
+		sink := &lastBatch{}
+		e, err := New(Config{Margin: margin, GPUsMax: 4, FirstLoop: 7}, sink)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Start()
+		defer e.Stop()
+		fill(t, e, 1, 1)
+		if !e.Submit(0, request(1, 60*mono.Millisecond)) {
+			t.Fatal("refused")
+		}
+		waitFor(t, "a batch", func() bool { return sink.batch.Load() != 0 })
+		ids[i] = wire.BatchID(sink.batch.Load())
+		if last = e; i == 0 {
+			e.Stop()
+		}
+	}
+	used := func() int { return last.Stats().Models[0].Used }
+	last.Done(Done{Batch: ids[0], End: mono.Now(), Ran: 1})
+	last.SetDelay(batching.Delay{}) // comes after it
+	time.Sleep(20 * time.Millisecond)
+	if used() != 1 {
+		t.Errorf("batches %x and %x: the first one's report ended the second", ids[0], ids[1])
+	}
+	last.Done(Done{Batch: ids[1], End: mono.Now(), Ran: 1})
+	waitFor(t, "the batch's own report", func() bool { return used() == 0 })
+}
+
 // What one engine does wakes no other on its thread, and idle ones use no processor.
 func TestIdleEnginesCostNothing(t *testing.T) {
 	defer goleak.VerifyNone(t)
