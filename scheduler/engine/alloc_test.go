@@ -33,6 +33,12 @@ func TestSubmitToDispatchAllocatesNothing(t *testing.T) {
 	for name, cfg := range map[string]Config{"apart": {}, "tuned": {TunerShare: 0.02}, "joined": {Placement: Placement{Joined: true}}} {
 		t.Run(name, func(t *testing.T) { submitToDispatchAllocatesNothing(t, cfg) })
 	}
+	t.Run("riding", func(t *testing.T) {
+		ts := NewThreads(Placement{Joined: true, ThreadsMax: 1})
+		owner, _ := start(t, Config{Threads: ts}, newDevices(1, 0), 1, 1)
+		defer owner.Stop()
+		submitToDispatchAllocatesNothing(t, Config{Threads: ts, FirstLoop: 1})
+	})
 }
 
 func submitToDispatchAllocatesNothing(t *testing.T, cfg Config) {

@@ -75,6 +75,7 @@ func (c *Config) complete() error {
 	check(!c.Headroom.Limited || c.Headroom.Share >= 0 && c.Headroom.Share <= 100, "headroom %v, must be 0 to 100 of the need", c.Headroom)
 	check(c.Margin >= 0, "margin %v must not be negative", c.Margin)
 	check(min(c.Spin, c.ModelPoll, c.RankPoll, c.Doze) >= 0, "spin %v, polls %v and %v, and doze %v must not be negative", c.Spin, c.ModelPoll, c.RankPoll, c.Doze)
+	check(c.ThreadsMax >= 0, "at most %d threads, must not be negative", c.ThreadsMax)
 	return errors.Join(errs...)
 }
 

@@ -12,7 +12,7 @@
 //  1. A core is touched by its loop alone. Everything that reaches it is an
 //     input value, stamped with the loop's one clock reading of the turn; so
 //     the log of (now, input) replays the loop exactly (Recording).
-//  2. Request rings may be full: Submit then says so. The ring of grants and
+//  2. Request rings grow up to a limit and may then be full: Submit says so. The ring of grants and
 //     commands never is for grants, of which at most one per GPU is under way: who
 //     brings reports, or changes of membership and settings, waits while less room
 //     is left than grants and the batches under way could take (Engine.order).
@@ -24,7 +24,11 @@
 //  5. No loop waits for another. A loop with nothing to do sleeps in a futex until its
 //     next timer: an idle engine uses no CPU. A candidate wakes the rank loop only
 //     if it is due before that. (Placement says who polls, spins or shares a thread.)
-//  6. Nothing is allocated per request.
+//  6. Nothing is allocated per request. Membership allocates, and so does a backlog that is
+//     larger than any before: rings, slots and mailboxes are as many as there are requests,
+//     GPUs and models, up to their limits.
+//  7. Models keep the cluster's ids, in all that is decided, also among equals: where ids
+//     index a list it has a pointer for each.
 //
 // # Margin
 //
@@ -33,10 +37,17 @@
 // actual end minus planned end, and takes it off the deadlines of requests to
 // come, at most a quarter of the SLO (package overrun).
 //
+// # Many engines
+//
+// Engines that share threads (Threads, rider) cost nothing while they are idle. A model moves
+// from one to another with what waits for it (HandOver); the two loops do not wait for each other.
+// An engine that was stopped may be followed by one with its loops' numbers: batches are
+// numbered on from the time at which an engine begins, so a late report finds nothing.
+//
 // # Tuner
 //
 // One more thread, at a low priority, simulates the engine with what arrives
-// (package tuner, tuning.go). Model loops tell it of requests by a ring each, and
+// (package tuner, tuning.go), and ends when nothing has come for a second. Model loops tell it of requests by a ring each, and
 // changes holds what it must know of models, GPUs and delays until it looks; its
 // choice comes back as an input of all loops. Nothing waits for it.
 //

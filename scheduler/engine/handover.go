@@ -22,7 +22,8 @@ var ErrHandOver = errors.New("the model cannot be handed over")
 //
 // The model loop hands them on, and never waits for the other engine: what finds its ring full
 // stays in the outbox until there is room, for no longer than its deadline. If the other
-// engine is stopped meanwhile, what is left is answered as what waited there was. So two engines
+// engine is stopped meanwhile, also after it has handed the model on, what is left is answered as what
+// waited there was. So two engines
 // may hand over to each other at the same time, on one thread. Each model has one
 // place: the last engine that it was handed to serves it, so requests do not go in a circle.
 func (e *Engine) HandOver(id wire.ModelID, to *Engine) error {
@@ -63,7 +64,10 @@ const (
 )
 
 func (d *door) enter(s *Submission) entry {
-	e := d.engine.Load()
+	var e *Engine
+	if d != nil {
+		e = d.engine.Load()
+	}
 	if e == nil {
 		return doorClosed
 	}
@@ -127,7 +131,7 @@ func (l *modelLoop) leaveLoop(now mono.Time) {
 	for i := range o.wait {
 		p := &o.wait[i]
 		became := doorFull
-		if p.door != full {
+		if p.door == nil || p.door != full {
 			became = p.door.enter(&p.Submission)
 		}
 		switch {

@@ -25,9 +25,9 @@ type Placement struct {
 	// Doze is how long requests that come in a dense row may wait for a model loop,
 	// so that it takes several at each wake-up; 0: each wakes it.
 	Doze mono.Dur
-	// Threads is how many threads the loops of all engines that share them (NewThreads) may
+	// ThreadsMax is how many threads the loops of all engines that share them (NewThreads) may
 	// have, where one engine does not need more; 0: as many as they ask for.
-	Threads int
+	ThreadsMax int
 }
 
 // Spinning is a poll without end.
@@ -50,11 +50,11 @@ func PlacementOn(cores []int, processors, modelLoops int) Placement {
 	threads := modelLoops + 1
 	switch n := min(len(cores), processors); {
 	case n <= threads:
-		return Placement{Joined: true, Threads: n}
+		return Placement{Joined: true, ThreadsMax: n}
 	case n < 2*threads+2 || n < len(cores):
-		return Placement{Threads: n}
+		return Placement{ThreadsMax: n}
 	}
-	return Placement{ModelPoll: HalfPoll, RankPoll: HalfPoll, Threads: len(cores), Cores: LastCores(cores, threads)}
+	return Placement{ModelPoll: HalfPoll, RankPoll: HalfPoll, ThreadsMax: len(cores), Cores: LastCores(cores, threads)}
 }
 
 // LastCores are n of the cores, from the last one down, or all that there are.

@@ -9,7 +9,7 @@ import (
 // while they run.
 //
 // The first engine's loops get threads as Placement says. So do those of each further one, as long
-// as all are no more than Placement.Threads; from then on loops ride on the threads that are
+// as all are no more than Placement.ThreadsMax; from then on loops ride on the threads that are
 // there: each on the one with the fewest loops, an engine's rank loop beside its first model
 // loop, for a grant then takes one wake-up. A loop stays on its thread, and a thread ends with its
 // last loop.
@@ -35,7 +35,7 @@ func (ts *Threads) seat(e *Engine) {
 	if !ts.place.Joined {
 		wanted++
 	}
-	if most := ts.place.Threads; most > 0 && int(ts.live.Load())+wanted > most && ts.least() != nil {
+	if most := ts.place.ThreadsMax; most > 0 && int(ts.live.Load())+wanted > most && ts.least() != nil {
 		for _, l := range e.loops {
 			l.rider.ride(ts.least(), l)
 		}

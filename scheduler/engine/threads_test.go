@@ -24,6 +24,7 @@ type fleet struct {
 	sinks   []*devices   // likewise; those of engines that were stopped go on in past
 	past    []*devices
 	route   map[wire.ModelID]int // -1: removed
+	removed int
 }
 
 func (f *fleet) begin(i int) {
@@ -56,6 +57,7 @@ func (f *fleet) change(r *rand.Rand, models int) {
 		set(to)
 	case k == 0:
 		set(-1)
+		f.removed++
 		f.engines[from].RemoveModel(m, wire.ReasonUnavailable)
 	case k == 1: // an engine ends, and another one begins with its number
 		var left []wire.ModelID
@@ -111,7 +113,7 @@ func (f *fleet) submit(end time.Time, first, models int) (accepted int) {
 func TestManyEnginesOnTwoThreads(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	const engines, models, submitters, most = 64, 150, 3, 1 << 20
-	f := &fleet{t: t, threads: NewThreads(Placement{Joined: true, Threads: 2}), engines: make([]*Engine, engines), sinks: make([]*devices, engines), route: map[wire.ModelID]int{}}
+	f := &fleet{t: t, threads: NewThreads(Placement{Joined: true, ThreadsMax: 2}), engines: make([]*Engine, engines), sinks: make([]*devices, engines), route: map[wire.ModelID]int{}}
 	for i := range engines {
 		f.begin(i)
 	}
@@ -163,7 +165,7 @@ func TestManyEnginesOnTwoThreads(t *testing.T) {
 		}
 	}
 	t.Logf("%d requests, %d served, dropped %v; %d changes, %d engines ended on the way", total, served, reasons, changes, len(f.past))
-	if served < total/2 || changes < 100 || len(f.past) == 0 || reasons[wire.ReasonUnknownModel] > 0 {
+	if served < total/2 || changes < 100 || len(f.past) == 0 || reasons[wire.ReasonUnknownModel] > 3*f.removed { // those in the ring when their model was removed
 		t.Errorf("%d of %d served, %d changes, %d ends, dropped %v: too few to tell, or models were not found", served, total, changes, len(f.past), reasons)
 	}
 }
@@ -177,9 +179,9 @@ func TestSeats(t *testing.T) {
 		loops int
 		live  []int // threads after each engine
 	}{
-		"two cores":             {Placement{Joined: true, Threads: 2}, 1, []int{1, 2, 2, 2}},
-		"one core, three loops": {Placement{Joined: true, Threads: 1}, 3, []int{3, 3, 3}},
-		"five cores":            {Placement{Threads: 5}, 1, []int{2, 4, 4, 4}},
+		"two cores":             {Placement{Joined: true, ThreadsMax: 2}, 1, []int{1, 2, 2, 2}},
+		"one core, three loops": {Placement{Joined: true, ThreadsMax: 1}, 3, []int{3, 3, 3}},
+		"five cores":            {Placement{ThreadsMax: 5}, 1, []int{2, 4, 4, 4}},
 		"no limit":              {Placement{}, 2, []int{3, 6, 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,10 +215,45 @@ func TestSeats(t *testing.T) {
 	}
 }
 
+// A report of an engine that was stopped finds no batch of the one that has its loops' numbers now,
+// although both began to count.
+func TestLateReportOfAnEngineBefore(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	var ids [2]wire.BatchID
+	var last *Engine
+	for i := range ids {
+		sink := &lastBatch{}
+		e, err := New(Config{Margin: margin, GPUsMax: 4, FirstLoop: 7}, sink)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Start()
+		defer e.Stop()
+		fill(t, e, 1, 1)
+		if !e.Submit(0, request(1, 60*mono.Millisecond)) {
+			t.Fatal("refused")
+		}
+		waitFor(t, "a batch", func() bool { return sink.batch.Load() != 0 })
+		ids[i] = wire.BatchID(sink.batch.Load())
+		if last = e; i == 0 {
+			e.Stop()
+		}
+	}
+	used := func() int { return last.Stats().Models[0].Used }
+	last.Done(Done{Batch: ids[0], End: mono.Now(), Ran: 1})
+	last.SetDelay(batching.Delay{}) // comes after it
+	time.Sleep(20 * time.Millisecond)
+	if used() != 1 {
+		t.Errorf("batches %x and %x: the first one's report ended the second", ids[0], ids[1])
+	}
+	last.Done(Done{Batch: ids[1], End: mono.Now(), Ran: 1})
+	waitFor(t, "the batch's own report", func() bool { return used() == 0 })
+}
+
 // What one engine does wakes no other on its thread, and idle ones use no processor.
 func TestIdleEnginesCostNothing(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	ts := NewThreads(Placement{Joined: true, Threads: 1})
+	ts := NewThreads(Placement{Joined: true, ThreadsMax: 1})
 	busy := newDevices(1, 0)
 	e, _ := start(t, Config{Threads: ts, GPUsMax: 4}, newDevices(1, 0), 1, 1)
 	works, _ := start(t, Config{Threads: ts, GPUsMax: 4, FirstLoop: 1, TunerShare: 0.02}, busy, 1, 2)

@@ -30,7 +30,7 @@ type Config struct {
 	Logger      zerolog.Logger        // [discards]
 	Metrics     prometheus.Registerer // [none]
 	ModelLoops  int                   // per sub-cluster [1]
-	Placement   engine.Placement      // how loops share the machine; pools take its Cores one after the other [threads that sleep]
+	Placement   engine.Placement      // how loops share the machine; pools share their threads (engine.Threads) [threads that sleep]
 	Margin      mono.Dur              // taken off every deadline
 	QueueMax    int                   // waiting requests per model [32768]
 	RequestsMax int                   // per model loop [131072]
@@ -105,30 +105,17 @@ func (c *Config) complete() error {
 		errs = append(errs, fmt.Errorf("scheduler: at most %d frontends, %d backends, %d sub-clusters, %d models and %d GPUs: each must be at least 1, and models at most %d",
 			c.FrontendsMax, c.BackendsMax, c.PoolsMax, c.ModelsMax, c.GPUsMax, modelsMax))
 	}
-	errs = append(errs, c.engine(0).Check())
+	errs = append(errs, c.engine(0, nil).Check())
 	return errors.Join(errs...)
 }
 
-// engine is the configuration of a pool's engine, by the pool's number. What is wrong with it
-// is wrong for all pools, and said when the server starts.
-func (c *Config) engine(pool int) engine.Config {
-	cfg := engine.Config{ModelLoops: c.ModelLoops, FirstLoop: pool * c.ModelLoops, Placement: c.placement(pool), GPUsMax: c.GPUsMax,
+// engine is the configuration of a pool's engine, by the pool's number, on the threads of all
+// pools. What is wrong with it is wrong for all pools, and said when the server starts.
+func (c *Config) engine(pool int, threads *engine.Threads) engine.Config {
+	cfg := engine.Config{ModelLoops: c.ModelLoops, FirstLoop: pool * c.ModelLoops, Threads: threads, Placement: c.Placement, GPUsMax: c.GPUsMax,
 		Margin: c.Margin, RequestsMax: c.RequestsMax, Headroom: c.Headroom, TunerShare: c.TunerShare, Setting: c.Setting}
 	if pool == 0 {
 		cfg.Record = c.Record
 	}
 	return cfg
-}
-
-// placement is that of a pool: its threads get the cores behind those of the pools before,
-// and float where none are left.
-func (c *Config) placement(pool int) engine.Placement {
-	p := c.Placement
-	threads := c.ModelLoops + 1
-	if p.Joined {
-		threads--
-	}
-	from := min(pool*threads, len(p.Cores))
-	p.Cores = p.Cores[from:min(from+threads, len(p.Cores))]
-	return p
 }

@@ -108,7 +108,7 @@ func (s *Server) newPool(index int) {
 	p.gpus.Store(&[]*gpu{})
 	p.sink = newSink(s, p, s.cfg.ModelLoops)
 	var err error
-	if p.engine, err = engine.New(s.cfg.engine(index), p.sink); err != nil {
+	if p.engine, err = engine.New(s.cfg.engine(index, s.threads), p.sink); err != nil {
 		panic(fmt.Sprintf("scheduler/server: the engine of pool %d: %v, which New has checked", index, err))
 	}
 	p.engine.Start()

@@ -28,8 +28,9 @@ type Server struct {
 	listeners []transport.Listener
 	refusals  sampled.Refusals
 	draining  atomic.Bool
-	peers     atomic.Int64  // frontends and backends admitted now
-	stop      chan struct{} // closed by Close
+	peers     atomic.Int64    // frontends and backends admitted now
+	stop      chan struct{}   // closed by Close
+	threads   *engine.Threads // Immutable: of all pools' loops
 	ticking   sync.WaitGroup
 	ending    sync.WaitGroup // engines of sub-clusters that have ended
 
@@ -87,7 +88,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	epoch := wire.Epoch(time.Now().UnixNano())
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: sampled.NewRefusals(cfg.Logger), epoch: epoch, stop: make(chan struct{}),
+	s := &Server{cfg: cfg, threads: engine.NewThreads(cfg.Placement), log: cfg.Logger, refusals: sampled.NewRefusals(cfg.Logger), epoch: epoch, stop: make(chan struct{}),
 		cluster: members.New(members.Limits{Frontends: cfg.FrontendsMax, Backends: cfg.BackendsMax, Pools: cfg.PoolsMax,
 			Models: cfg.ModelsMax, PoolModels: min(cfg.ModelsMax, engine.ModelsMax), GPUs: cfg.GPUsMax, Epoch: uint64(epoch)}),
 		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{}, doubted: map[*gpu]*doubt{},

@@ -18,8 +18,7 @@ func (s *Shard) Extract(id wire.ModelID, out *Out) {
 		if !ok {
 			break
 		}
-		k := s.slots.at(slot)
-		out.Moved = append(out.Moved, Moved{id, k.came, k.request})
+		out.Moved = append(out.Moved, Moved{id, *s.slots.came(slot), *s.slots.request(slot)})
 		s.slots.give(slot)
 	}
 	s.end(id, m, out)

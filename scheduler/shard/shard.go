@@ -29,10 +29,10 @@ type ModelConfig struct {
 
 // model is one model of the shard.
 type model struct {
-	batching.Model
 	margin   mono.Dur
 	informed batching.Candidate // what the rank was told last
 	stirred  bool               // requests came since its candidate was formed
+	batching.Model
 }
 
 // Shard is the models of one loop.
@@ -200,7 +200,7 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 func (s *Shard) lastCame() mono.Time {
 	last := mono.Past
 	for _, slot := range s.taken {
-		last = max(last, s.slots.at(slot).came)
+		last = max(last, *s.slots.came(slot))
 	}
 	return last
 }
@@ -211,7 +211,7 @@ func (s *Shard) dispatch(g rank.Grant, due, exec, until mono.Time, out *Out) wir
 	b.model, b.gpu, b.life, b.exec, b.until, b.size = g.Model, g.GPU, g.Life, exec, until, len(s.taken)
 	b.first = none
 	for i := len(s.taken) - 1; i >= 0; i-- {
-		s.slots.at(s.taken[i]).next, b.first = b.first, s.taken[i]
+		s.slots.next[s.taken[i]], b.first = b.first, s.taken[i]
 	}
 	// Room first, then each request from its slot to its place: appended one by one they go by way
 	// of the stack, and the slice's end through memory, which costs a third more.
@@ -219,7 +219,7 @@ func (s *Shard) dispatch(g rank.Grant, due, exec, until mono.Time, out *Out) wir
 	out.requests = slices.Grow(out.requests, n)[:from+n]
 	requests := out.requests[from : from+n : from+n]
 	for i, slot := range s.taken {
-		requests[i] = s.slots.at(slot).request
+		requests[i] = *s.slots.request(slot)
 	}
 	out.Dispatches = append(out.Dispatches, Dispatch{Batch: b.id, Model: b.model, GPU: b.gpu, Life: b.life,
 		Due: due, Exec: exec, Until: until, Requests: requests})
@@ -244,7 +244,7 @@ func (s *Shard) Completed(id wire.BatchID) (Run, bool) {
 	}
 	run := Run{b.model, b.gpu, b.life, b.size, b.exec, b.until}
 	for slot := b.first; slot != none; {
-		next := s.slots.at(slot).next
+		next := s.slots.next[slot]
 		s.slots.give(slot)
 		slot = next
 	}
@@ -272,8 +272,8 @@ func (s *Shard) Lost(now mono.Time, gpu wire.GPUID, life rank.Life, out *Out) {
 func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 	m := s.model(b.model)
 	for slot := b.first; slot != none; {
-		next := s.slots.at(slot).next
-		r := s.slots.at(slot).request
+		next := s.slots.next[slot]
+		r := *s.slots.request(slot)
 		if m == nil && s.moved.has(uint32(b.model)) {
 			out.Moved = append(out.Moved, Moved{b.model, now, r})
 			s.slots.give(slot)
@@ -285,7 +285,7 @@ func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 			delay := m.Delay()
 			alone = now.Add(delay.Of(1) + m.Profile().Latency(1) + m.margin)
 		}
-		s.slots.at(slot).came = now
+		*s.slots.came(slot) = now
 		if alone > r.Deadline || !m.Push(now, r.Deadline.Add(-m.margin), slot) {
 			s.drop(slot, wire.ReasonBackendLost, out)
 		}
@@ -464,6 +464,6 @@ func (s *Shard) dropAppend(out *Out) {
 }
 
 func (s *Shard) drop(slot uint32, reason wire.Reason, out *Out) {
-	out.Drops = append(out.Drops, batching.Drop{Request: s.slots.at(slot).request, Reason: reason})
+	out.Drops = append(out.Drops, batching.Drop{Request: *s.slots.request(slot), Reason: reason})
 	s.slots.give(slot)
 }

@@ -10,54 +10,59 @@ import (
 // none ends a list of slots.
 const none = ^uint32(0)
 
-// slot is a request's place.
-type slot struct {
-	request batching.Request
-	came    mono.Time // when it was handed in
-	next    uint32    // in the free list, or the list of a batch
+// slotChunk is a row of slots.
+type slotChunk struct {
+	requests [chunkSlots]batching.Request
+	came     [chunkSlots]mono.Time // when they were handed in
 }
+
+const chunkSlots = 1 << 9
 
 // slots is the memory of requests, up to most; free ones form a list. It grows by chunks,
 // which are never moved: what a backlog took once stays.
 type slots struct {
-	chunks []*[slotChunk]slot
+	chunks []*slotChunk
+	next   []uint32 // in the free list, or the list of a batch; apart, for lists are walked without the requests
 	free   uint32
 	used   int
 	most   int
 }
 
-const slotChunk = 1 << 9
-
 func newSlots(most int) slots { return slots{free: none, most: most} }
 
-func (s *slots) at(i uint32) *slot { return &s.chunks[i/slotChunk][i%slotChunk] }
+func (s *slots) request(i uint32) *batching.Request {
+	return &s.chunks[i/chunkSlots].requests[i%chunkSlots]
+}
+
+func (s *slots) came(i uint32) *mono.Time { return &s.chunks[i/chunkSlots].came[i%chunkSlots] }
 
 // grow adds a chunk to the free list, or what is left up to most.
 func (s *slots) grow() {
-	from := len(s.chunks) * slotChunk
-	s.chunks = append(s.chunks, new([slotChunk]slot))
-	for i := min(s.most, from+slotChunk) - 1; i >= from; i-- {
-		s.at(uint32(i)).next, s.free = s.free, uint32(i)
+	from := len(s.chunks) * chunkSlots
+	s.chunks = append(s.chunks, new(slotChunk))
+	s.next = append(s.next, make([]uint32, chunkSlots)...)
+	for i := min(s.most, from+chunkSlots) - 1; i >= from; i-- {
+		s.next[i], s.free = s.free, uint32(i)
 	}
 }
 
 func (s *slots) take(r *batching.Request, came mono.Time) (uint32, bool) {
 	if s.free == none {
-		if len(s.chunks)*slotChunk >= s.most {
+		if len(s.chunks)*chunkSlots >= s.most {
 			return 0, false
 		}
 		s.grow()
 	}
 	i := s.free
-	k := s.at(i)
-	s.free = k.next
-	k.request, k.came = *r, came
+	k, at := s.chunks[i/chunkSlots], i%chunkSlots
+	s.free = s.next[i]
+	k.requests[at], k.came[at] = *r, came
 	s.used++
 	return i, true
 }
 
 func (s *slots) give(i uint32) {
-	s.at(i).next, s.free = s.free, i
+	s.next[i], s.free = s.free, i
 	s.used--
 }
 

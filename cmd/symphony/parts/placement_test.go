@@ -17,16 +17,16 @@ func TestPlacement(t *testing.T) {
 		cores  int
 		want   engine.Placement
 	}{
-		"two cores":     {func(*config.Scheduler) {}, 2, engine.Placement{Joined: true}},
+		"two cores":     {func(*config.Scheduler) {}, 2, engine.Placement{ThreadsMax: 2, Joined: true}},
 		"sixteen cores": {func(*config.Scheduler) {}, 16, engine.PlacementOn(cores(16), 16, 1)},
-		"own thread":    {func(c *config.Scheduler) { c.RankThread = "own" }, 2, engine.Placement{}},
+		"own thread":    {func(c *config.Scheduler) { c.RankThread = "own" }, 2, engine.Placement{ThreadsMax: 2}},
 		"shared thread": {func(c *config.Scheduler) {
 			c.RankThread, c.Pin, c.ModelWait, c.RankWait = "shared", "never", "park", "park"
-		}, 16, engine.Placement{Joined: true}},
-		"spin models":       {func(c *config.Scheduler) { c.ModelWait = "spin" }, 2, engine.Placement{Joined: true, ModelPoll: engine.Spinning}},
-		"poll ranks":        {func(c *config.Scheduler) { c.RankWait, c.RankThread = "poll", "own" }, 2, engine.Placement{RankPoll: engine.HalfPoll}},
-		"pinned on two":     {func(c *config.Scheduler) { c.Pin = "always" }, 2, engine.Placement{Joined: true, Cores: []int{1, 0}}},
-		"doze and spin too": {func(c *config.Scheduler) { c.Doze, c.Spin = 20*mono.Microsecond, mono.Microsecond }, 2, engine.Placement{Joined: true, Doze: 20 * mono.Microsecond, Spin: mono.Microsecond}},
+		}, 16, engine.Placement{ThreadsMax: 16, Joined: true}},
+		"spin models":       {func(c *config.Scheduler) { c.ModelWait = "spin" }, 2, engine.Placement{ThreadsMax: 2, Joined: true, ModelPoll: engine.Spinning}},
+		"poll ranks":        {func(c *config.Scheduler) { c.RankWait, c.RankThread = "poll", "own" }, 2, engine.Placement{ThreadsMax: 2, RankPoll: engine.HalfPoll}},
+		"pinned on two":     {func(c *config.Scheduler) { c.Pin = "always" }, 2, engine.Placement{ThreadsMax: 2, Joined: true, Cores: []int{1, 0}}},
+		"doze and spin too": {func(c *config.Scheduler) { c.Doze, c.Spin = 20*mono.Microsecond, mono.Microsecond }, 2, engine.Placement{ThreadsMax: 2, Joined: true, Doze: 20 * mono.Microsecond, Spin: mono.Microsecond}},
 	} {
 		cfg := base
 		c.change(&cfg)
