@@ -89,7 +89,7 @@ type GPUFacts struct {
 	In         string    `json:"in"` // sub-cluster
 	State      string    `json:"state"`
 	Memory     int64     `json:"memory,omitempty"` // for models, bytes; 0: unknown, without a bound
-	Stock      []Stocked `json:"stock,omitempty"`  // models that changed; Slot and Devices are not set, Spec as Stocked says
+	Stock      []Stocked `json:"stock,omitempty"`  // models that changed; Slot and Devices are not set; Spec as Stocked says, with the first device of a backend's pool
 }
 
 // ModelFacts is a routed model as it is now.
@@ -105,7 +105,7 @@ type ModelFacts struct {
 	Waiting    int     `json:"waiting"`
 }
 
-// SubClusterFacts is a sub-cluster as it is now.
+// SubClusterFacts is a sub-cluster as it is now. One with neither GPUs nor models has ended.
 type SubClusterFacts struct {
 	Name       string  `json:"name"`
 	DeviceType string  `json:"device_type"`

@@ -43,6 +43,19 @@ type Keep struct {
 	Load    []Source `json:"load,omitempty"`    // to be loaded, in this order
 	Unload  []string `json:"unload,omitempty"`  // keys; nothing of theirs is under way any more
 	Measure []string `json:"measure,omitempty"` // keys whose latencies are to be measured here: the device gets no batches meanwhile
+	Told    *Told    `json:"told,omitempty"`    // of In, for the whole pool
+}
+
+// Told is what a scheduler said last of the models that are routed to a sub-cluster. A backend
+// keeps it by pool and sub-cluster while one of the pool's devices is there, and repeats it in
+// its next introduction: so a scheduler that starts anew finds what was routed where.
+type Told struct {
+	SubCluster string   `json:"sub_cluster"`
+	Epoch      uint64   `json:"epoch"` // of the scheduler that said it, and Serial is its: the newer holds
+	Serial     uint64   `json:"serial"`
+	Whole      bool     `json:"whole,omitempty"` // Keys are all of them; else they come, and Gone go
+	Keys       []string `json:"keys,omitempty"`
+	Gone       []string `json:"gone,omitempty"`
 }
 
 // Stock tells what became of a pool's models; backend -> scheduler. After admission one Stock

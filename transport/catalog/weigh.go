@@ -44,7 +44,7 @@ func arrayMax(key []byte) (most int, g group) {
 		return TensorsMax, groupTensors
 	case "shape", "mean", "std":
 		return dimsMax, groupNone
-	case "ids", "gone", "slots", "load", "unload", "measure", "keys", "sources", "stock", "names", "served", "gone_models":
+	case "ids", "gone", "slots", "load", "unload", "measure", "keys", "sources", "stock", "names", "served", "gone_models", "ordered":
 		return ModelsMax, groupNone
 	case "shares":
 		return versionsMax, groupNone
@@ -52,7 +52,7 @@ func arrayMax(key []byte) (most int, g group) {
 		return labelsMax, groupNone
 	case "table_ns":
 		return batchMax, groupNone
-	case "free_in_ns", "in", "devices", "gpus", "gone_gpus", "sub_clusters":
+	case "free_in_ns", "in", "devices", "gpus", "gone_gpus", "sub_clusters", "told":
 		return devicesMax, groupNone
 	}
 	return 1 << 30, groupNone
