@@ -3,6 +3,7 @@ package backend
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -57,8 +58,7 @@ func checkLabels(m *catalog.ModelSpec) error {
 // devices have. What does not go into a document is told after it.
 func (p *pool) introduction(l transport.Link) catalog.Pool {
 	doc := p.doc
-	specs, in := p.stock.introduce(l)
-	doc.In = in
+	specs := p.stock.introduce(l, &doc)
 	for n := len(specs); ; n /= 2 {
 		docs, digest, err := newDocuments(specs[:n])
 		if err != nil && n > 0 {
@@ -66,6 +66,7 @@ func (p *pool) introduction(l transport.Link) catalog.Pool {
 		}
 		if n < len(specs) {
 			p.stock.unlist(n)
+			doc.Ordered = slices.DeleteFunc(doc.Ordered, func(i int) bool { return i >= n })
 		}
 		p.documents.Store(&docs)
 		doc.Models = digest

@@ -42,6 +42,7 @@ type stock struct {
 	entries map[string]*entry
 	slots   []*entry // nil: free
 	devices []stockedDevice
+	routed  map[string]*routed // by sub-cluster
 	closed  bool
 	ledger  // what the scheduler knows
 }

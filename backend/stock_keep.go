@@ -31,6 +31,10 @@ func (s *stock) keep(l transport.Link, k *catalog.Keep) error {
 	}
 	moved := s.devices[k.Device].in != k.In
 	s.devices[k.Device].in = k.In
+	s.hear(k.Told)
+	if moved {
+		s.forgetRouted()
+	}
 	for _, key := range k.Unload {
 		if e := s.known(key); e != nil {
 			e.on[k.Device].wanted = false
@@ -50,11 +54,6 @@ func (s *stock) keep(l transport.Link, k *catalog.Keep) error {
 			s.retried(e)
 		}
 		s.settle(e)
-	}
-	if moved && k.In == catalog.Nowhere { // it may measure now
-		for _, e := range s.entries {
-			s.measureIfDue(e)
-		}
 	}
 	return nil
 }

@@ -11,31 +11,43 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// measureIfDue begins to measure a model where that is due: it was ordered to, or the model has
-// no profile and nobody plans it (it is the backend's own, or its device is in no sub-cluster).
-// Caller holds mu.
+// measureIfDue begins to measure a model where that is due: where it was ordered, or where a
+// model without a profile is loaded, on a device that is in no sub-cluster if there is one. A
+// device that serves others does it in its gaps. Caller holds mu.
 func (s *stock) measureIfDue(e *entry) {
 	if e.gone || s.closed || e.measuring >= 0 || e.err != nil || e.next != nil {
 		return
 	}
+	at, rank := -1, 0
 	for d := range e.on {
-		if e.measured {
-			e.measureOn[d] = false
+		ordered := e.measureOn[d]
+		if ordered && e.measured { // there is nothing to be measured: tell what there is
+			e.measureOn[d], e.specTold, ordered = false, false, false
 		}
-		if p := &e.on[d]; p.stage != loaded || !p.wanted {
-			continue
+		p, r := &e.on[d], 0
+		switch {
+		case p.stage != loaded || !p.wanted:
+		case ordered:
+			r = 3
+		case !e.profiled && s.devices[d].in == catalog.Nowhere:
+			r = 2
+		case !e.profiled:
+			r = 1
 		}
-		if e.measureOn[d] || !e.profiled && (e.local || s.devices[d].in == catalog.Nowhere) {
-			ctx, cancel := context.WithCancel(s.ctx)
-			e.measuring, e.stopRuns = d, cancel
-			s.changed(e)
-			s.work.Go(func() {
-				defer cancel()
-				s.measure(ctx, e, d)
-			})
-			return
+		if r > rank {
+			at, rank = d, r
 		}
 	}
+	if at < 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	e.measuring, e.stopRuns = at, cancel
+	s.changed(e)
+	s.work.Go(func() {
+		defer cancel()
+		s.measure(ctx, e, at)
+	})
 }
 
 // measure measures a model on a device, in its gaps. One at a time: devices of a host share it.

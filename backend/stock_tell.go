@@ -35,7 +35,7 @@ const numberRest = 10 * mono.Second
 const stockDocMax = 256
 
 // introduce lists what all devices have, for a new link, and marks all else to be told.
-func (s *stock) introduce(l transport.Link) (specs []catalog.ModelSpec, in []string) {
+func (s *stock) introduce(l transport.Link, doc *catalog.Pool) (specs []catalog.ModelSpec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ledger = ledger{link: l}
@@ -45,6 +45,9 @@ func (s *stock) introduce(l transport.Link) (specs []catalog.ModelSpec, in []str
 		}
 		if e.dirty, e.number = false, -1; e.readyOnAll() {
 			e.number, e.specTold = len(specs), true
+			if !e.local {
+				doc.Ordered = append(doc.Ordered, len(specs))
+			}
 			s.numbers, specs = append(s.numbers, e), append(specs, *e.spec)
 		}
 	}
@@ -56,12 +59,13 @@ func (s *stock) introduce(l transport.Link) (specs []catalog.ModelSpec, in []str
 		}
 	}
 	for d := range s.devices {
-		in = append(in, s.devices[d].in)
+		doc.In = append(doc.In, s.devices[d].in)
 	}
-	if !slices.ContainsFunc(in, func(name string) bool { return name != "" }) {
-		in = nil
+	if !slices.ContainsFunc(doc.In, func(name string) bool { return name != "" }) {
+		doc.In = nil
 	}
-	return specs, in
+	doc.Told = s.repeated()
+	return specs
 }
 
 // unlist takes the models from index n on off the introduction's list: they are told of by

@@ -376,8 +376,14 @@ func TestSchedulerAway(t *testing.T) {
 	s.admitted(100)
 	all, one, bad := source(t, "all", "1", ""), source(t, "one", "1", ""), source(t, "bad", "1", "slo: 50ms\n")
 	for d, in := range []string{"east", catalog.Nowhere} {
-		s.keep(catalog.Keep{Device: d, In: in, Load: []catalog.Source{all}})
+		told := &catalog.Told{SubCluster: "east", Epoch: 100, Serial: 7, Whole: true, Keys: []string{"all/1", "old/1"}}
+		if d == 1 {
+			told = &catalog.Told{SubCluster: "west", Epoch: 100, Serial: 8, Whole: true, Keys: []string{"x/1"}} // nobody is there
+		}
+		s.keep(catalog.Keep{Device: d, In: in, Told: told, Load: []catalog.Source{all}})
 	}
+	s.keep(catalog.Keep{Device: 0, In: "east", Told: &catalog.Told{SubCluster: "east", Epoch: 100, Serial: 9, Keys: []string{"late/1"}, Gone: []string{"old/1"}}})
+	s.keep(catalog.Keep{Device: 0, In: "east", Told: &catalog.Told{SubCluster: "east", Epoch: 99, Serial: 99, Whole: true, Keys: []string{"of before/1"}}})
 	s.keep(catalog.Keep{Device: 1, In: catalog.Nowhere, Load: []catalog.Source{one, bad}})
 	s.until("all/1", catalog.StateReady, 0, 1)
 	s.until("one/1", catalog.StateReady, 1)
@@ -396,8 +402,11 @@ func TestSchedulerAway(t *testing.T) {
 	s.docs = nil
 	p := s.info.Pools[0]
 	s.mu.Unlock()
-	if !slices.Equal(p.In, []string{"east", catalog.Nowhere}) {
+	if !slices.Equal(p.In, []string{"east", catalog.Nowhere}) || !slices.Equal(p.Ordered, []int{0}) {
 		t.Errorf("introduced as %+v", p)
+	}
+	if len(p.Told) != 1 || p.Told[0].SubCluster != "east" || p.Told[0].Epoch != 100 || p.Told[0].Serial != 9 || !slices.Equal(p.Told[0].Keys, []string{"all/1", "late/1"}) {
+		t.Errorf("it repeats %+v", p.Told)
 	}
 	s.tell(wire.DocWant, catalog.Want{Models: p.Models})
 	s.wait("the list", func() bool {

@@ -61,8 +61,7 @@ func (x *watching) look() {
 }
 
 // A model that comes into the folder is served when it has not changed for a while; settings of
-// config.yaml change without loading, others load it again; one that goes is gone. Mistakes are
-// said once and take nothing with them.
+// config.yaml change without loading, others load it again; one that goes is gone.
 func TestWatch(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	x := newWatching(t, map[string]string{"first": emulatedModel})
@@ -106,15 +105,6 @@ func TestWatch(t *testing.T) {
 			t.Errorf("report %+v", done)
 		}
 	}
-	x.write(t, "m", settings+"nonsense: 1\n")
-	x.look()
-	x.look()
-	if n := len(x.log.about("not served as it is now", "nonsense")); n != 1 {
-		t.Errorf("a mistake is told %d times", n)
-	}
-	if done := x.orderOn(0, 100, 20, 8); done.Reason != wire.ReasonNone {
-		t.Errorf("with a mistake in its file: %+v", done)
-	}
 	x.write(t, "m", strings.Replace(settings, "alpha_ms: 0.1", "alpha_ms: 0.2", 1))
 	x.look()
 	x.wait("the new profile", func() bool {
@@ -128,6 +118,23 @@ func TestWatch(t *testing.T) {
 	x.until("m/1", catalog.StateGone)
 	if done := x.orderOn(0, 100, 30, 7); done.Reason != wire.ReasonNone {
 		t.Errorf("the other one: %+v", done)
+	}
+}
+
+// Mistakes are said once and take nothing with them, and so is a folder that is away.
+func TestWatchMistakes(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	x.tell(wire.DocBound, catalog.Bound{IDs: []wire.ModelID{8}})
+	x.write(t, "m", emulatedModel+"nonsense: 1\n")
+	x.look()
+	x.look()
+	if n := len(x.log.about("not served as it is now", "nonsense")); n != 1 {
+		t.Errorf("a mistake is told %d times", n)
+	}
+	if done := x.orderOn(0, 100, 20, 8); done.Reason != wire.ReasonNone {
+		t.Errorf("with a mistake in its file: %+v", done)
 	}
 	if err := os.Rename(x.dir, x.dir+".away"); err != nil {
 		t.Fatal(err)

@@ -133,17 +133,10 @@ func (p *pipeline) loadLater(ctx context.Context, m *Model) (*served, error) {
 	if err := p.prepareApart(s); err != nil {
 		return s, err
 	}
-	e := &slot{}
-	if err := p.try(func() error { return p.makeEvents(&e.begin, &e.end) }); err != nil {
+	if err := p.try(func() error { return p.makeEvents(&s.marks.begin, &s.marks.end) }); err != nil {
 		return s, err
 	}
-	err := p.warmLater(ctx, s, e)
-	_ = p.call(func() {
-		for _, each := range []Event{e.begin, e.end} {
-			p.give(each.Close())
-		}
-	})
-	if err != nil {
+	if err := p.warmLater(ctx, s); err != nil {
 		return s, err
 	}
 	s.need = Depth*(s.in.bytes+s.out.bytes) + s.program.Memory()
@@ -240,15 +233,18 @@ func (p *pipeline) makeOwnStages(s *served) error {
 }
 
 // warmLater binds each size in each slot and runs it, one run between two batches.
-func (p *pipeline) warmLater(ctx context.Context, s *served, e *slot) error {
+func (p *pipeline) warmLater(ctx context.Context, s *served) error {
+	patience := gapsMost
 	for i := len(s.m.Sizes) - 1; i >= 0; i-- { // a runtime's own memory grows once that way
 		n := s.m.Sizes[i]
 		for at := range s.slots {
 			for run := range 1 + warmRuns {
-				if err := p.gap(ctx); err != nil {
+				begin := time.Now()
+				if err := p.gap(ctx, min(gapMost, patience)); err != nil {
 					return err
 				}
-				if err := p.try(func() error { return p.runOnce(s, e, at, i, run) }); err != nil {
+				patience -= time.Since(begin)
+				if err := p.try(func() error { return p.runOnce(s, at, i, run) }); err != nil {
 					return fmt.Errorf("first run of a batch of %d: %w", n, err)
 				}
 			}
@@ -258,7 +254,7 @@ func (p *pipeline) warmLater(ctx context.Context, s *served, e *slot) error {
 }
 
 // runOnce is a first run, or a later one, which is timed, of a size in a slot. On the run thread.
-func (p *pipeline) runOnce(s *served, e *slot, at, i, run int) error {
+func (p *pipeline) runOnce(s *served, at, i, run int) error {
 	p.calling.Store(true)
 	defer p.calling.Store(false)
 	n := s.m.Sizes[i]
@@ -267,20 +263,24 @@ func (p *pipeline) runOnce(s *served, e *slot, at, i, run int) error {
 			return err
 		}
 	}
-	length, err := p.timed(e, s.program, at, n)
+	length, err := p.timed(&s.marks, s.program, at, n)
 	if err == nil && run > 0 {
 		s.lengths[i].Store(max(s.lengths[i].Load(), int64(length)))
 	}
 	return err
 }
 
-// gapMost is how long a first run waits for a device that has nothing to do: one that is never
-// without work is to get new models, too.
-const gapMost = 50 * time.Millisecond
+// gapMost is how long a first run waits for a device that has nothing to do, and gapsMost how
+// long those of a model do together: a device that is never without work is to get new models,
+// too.
+const (
+	gapMost  = 50 * time.Millisecond
+	gapsMost = time.Second
+)
 
 // gap waits for a moment without batches, for a while.
-func (p *pipeline) gap(ctx context.Context) error {
-	for end := time.Now().Add(gapMost); ; time.Sleep(time.Millisecond) {
+func (p *pipeline) gap(ctx context.Context, most time.Duration) error {
+	for end := time.Now().Add(most); ; time.Sleep(time.Millisecond) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -45,6 +45,7 @@ type served struct {
 	in, out layout
 	slots   [Depth]places
 	stages  [Depth]stages  // of a model that came later: its own
+	marks   slot           // of a model that is loaded later: events that time its first runs
 	need    int64          // bytes of the device
 	lengths []atomic.Int64 // ns of an execution, the longest so far, by index of size
 }
@@ -304,6 +305,12 @@ func (p *pipeline) unloadModel(s *served) {
 			if ptr != 0 {
 				p.give(p.ctx.Free(ptr))
 			}
+		}
+	}
+	for _, e := range s.marks.events() {
+		if *e != nil {
+			p.give((*e).Close())
+			*e = nil
 		}
 	}
 	for _, at := range s.stages {
