@@ -77,55 +77,7 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 	defer p.mu.Unlock()
 	switch f.Kind {
 	case wire.KindDoc:
-		var d wire.Doc
-		err := d.Decode(f.Body)
-		switch d.Type {
-		case wire.DocAdmitted:
-			p.admitted = &catalog.Admitted{}
-			err = json.Unmarshal(f.Payload, p.admitted)
-		case wire.DocChanges:
-			var ch catalog.Changes
-			err = json.Unmarshal(f.Payload, &ch)
-			p.change(&ch)
-			p.parts++
-		case wire.DocBound:
-			var b catalog.Bound
-			err = json.Unmarshal(f.Payload, &b)
-			for _, id := range b.IDs {
-				p.bound[id] = true
-			}
-			if p.onBound != nil {
-				p.onBound(&b)
-			}
-		case wire.DocKeep:
-			var k catalog.Keep
-			err = json.Unmarshal(f.Payload, &k)
-			p.onKeep(&k)
-		case wire.DocOutcome:
-			var o catalog.Outcome
-			err = json.Unmarshal(f.Payload, &o)
-			if _, twice := p.outcomes[o.ID]; twice {
-				p.t.Errorf("order %d has two outcomes", o.ID)
-			}
-			p.outcomes[o.ID] = o
-		case wire.DocFacts:
-			var d catalog.Facts
-			if d, err = catalog.DecodeFacts(f.Payload); err == nil {
-				p.facts.apply(&d)
-			}
-		case wire.DocWant:
-			var w catalog.Want
-			err = json.Unmarshal(f.Payload, &w)
-			if b, t := p.lists[w.Models], wire.DocModels; w.Models != "" {
-				_ = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(b)), b, nil)
-			} else if p.wants = append(p.wants, w.Labels); !p.silent && p.lists[w.Labels] != nil {
-				b = p.lists[w.Labels]
-				_ = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil)
-			}
-		case wire.DocLabels:
-			p.lists[catalog.DigestOf(f.Payload)] = slices.Clone(f.Payload)
-		}
-		if err != nil {
+		if err := p.onDoc(l, f); err != nil {
 			p.t.Error(err)
 		}
 	case wire.KindMember:
@@ -152,6 +104,59 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 			go p.run(l, m)
 		}
 	}
+}
+
+// onDoc takes a document. Caller holds mu.
+func (p *peer) onDoc(l transport.Link, f transport.Frame) error {
+	var d wire.Doc
+	err := d.Decode(f.Body)
+	switch d.Type {
+	case wire.DocAdmitted:
+		p.admitted = &catalog.Admitted{}
+		err = json.Unmarshal(f.Payload, p.admitted)
+	case wire.DocChanges:
+		var ch catalog.Changes
+		err = json.Unmarshal(f.Payload, &ch)
+		p.change(&ch)
+		p.parts++
+	case wire.DocBound:
+		var b catalog.Bound
+		err = json.Unmarshal(f.Payload, &b)
+		for _, id := range b.IDs {
+			p.bound[id] = true
+		}
+		if p.onBound != nil {
+			p.onBound(&b)
+		}
+	case wire.DocKeep:
+		var k catalog.Keep
+		err = json.Unmarshal(f.Payload, &k)
+		p.onKeep(&k)
+	case wire.DocOutcome:
+		var o catalog.Outcome
+		err = json.Unmarshal(f.Payload, &o)
+		if _, twice := p.outcomes[o.ID]; twice {
+			p.t.Errorf("order %d has two outcomes", o.ID)
+		}
+		p.outcomes[o.ID] = o
+	case wire.DocFacts:
+		var d catalog.Facts
+		if d, err = catalog.DecodeFacts(f.Payload); err == nil {
+			p.facts.apply(&d)
+		}
+	case wire.DocWant:
+		var w catalog.Want
+		err = json.Unmarshal(f.Payload, &w)
+		if b, t := p.lists[w.Models], wire.DocModels; w.Models != "" {
+			_ = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(b)), b, nil)
+		} else if p.wants = append(p.wants, w.Labels); !p.silent && p.lists[w.Labels] != nil {
+			b = p.lists[w.Labels]
+			_ = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil)
+		}
+	case wire.DocLabels:
+		p.lists[catalog.DigestOf(f.Payload)] = slices.Clone(f.Payload)
+	}
+	return err
 }
 
 // run executes a batch: it takes until the planned end.
