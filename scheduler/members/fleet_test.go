@@ -245,6 +245,8 @@ func (p *proc) apply(t *catalog.Told) {
 		now.Keys = slices.DeleteFunc(slices.Clone(old.Keys), func(k string) bool { return slices.Contains(t.Gone, k) })
 	}
 	now.Keys = append(now.Keys, t.Keys...)
+	slices.Sort(now.Keys)
+	now.Keys = slices.Compact(now.Keys)
 	p.told[t.SubCluster] = now
 }
 

@@ -35,7 +35,7 @@ func (f *fleet) draw(most int, what string) int { return rapid.IntRange(0, most-
 
 func (f *fleet) event() {
 	p := f.procs[f.draw(len(f.procs), "process")]
-	switch f.draw(14, "event") {
+	switch f.draw(17, "event") {
 	case 0, 1, 2:
 		if p.conn == 0 {
 			f.dial(p)
@@ -68,8 +68,69 @@ func (f *fleet) event() {
 		}
 	case 9:
 		f.facts[1].follow(f.c)
+	case 10, 11, 12:
+		f.assign(p)
 	default:
 		f.orderSome()
+	}
+}
+
+// assign takes a device to a sub-cluster that serves models, in the steps that a roll-out would:
+// each may be refused.
+func (f *fleet) assign(p *proc) {
+	if p.conn == 0 && !f.dial(p) {
+		return
+	}
+	to := rapid.SampledFrom([]string{"A", "A", "B"}).Draw(f.r, "to")
+	keys := rapid.SampledFrom([][]string{{"m/1"}, {"n/1"}, {"o/1"}, {"m/1", "o/1"}, {"p/1", "n/1"}}).Draw(f.r, "keys")
+	gpu := unitName(p.name, p.typ, f.draw(p.devices, "device"))
+	all := []string{gpu}
+	for _, q := range f.procs {
+		for d := range q.devices {
+			if q.conn != 0 && q.typ == p.typ && q.in[d] == to {
+				all = append(all, unitName(q.name, q.typ, d))
+			}
+		}
+	}
+	var need []string // what is routed there
+	for _, m := range f.models {
+		if f.types[m.pool] == p.typ && f.world.names[m.pool] == to {
+			need = append(need, m.spec.Key())
+		}
+	}
+	slices.Sort(need)
+	for i, name := range all {
+		o := &catalog.Order{Kind: catalog.OrderLoad, GPU: name}
+		for _, k := range keys {
+			o.Sources = append(o.Sources, catalog.Source{Name: k[:1], Version: "1", URL: "file:///" + k})
+		}
+		for _, k := range need {
+			if i == 0 && !slices.Contains(keys, k) {
+				o.Sources = append(o.Sources, catalog.Source{Name: k[:1], Version: "1", URL: "file:///" + k})
+			}
+		}
+		_, _ = f.command(o)
+	}
+	for _, q := range f.procs {
+		for q.conn != 0 && len(q.tasks) > 0 {
+			f.work(q, false)
+			f.check()
+		}
+	}
+	if p.in[0] != to || f.draw(4, "drain") == 0 {
+		_, _ = f.command(&catalog.Order{Kind: catalog.OrderDrain, GPU: gpu})
+		f.check()
+		for range 6 {
+			f.idle()
+		}
+		_, _ = f.command(&catalog.Order{Kind: catalog.OrderSeat, GPU: gpu, To: to})
+		f.check()
+	}
+	o := &catalog.Order{Kind: catalog.OrderRoute, DeviceType: p.typ, To: to, Keys: keys}
+	if could := f.couldRoute(o); could {
+		if done, err := f.command(o); !done || err != nil {
+			f.r.Fatalf("%+v: %v, %v", o, done, err)
+		}
 	}
 }
 
@@ -185,7 +246,7 @@ func (f *fleet) couldRoute(o *catalog.Order) bool {
 				continue
 			}
 			for _, k := range o.Keys {
-				if !p.has[d][k] {
+				if !p.has[d][k] || f.bad(p, k) {
 					return false
 				}
 			}
@@ -213,7 +274,7 @@ func (f *fleet) carriedOut(o *catalog.Order, p *proc) {
 		ok := true
 		switch o.Kind {
 		case catalog.OrderLoad:
-			ok = p.has[u.device][key]
+			ok = p.has[u.device][key] && !f.bad(p, key)
 		case catalog.OrderUnload:
 			ok = !p.has[u.device][key]
 		case catalog.OrderRoute:
@@ -287,7 +348,10 @@ func (f *fleet) sound() bool {
 		}
 	}
 	for _, p := range f.procs {
-		if slices.Contains(p.out, true) || p.conn == 0 {
+		if p.conn == 0 {
+			continue // it stays away
+		}
+		if slices.Contains(p.out, true) {
 			return false
 		}
 		for d := range p.devices {
@@ -305,7 +369,7 @@ func (f *fleet) clashes() bool {
 	for _, p := range f.procs {
 		for d := range p.devices {
 			set := fmt.Sprint(slices.Sorted(maps.Keys(p.has[d])))
-			if p.in[d] != "" {
+			if p.in[d] != "" || p.conn == 0 {
 				continue
 			}
 			if other, ok := sets[p.typ]; ok && other != set {
@@ -385,6 +449,15 @@ func (f *fleet) check() {
 	}
 }
 
+// bad: the scheduler does not take a model of a process, for want of ids.
+func (f *fleet) bad(p *proc, key string) bool {
+	if p.conn == 0 {
+		return false
+	}
+	it := f.c.backend(p.conn).stocks[0].byKey[key]
+	return it != nil && it.bad != ""
+}
+
 func (f *fleet) checkWitness(w *witness, models map[string][2]string, seats map[string][2]int) {
 	if !maps.Equal(w.models, models) {
 		f.r.Fatalf("a controller knows the models %v, the engines have %v", w.models, models)
@@ -401,7 +474,9 @@ func (f *fleet) checkWitness(w *witness, models map[string][2]string, seats map[
 				continue
 			}
 			n++
-			if g == nil || g.In != p.in[d] || !maps.Equal(g.stock, p.has[d]) {
+			has := maps.Clone(p.has[d])
+			maps.DeleteFunc(has, func(k string, _ bool) bool { return f.bad(p, k) })
+			if g == nil || g.In != p.in[d] || !maps.Equal(g.stock, has) {
 				f.r.Fatalf("a controller has %+v for device %d of %v", g, d, p)
 			}
 			at, seated := seats[name]

@@ -41,6 +41,7 @@ type peer struct {
 	admitted *catalog.Admitted
 	doc      catalog.Catalogue // of a frontend, from its changes
 	pools    map[string]int
+	subs     map[wire.ModelID]string   // sub-clusters
 	bound    map[wire.ModelID]bool     // of a backend
 	lists    map[catalog.Digest][]byte // what it has, by what it may be asked for
 	members  []wire.Member
@@ -53,6 +54,11 @@ type peer struct {
 	wants    []catalog.Digest // labels that it was asked for
 	parts    int              // of the catalogue
 	gate     chan struct{}    // what comes waits for its end; nil: does not
+	onKeep   func(*catalog.Keep)
+	onBound  func(*catalog.Bound)
+	onBatch  func(*wire.Batch)
+	outcomes map[uint64]catalog.Outcome
+	facts    *factsSeen // of a controller
 }
 
 func (p *peer) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
@@ -71,36 +77,7 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 	defer p.mu.Unlock()
 	switch f.Kind {
 	case wire.KindDoc:
-		var d wire.Doc
-		err := d.Decode(f.Body)
-		switch d.Type {
-		case wire.DocAdmitted:
-			p.admitted = &catalog.Admitted{}
-			err = json.Unmarshal(f.Payload, p.admitted)
-		case wire.DocChanges:
-			var ch catalog.Changes
-			err = json.Unmarshal(f.Payload, &ch)
-			p.change(&ch)
-			p.parts++
-		case wire.DocBound:
-			var b catalog.Bound
-			err = json.Unmarshal(f.Payload, &b)
-			for _, id := range b.IDs {
-				p.bound[id] = true
-			}
-		case wire.DocWant:
-			var w catalog.Want
-			err = json.Unmarshal(f.Payload, &w)
-			if b, t := p.lists[w.Models], wire.DocModels; w.Models != "" {
-				_ = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(b)), b, nil)
-			} else if p.wants = append(p.wants, w.Labels); !p.silent && p.lists[w.Labels] != nil {
-				b = p.lists[w.Labels]
-				_ = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil)
-			}
-		case wire.DocLabels:
-			p.lists[catalog.DigestOf(f.Payload)] = slices.Clone(f.Payload)
-		}
-		if err != nil {
+		if err := p.onDoc(l, f); err != nil {
 			p.t.Error(err)
 		}
 	case wire.KindMember:
@@ -119,11 +96,67 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 		if !p.bound[m.Model] {
 			p.t.Errorf("an order of model %d, of which the backend has not heard", m.Model)
 		}
+		if p.onBatch != nil {
+			p.onBatch(&m)
+		}
 		p.batches = append(p.batches, m)
 		if !p.mute && !p.deaf[uint32(m.Device)] {
 			go p.run(l, m)
 		}
 	}
+}
+
+// onDoc takes a document. Caller holds mu.
+func (p *peer) onDoc(l transport.Link, f transport.Frame) error {
+	var d wire.Doc
+	err := d.Decode(f.Body)
+	switch d.Type {
+	case wire.DocAdmitted:
+		p.admitted = &catalog.Admitted{}
+		err = json.Unmarshal(f.Payload, p.admitted)
+	case wire.DocChanges:
+		var ch catalog.Changes
+		err = json.Unmarshal(f.Payload, &ch)
+		p.change(&ch)
+		p.parts++
+	case wire.DocBound:
+		var b catalog.Bound
+		err = json.Unmarshal(f.Payload, &b)
+		for _, id := range b.IDs {
+			p.bound[id] = true
+		}
+		if p.onBound != nil {
+			p.onBound(&b)
+		}
+	case wire.DocKeep:
+		var k catalog.Keep
+		err = json.Unmarshal(f.Payload, &k)
+		p.onKeep(&k)
+	case wire.DocOutcome:
+		var o catalog.Outcome
+		err = json.Unmarshal(f.Payload, &o)
+		if _, twice := p.outcomes[o.ID]; twice {
+			p.t.Errorf("order %d has two outcomes", o.ID)
+		}
+		p.outcomes[o.ID] = o
+	case wire.DocFacts:
+		var d catalog.Facts
+		if d, err = catalog.DecodeFacts(f.Payload); err == nil {
+			p.facts.apply(&d)
+		}
+	case wire.DocWant:
+		var w catalog.Want
+		err = json.Unmarshal(f.Payload, &w)
+		if b, t := p.lists[w.Models], wire.DocModels; w.Models != "" {
+			_ = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(b)), b, nil)
+		} else if p.wants = append(p.wants, w.Labels); !p.silent && p.lists[w.Labels] != nil {
+			b = p.lists[w.Labels]
+			_ = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil)
+		}
+	case wire.DocLabels:
+		p.lists[catalog.DigestOf(f.Payload)] = slices.Clone(f.Payload)
+	}
+	return err
 }
 
 // run executes a batch: it takes until the planned end.
@@ -150,7 +183,8 @@ func dial(t *testing.T, n *loopback.Network, role wire.Role, name string) *peer 
 }
 
 func newPeer(t *testing.T) *peer {
-	return &peer{t: t, answers: map[wire.RequestID][]wire.Reason{}, pools: map[string]int{}, bound: map[wire.ModelID]bool{}, lists: map[catalog.Digest][]byte{}}
+	return &peer{t: t, answers: map[wire.RequestID][]wire.Reason{}, pools: map[string]int{}, subs: map[wire.ModelID]string{}, bound: map[wire.ModelID]bool{}, lists: map[catalog.Digest][]byte{},
+		outcomes: map[uint64]catalog.Outcome{}, facts: newFactsSeen()}
 }
 
 func (p *peer) dial(n *loopback.Network, role wire.Role, name string) {
@@ -212,14 +246,15 @@ func (p *peer) change(ch *catalog.Changes) {
 	}
 	p.doc.Entries = slices.DeleteFunc(p.doc.Entries, gone)
 	for _, m := range ch.Models {
+		p.subs[m.ID] = m.SubCluster
 		p.doc.Entries = append(p.doc.Entries, catalog.Entry{ID: m.ID, DeviceType: m.DeviceType, Spec: m.Spec})
 	}
 	for _, s := range ch.Pools {
-		p.pools[s.DeviceType] = s.GPUs
+		p.pools[s.DeviceType+"/"+s.SubCluster] = s.GPUs
 	}
 	for i := range p.doc.Entries {
 		e := &p.doc.Entries[i]
-		e.GPUs = p.pools[e.DeviceType]
+		e.GPUs = p.pools[e.DeviceType+"/"+p.subs[e.ID]]
 		e.Ready = e.GPUs > 0
 	}
 }

@@ -80,7 +80,7 @@ func TestTellerTellsChanges(t *testing.T) {
 	for i := range 20 {
 		backendPeer(t, n, fmt.Sprint("b", i), 1, "m", "k")
 	}
-	f.wait("all of them", func() bool { return f.pools["emulated"] == 21 })
+	f.wait("all of them", func() bool { return f.pools["emulated/"] == 21 })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.doc.Entries) != 0 || f.parts > 20 {
