@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,6 +103,16 @@ func (f *fake) Choose(name, version string) (catalog.Entry, error) {
 	}
 	f.mu.Unlock()
 	return f.Model(name, version)
+}
+
+func (f *fake) Versions(name string) (versions []string) {
+	for _, e := range f.entries {
+		if e.Spec.Name == name {
+			versions = append(versions, e.Spec.Version)
+		}
+	}
+	slices.Sort(versions)
+	return versions
 }
 
 func (f *fake) Labels(context.Context, string, string) ([]string, error) {
