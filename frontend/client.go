@@ -256,10 +256,10 @@ func (c *Client) Model(name, version string) (catalog.Entry, error) {
 // Versions are a model's versions in the catalogue, the lowest first.
 func (c *Client) Versions(name string) []string {
 	s := c.models.Load()
-	if s == nil || s.models[name] == nil {
+	if s == nil || s.of(name) == nil {
 		return []string{}
 	}
-	all := s.models[name].all
+	all := s.of(name).all
 	out := make([]string, 0, len(all))
 	for i := range all {
 		out = append(out, all[len(all)-1-i].entry.Spec.Version)
@@ -289,6 +289,12 @@ func (c *Client) entry(name, version string, find func(s *snapshot, name, versio
 // Ready reports whether the scheduler has admitted this frontend and it is not
 // draining.
 func (c *Client) Ready() bool { return c.admitted.Load() != nil && !c.draining.Load() }
+
+// Serving reports whether a backend serves any model.
+func (c *Client) Serving() bool {
+	s := c.models.Load()
+	return s != nil && s.serves()
+}
 
 // InFlight is the number of open requests.
 func (c *Client) InFlight() int {

@@ -25,6 +25,7 @@ type Inferrer interface {
 	Versions(name string) []string
 	Labels(ctx context.Context, name, version string) ([]string, error)
 	Ready() bool
+	Serving() bool
 }
 
 // Metrics is where metrics are registered and what /metrics shows;

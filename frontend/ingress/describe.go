@@ -3,7 +3,6 @@ package ingress
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -37,9 +36,7 @@ func (s *Server) ready(x *exchange) error {
 		return notReady(x, "draining", "the server is shutting down")
 	case !s.cfg.Client.Ready():
 		return notReady(x, "unavailable", "the scheduler cannot be reached")
-	}
-	served := slices.ContainsFunc(s.cfg.Client.Models().Entries, func(e catalog.Entry) bool { return e.Ready })
-	if !served {
+	case !s.cfg.Client.Serving():
 		return notReady(x, "unavailable", "no backend serves any model yet")
 	}
 	return x.json(200, object{"ready": true})

@@ -83,6 +83,9 @@ func newFake() *fake {
 
 func (f *fake) Models() catalog.Catalogue { return catalog.Catalogue{Entries: f.entries} }
 func (f *fake) Ready() bool               { return !f.down.Load() }
+func (f *fake) Serving() bool {
+	return slices.ContainsFunc(f.entries, func(e catalog.Entry) bool { return e.Ready })
+}
 
 func (f *fake) Model(name, version string) (catalog.Entry, error) {
 	f.mu.Lock()
