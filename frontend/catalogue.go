@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -20,16 +22,19 @@ type served struct {
 	serial  uint64
 	models  map[wire.ModelID]*model
 	pools   map[subCluster]*devices
-	shares  map[string]*sharing // by name
-	changed bool                // models or shares, since the last snapshot
-	turned  bool                // a sub-cluster lost its last device, or got its first, likewise
+	names   map[string][]*model  // the same models
+	shares  map[string]*sharing  // by name
+	shared  map[string]*versions // of the last snapshot: those with shares
+	touched map[string]bool      // names, since the last snapshot
+	turned  bool                 // a sub-cluster lost its last device, or got its first, likewise
 }
 
 // subCluster is where a model is served.
 type subCluster struct{ deviceType, name string }
 
 func newServed(epoch wire.Epoch) *served {
-	return &served{epoch: epoch, models: map[wire.ModelID]*model{}, pools: map[subCluster]*devices{}, shares: map[string]*sharing{}, changed: true}
+	return &served{epoch: epoch, models: map[wire.ModelID]*model{}, pools: map[subCluster]*devices{}, names: map[string][]*model{},
+		shares: map[string]*sharing{}, shared: map[string]*versions{}, touched: map[string]bool{}}
 }
 
 // errChanges are changes of another catalogue than the one that is known.
@@ -56,17 +61,34 @@ func (s *served) change(ch *catalog.Changes, m *metrics) error {
 		next, old := s.model(e, m), s.models[e.ID]
 		if old != nil && old.same(next) {
 			next.gone = old.gone
-			old.metrics.end()
+			s.unlink(old)
 		} else {
 			s.end(e.ID)
 		}
-		s.models[e.ID] = next
+		s.link(next)
 	}
 	for _, n := range ch.Names {
 		s.share(n)
 	}
-	s.changed = s.changed || len(ch.Gone)+len(ch.Models)+len(ch.Names) > 0
 	return nil
+}
+
+func (s *served) link(m *model) {
+	name := m.entry.Spec.Name
+	s.models[m.entry.ID] = m
+	s.names[name] = append(s.names[name], m)
+	s.touched[name] = true
+}
+
+func (s *served) unlink(m *model) {
+	name := m.entry.Spec.Name
+	m.metrics.end()
+	delete(s.models, m.entry.ID)
+	s.names[name] = slices.DeleteFunc(s.names[name], func(o *model) bool { return o == m })
+	if len(s.names[name]) == 0 {
+		delete(s.names, name)
+	}
+	s.touched[name] = true
 }
 
 // share takes what is said of a name. What was said before and is said again goes on.
@@ -78,6 +100,7 @@ func (s *served) share(n catalog.Name) {
 	case old == nil || !slices.Equal(old.shares, n.Shares):
 		s.shares[n.Name] = &sharing{shares: n.Shares}
 	}
+	s.touched[n.Name] = true
 }
 
 // sharesMax is how many versions of a name can have shares; documents have no more.
@@ -87,8 +110,7 @@ const sharesMax = 256
 func (s *served) end(id wire.ModelID) {
 	if m := s.models[id]; m != nil {
 		m.gone.Store(true)
-		m.metrics.end()
-		delete(s.models, id)
+		s.unlink(m)
 	}
 }
 
@@ -117,53 +139,75 @@ func (s *served) model(e *catalog.Served, all *metrics) *model {
 	return m
 }
 
-// snapshot is the catalogue for requests. last is the one before, which is kept where
-// nothing but counts of devices has changed.
+// snapshot is the catalogue for requests. What was not touched it has from last, the one
+// before: a change costs what it changes, however many models there are.
 func (s *served) snapshot(last *snapshot, before *earlier) *snapshot {
-	var next *snapshot
-	if !s.changed && last != nil {
-		same := *last
-		next, same.serial = &same, s.serial
+	next := &snapshot{epoch: s.epoch, serial: s.serial, order: new(order)}
+	if last == nil {
+		next.shards, next.seed = new([shards]map[string]*versions), maphash.MakeSeed()
+		if before != nil {
+			next.before, next.since = before.names, before.since
+		}
 	} else {
-		next = s.whole(before)
-		s.turned = true
+		next.shards, next.seed, next.before, next.since = last.shards, last.seed, last.before, last.since
+		if len(s.touched) == 0 {
+			next.order = last.order
+		}
 	}
+	s.touch(next)
 	if s.turned {
-		for _, v := range next.shared {
+		for _, v := range s.shared {
 			v.refresh()
 		}
 	}
-	s.changed, s.turned = false, false
+	s.turned = false
 	return next
 }
 
-// whole makes a snapshot from nothing.
-func (s *served) whole(before *earlier) *snapshot {
-	next := &snapshot{epoch: s.epoch, serial: s.serial, models: map[string]*versions{}}
-	if before != nil {
-		next.before, next.since = before.names, before.since
+// touch replaces the names that were touched.
+func (s *served) touch(next *snapshot) {
+	if len(s.touched) == 0 {
+		return
 	}
-	for _, m := range s.models {
-		next.all = append(next.all, m)
-	}
-	slices.SortFunc(next.all, func(a, b *model) int { return cmp.Compare(a.entry.ID, b.entry.ID) })
-	for _, m := range next.all {
-		v := next.models[m.entry.Spec.Name]
-		if v == nil {
-			v = &versions{}
-			next.models[m.entry.Spec.Name] = v
+	all, own := *next.shards, [shards]bool{}
+	for name := range s.touched {
+		i := next.shard(name)
+		if !own[i] {
+			own[i], all[i] = true, maps.Clone(all[i])
 		}
-		v.all = append(v.all, m)
-	}
-	for name, v := range next.models {
-		slices.SortFunc(v.all, func(a, b *model) int { return compareVersions(b.entry.Spec.Version, a.entry.Spec.Version) })
-		if v.sharing = s.shares[name]; v.sharing == nil {
-			continue
+		v := s.versions(name)
+		if v == nil || v.sharing == nil {
+			delete(s.shared, name)
+		} else {
+			s.shared[name] = v
+			v.refresh()
 		}
+		switch {
+		case v == nil:
+			delete(all[i], name)
+		case all[i] == nil:
+			all[i] = map[string]*versions{name: v}
+		default:
+			all[i][name] = v
+		}
+	}
+	next.shards = &all
+	clear(s.touched)
+}
+
+// versions are a name's as they are now; nil: there are none.
+func (s *served) versions(name string) *versions {
+	if len(s.names[name]) == 0 {
+		return nil
+	}
+	v := &versions{all: slices.Clone(s.names[name]), sharing: s.shares[name]}
+	slices.SortFunc(v.all, func(a, b *model) int {
+		return cmp.Or(compareVersions(b.entry.Spec.Version, a.entry.Spec.Version), cmp.Compare(a.entry.ID, b.entry.ID))
+	})
+	if v.sharing != nil {
 		for _, share := range v.sharing.shares {
 			v.shared = append(v.shared, v.find(share.Version))
 		}
-		next.shared = append(next.shared, v)
 	}
-	return next
+	return v
 }

@@ -253,6 +253,20 @@ func (c *Client) Model(name, version string) (catalog.Entry, error) {
 	return c.entry(name, version, (*snapshot).find)
 }
 
+// Versions are a model's versions in the catalogue, the lowest first.
+func (c *Client) Versions(name string) []string {
+	s := c.models.Load()
+	if s == nil || s.of(name) == nil {
+		return []string{}
+	}
+	all := s.of(name).all
+	out := make([]string, 0, len(all))
+	for i := range all {
+		out = append(out, all[len(all)-1-i].entry.Spec.Version)
+	}
+	return out
+}
+
 // Choose is Model for who makes a request of what he finds: with version "" it takes a turn of
 // the versions' shares, which Infer does by itself. Whoever chooses asks for that version, with
 // Request.Any.
@@ -275,6 +289,12 @@ func (c *Client) entry(name, version string, find func(s *snapshot, name, versio
 // Ready reports whether the scheduler has admitted this frontend and it is not
 // draining.
 func (c *Client) Ready() bool { return c.admitted.Load() != nil && !c.draining.Load() }
+
+// Serving reports whether a backend serves any model.
+func (c *Client) Serving() bool {
+	s := c.models.Load()
+	return s != nil && s.serves()
+}
 
 // InFlight is the number of open requests.
 func (c *Client) InFlight() int {

@@ -246,7 +246,7 @@ func (c *Client) follow(id wire.RequestID, k *call) bool {
 	if s == nil || !k.any {
 		return false
 	}
-	v := s.models[spec.Name]
+	v := s.of(spec.Name)
 	if v == nil {
 		return false
 	}

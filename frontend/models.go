@@ -2,8 +2,11 @@ package frontend
 
 import (
 	"cmp"
+	"hash/maphash"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/frontend/preprocess"
@@ -45,25 +48,55 @@ func (m *model) state() catalog.Entry {
 	return e
 }
 
+// shards are the parts of a snapshot that a change replaces one by one.
+const shards = 256
+
 // snapshot is one catalogue, immutable but for the devices' counts and the turns of versions.
 type snapshot struct {
 	epoch  wire.Epoch
 	serial uint64
-	all    []*model // by id
-	models map[string]*versions
-	shared []*versions     // those with shares
+	shards *[shards]map[string]*versions // by name
+	seed   maphash.Seed
+	order  *order
 	before map[string]bool // names that the scheduler before had
 	since  mono.Time       // when this scheduler admitted us
 }
 
+// order is a catalogue's models by id, sorted for who asks first.
+type order struct {
+	once sync.Once
+	all  []*model
+}
+
+func (s *snapshot) shard(name string) uint64 { return maphash.String(s.seed, name) % shards }
+
+// of are a name's versions; nil: there are none.
+func (s *snapshot) of(name string) *versions { return s.shards[s.shard(name)][name] }
+
+func (s *snapshot) sorted() []*model {
+	s.order.once.Do(func() {
+		for _, shard := range s.shards {
+			for _, v := range shard {
+				s.order.all = append(s.order.all, v.all...)
+			}
+		}
+		slices.SortFunc(s.order.all, func(a, b *model) int { return cmp.Compare(a.entry.ID, b.entry.ID) })
+	})
+	return s.order.all
+}
+
 // doc is the catalogue for applications.
 func (s *snapshot) doc() catalog.Catalogue {
-	c := catalog.Catalogue{Epoch: s.epoch, Serial: s.serial, Entries: make([]catalog.Entry, 0, len(s.all))}
-	for _, m := range s.all {
+	all := s.sorted()
+	c := catalog.Catalogue{Epoch: s.epoch, Serial: s.serial, Entries: make([]catalog.Entry, 0, len(all))}
+	for _, m := range all {
 		c.Entries = append(c.Entries, m.state())
 	}
 	return c
 }
+
+// serves reports whether any model is ready.
+func (s *snapshot) serves() bool { return slices.ContainsFunc(s.sorted(), (*model).ready) }
 
 // earlier is the models' names that the scheduler before had, and when it was followed.
 type earlier struct {
@@ -79,14 +112,16 @@ const returnMax = 60 * mono.Second
 // scheduler that was started again knows a model only once its backend is back: until
 // then the model is away, not unknown, and a client should try again.
 func (s *snapshot) names(now mono.Time) map[string]bool {
-	all := make(map[string]bool, len(s.before)+len(s.models))
+	all := make(map[string]bool, len(s.before))
 	for name := range s.before {
 		if now.Sub(s.since) < returnMax {
 			all[name] = true
 		}
 	}
-	for name := range s.models {
-		all[name] = true
+	for _, shard := range s.shards {
+		for name := range shard {
+			all[name] = true
+		}
 	}
 	return all
 }
@@ -146,7 +181,7 @@ func (s *snapshot) choose(name, version string) (*model, *Error) {
 }
 
 func (s *snapshot) named(name string) (*versions, *Error) {
-	v := s.models[name]
+	v := s.of(name)
 	switch {
 	case v != nil:
 		return v, nil

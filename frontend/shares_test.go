@@ -130,7 +130,10 @@ func (k *canary) want(t *testing.T, what string, n int, want map[string]int) {
 // Shares hold from one request to the next; who is away gives its part to the others, and
 // finds the count as it left it; other models' changes do not touch it.
 func TestShares(t *testing.T) {
-	k := newCanary(t, "1", "2", "10")
+	k := newCanary(t, "2", "10", "1")
+	if got := k.Versions("m"); fmt.Sprint(got) != "[1 2 10]" || len(k.Versions("nobody")) != 0 {
+		t.Errorf("versions %v", got)
+	}
 	k.want(t, "no shares", 10, map[string]int{"10": 10})
 	k.gpus("10", 0)
 	k.want(t, "no shares, the highest without devices", 10, map[string]int{"2": 10})
@@ -149,7 +152,7 @@ func TestShares(t *testing.T) {
 	k.gpus("10", 1)
 	k.share(catalog.Share{Version: "1", Weight: 1}, catalog.Share{Version: "2", Weight: 2}, catalog.Share{Version: "10", Weight: 3})
 	k.want(t, "three", 60, map[string]int{"1": 10, "2": 20, "10": 30})
-	k.change(catalog.Changes{Gone: []wire.ModelID{2}})
+	k.change(catalog.Changes{Gone: []wire.ModelID{1}})
 	k.want(t, "one of three is gone: 1 to 2", 30, map[string]int{"1": 10, "2": 20})
 	k.share(catalog.Share{Version: "7", Weight: 1}, catalog.Share{Version: "1"})
 	k.want(t, "shares of none that is there", 10, map[string]int{"2": 10})

@@ -40,6 +40,8 @@ func (*instant) Labels(context.Context, string, string) ([]string, error) { retu
 func (f *instant) Model(string, string) (catalog.Entry, error) {
 	return f.entry, nil
 }
+func (f *instant) Serving() bool            { return true }
+func (f *instant) Versions(string) []string { return []string{"1"} }
 func (f *instant) Choose(string, string) (catalog.Entry, error) {
 	return f.entry, nil
 }

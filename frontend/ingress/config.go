@@ -22,8 +22,10 @@ type Inferrer interface {
 	Models() catalog.Catalogue
 	Model(name, version string) (catalog.Entry, error)
 	Choose(name, version string) (catalog.Entry, error)
+	Versions(name string) []string
 	Labels(ctx context.Context, name, version string) ([]string, error)
 	Ready() bool
+	Serving() bool
 }
 
 // Metrics is where metrics are registered and what /metrics shows;
@@ -39,7 +41,11 @@ type Config struct {
 	Logger  zerolog.Logger // [discards]
 	Metrics Metrics        // [a registry of its own]
 	Version string         // of the server, in its metadata ["unknown"]
-	GiveUp  func()         // answers all open inferences of Client: a drain's time is over [nobody does]
+	// Repository loads and unloads models [none: they are loaded by backends when these start].
+	Repository   Repository
+	LoadTimeout  time.Duration // how long a load waits for its model [5 min]
+	IndexTimeout time.Duration // likewise of an index or unload for the Repository [5 s]
+	GiveUp       func()        // answers all open inferences of Client: a drain's time is over [nobody does]
 
 	MetricsApart bool // ServeMetrics has /metrics and statistics, Serve has not
 	AdminApart   bool // likewise ServeAdmin
@@ -101,6 +107,8 @@ func (c Config) complete() (Config, error) {
 	span(&c.BodyTimeout, 30*time.Second)
 	span(&c.IdleTimeout, 2*time.Minute)
 	span(&c.WriteTimeout, 30*time.Second)
+	span(&c.LoadTimeout, 5*time.Minute)
+	span(&c.IndexTimeout, 5*time.Second)
 	switch {
 	case c.Client == nil:
 		return c, fmt.Errorf("ingress: Config.Client is missing")
@@ -112,7 +120,7 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("ingress: Config.BodiesMax %d, must be at least BodyMax %d", c.BodiesMax, c.BodyMax)
 	case c.HeaderMax < 1024 || c.Connections < 1 || c.Requests < 1 || c.ItemsMax < 1:
 		return c, fmt.Errorf("ingress: HeaderMax must be at least 1024; Connections, Requests and ItemsMax at least 1")
-	case c.HeaderTimeout < 0 || c.BodyTimeout < 0 || c.IdleTimeout < 0 || c.WriteTimeout < 0:
+	case c.HeaderTimeout < 0 || c.BodyTimeout < 0 || c.IdleTimeout < 0 || c.WriteTimeout < 0 || c.LoadTimeout < 0 || c.IndexTimeout < 0:
 		return c, fmt.Errorf("ingress: a timeout is negative")
 	}
 	return c, nil

@@ -1,8 +1,8 @@
 package ingress
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -36,9 +36,7 @@ func (s *Server) ready(x *exchange) error {
 		return notReady(x, "draining", "the server is shutting down")
 	case !s.cfg.Client.Ready():
 		return notReady(x, "unavailable", "the scheduler cannot be reached")
-	}
-	served := slices.ContainsFunc(s.cfg.Client.Models().Entries, func(e catalog.Entry) bool { return e.Ready })
-	if !served {
+	case !s.cfg.Client.Serving():
 		return notReady(x, "unavailable", "no backend serves any model yet")
 	}
 	return x.json(200, object{"ready": true})
@@ -68,7 +66,7 @@ func (s *Server) modelReady(x *exchange) error {
 // serverMetadata serves GET /v2.
 func (s *Server) serverMetadata(x *exchange) error {
 	return x.json(200, object{"name": "symphony", "version": s.cfg.Version,
-		"extensions": []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "schedule_policy", "statistics", "parameters"}})
+		"extensions": []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "statistics", "parameters"}})
 }
 
 // modelMetadata serves GET /v2/models/M.
@@ -77,12 +75,6 @@ func (s *Server) modelMetadata(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	versions := []string{e.Spec.Version}
-	for _, other := range s.cfg.Client.Models().Entries {
-		if other.Spec.Name == e.Spec.Name && other.Spec.Version != e.Spec.Version {
-			versions = append(versions, other.Spec.Version)
-		}
-	}
 	tensors := func(specs []catalog.TensorSpec) []object {
 		out := make([]object, 0, len(specs))
 		for _, t := range specs {
@@ -90,7 +82,7 @@ func (s *Server) modelMetadata(x *exchange) error {
 		}
 		return out
 	}
-	return x.json(200, object{"name": e.Spec.Name, "versions": versions, "platform": e.Spec.Platform,
+	return x.json(200, object{"name": e.Spec.Name, "versions": s.cfg.Client.Versions(e.Spec.Name), "platform": e.Spec.Platform,
 		"inputs": tensors(e.Spec.Inputs), "outputs": tensors(e.Spec.Outputs)})
 }
 
@@ -101,20 +93,25 @@ func (s *Server) modelConfig(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	return x.json(200, s.configOf(&e))
+}
+
+func (s *Server) configOf(e *catalog.Entry) object {
 	m := &e.Spec
 	config := object{"name": m.Name, "platform": m.Platform, "backend": "symphony",
-		"version_policy": object{"latest": object{"num_versions": 1}},
+		"version_policy": object{"specific": object{"versions": s.cfg.Client.Versions(m.Name)}},
 		"max_batch_size": max(m.MaxBatch, 0),
 		"input":          configTensors(m.Inputs), "output": configTensors(m.Outputs),
 		"instance_group":           []object{{"name": m.Name, "kind": "KIND_MODEL", "count": e.GPUs}},
 		"model_transaction_policy": object{"decoupled": false},
 		"parameters": object{"slo_ms": object{"string_value": strconv.FormatFloat(m.SLO.Millis(), 'g', -1, 64)},
+			"drop_policy": object{"string_value": cmp.Or(m.DropPolicy, "target")},
 			"device_type": object{"string_value": e.DeviceType}}}
 	if m.MaxBatch > 1 {
 		config["dynamic_batching"] = object{"preferred_batch_size": []int{m.MaxBatch}, "max_queue_delay_microseconds": 0,
 			"priority_levels": 0, "default_priority_level": 0}
 	}
-	return x.json(200, config)
+	return config
 }
 
 func configTensors(specs []catalog.TensorSpec) []object {
@@ -123,36 +120,6 @@ func configTensors(specs []catalog.TensorSpec) []object {
 		out = append(out, object{"name": t.Name, "data_type": "TYPE_" + string(t.Type), "dims": append([]int64{}, t.Shape...)})
 	}
 	return out
-}
-
-// repositoryIndex serves POST /v2/repository/index.
-func (s *Server) repositoryIndex(x *exchange) error {
-	out := []object{}
-	for _, e := range s.cfg.Client.Models().Entries {
-		state, reason := "READY", ""
-		if !e.Ready {
-			state, reason = "UNAVAILABLE", "no backend serves it now"
-		}
-		out = append(out, object{"name": e.Spec.Name, "version": e.Spec.Version, "state": state, "reason": reason})
-	}
-	return x.json(200, out)
-}
-
-// load serves .../load: what is loaded need not be loaded again.
-func (s *Server) load(x *exchange) error {
-	e, err := s.entry(x)
-	if err == nil && e.Ready {
-		return s.nothing(x)
-	}
-	return badRequest("failed to load '%s': models are loaded by the backends from their repositories when these start; no backend has it", x.model)
-}
-
-// unload serves .../unload.
-func (s *Server) unload(x *exchange) error {
-	if _, err := s.entry(x); err != nil {
-		return err
-	}
-	return unsupported("models are not unloaded by request: take '" + x.model + "' out of the backends' repositories")
 }
 
 func unsupported(msg string) *refusal {

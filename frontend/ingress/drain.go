@@ -28,6 +28,7 @@ const (
 // Connections that have not taken their answer then are cut, and the error says how many.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
+	s.end() // who waits for a model waits at another server
 	grace, cancel := context.WithTimeout(ctx, drainGrace)
 	_ = s.emptied(grace)
 	cancel()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,6 +83,9 @@ func newFake() *fake {
 
 func (f *fake) Models() catalog.Catalogue { return catalog.Catalogue{Entries: f.entries} }
 func (f *fake) Ready() bool               { return !f.down.Load() }
+func (f *fake) Serving() bool {
+	return slices.ContainsFunc(f.entries, func(e catalog.Entry) bool { return e.Ready })
+}
 
 func (f *fake) Model(name, version string) (catalog.Entry, error) {
 	f.mu.Lock()
@@ -102,6 +106,16 @@ func (f *fake) Choose(name, version string) (catalog.Entry, error) {
 	}
 	f.mu.Unlock()
 	return f.Model(name, version)
+}
+
+func (f *fake) Versions(name string) (versions []string) {
+	for _, e := range f.entries {
+		if e.Spec.Name == name {
+			versions = append(versions, e.Spec.Version)
+		}
+	}
+	slices.Sort(versions)
+	return versions
 }
 
 func (f *fake) Labels(context.Context, string, string) ([]string, error) {

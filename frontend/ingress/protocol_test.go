@@ -32,7 +32,7 @@ func TestDescriptions(t *testing.T) {
 		{"GET", "/v2/health/ready", 200, `{"ready":true}`},
 		{"GET", "/v2/models/digits", 200, `"shape":[-1,784]`},
 		{"GET", "/v2/models/flat", 200, `"shape":[4]`},
-		{"GET", "/v2/models/two", 200, `"versions":["1","0"]`},
+		{"GET", "/v2/models/two", 200, `"versions":["0","1"]`},
 		{"GET", "/v2/models/digits/versions/1", 200, `"datatype":"FP32"`},
 		{"GET", "/v2/models/digits/versions/7", 404, "Request for unknown model: 'digits' version 7 is not found"},
 		{"GET", "/v2/models/nope", 404, "Request for unknown model: 'nope' is not found"},

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -21,11 +22,14 @@ type Server struct {
 	stats    *statistics
 	pools    pools
 
+	ending   context.Context // ended when a drain begins
+	end      context.CancelFunc
 	draining atomic.Bool
 	givenUp  atomic.Bool  // the drain's time is over
 	running  atomic.Int64 // inferences at present
 	bodies   atomic.Int64 // bytes that bodies and decoded tensors hold
 	slow     atomic.Int64 // bytes that are being read into slabs
+	loads    atomic.Int64 // calls that wait for a model
 
 	mu    sync.Mutex // Guards conns and at.
 	conns map[*conn]struct{}
@@ -39,6 +43,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: cfg.Logger, routes: table(), conns: map[*conn]struct{}{}}
+	s.ending, s.end = context.WithCancel(context.Background())
 	s.stats = newStatistics(cfg.Client)
 	if s.metrics, err = newMetrics(cfg.Metrics, s.routes); err != nil {
 		return nil, fmt.Errorf("ingress: %w", err)

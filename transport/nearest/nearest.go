@@ -4,12 +4,16 @@ package nearest
 import "strings"
 
 // Of is the nearest of the known words; empty if none is near: a third of the letters may be
-// wrong.
+// wrong, or parts of "a_b" left out.
 func Of(unknown string, known []string) string {
 	unknown = strings.ToLower(unknown)
 	best, least := "", (len(unknown)+1)/3+1
 	for _, word := range known {
-		if d := Distance(unknown, strings.ToLower(word)); d < least {
+		d := Distance(unknown, strings.ToLower(word))
+		if unknown != "" && (strings.HasPrefix(word, unknown+"_") || strings.HasSuffix(word, "_"+unknown)) {
+			d = min(d, 1)
+		}
+		if d < least {
 			best, least = word, d
 		}
 	}

@@ -5,7 +5,7 @@ import "testing"
 func TestOf(t *testing.T) {
 	known := []string{"slo", "max_batch", "drop_policy", "source"}
 	for unknown, want := range map[string]string{"slo": "slo", "SLO": "slo", "sla": "slo", "max_bach": "max_batch", "maxbatch": "max_batch",
-		"droppolicy": "drop_policy", "url": "", "": "", "policy": "", "sources": "source"} {
+		"droppolicy": "drop_policy", "url": "", "": "", "policy": "drop_policy", "drop": "drop_policy", "dr": "", "sources": "source"} {
 		if got := Of(unknown, known); got != want {
 			t.Errorf("%q: %q, want %q", unknown, got, want)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/ingress"
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/server"
@@ -32,6 +33,8 @@ type Process struct {
 	Log   zerolog.Logger
 	Watch server.Watch  // for benchmarks
 	GPUs  *backend.GPUs // nil: this host's
+	// Models loads and unloads models for the ingress's repository API: see Repository. nil: there is no control plane.
+	Models ingress.Repository
 
 	setting  batching.Setting // of a scheduler without a tuner, for comparisons (Again)
 	cfg      config.Config

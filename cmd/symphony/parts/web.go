@@ -26,7 +26,7 @@ type Web struct {
 // addresses of their own where these are configured.
 func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	c := p.cfg.Frontend
-	server, err := ingress.New(ingress.Config{Client: client, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
+	server, err := ingress.New(ingress.Config{Client: client, Repository: p.Models, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
 		GiveUp: func() { _ = client.Close() }, MetricsApart: p.cfg.Metrics != "", AdminApart: c.Admin != "",
 		Connections: c.Connections, FullStatus: c.FullStatus,
 		HeaderTimeout: c.HeaderTime.Std(), BodyTimeout: c.BodyTime.Std(), BodyRate: bodyRate(c)})

@@ -13,6 +13,7 @@ func Cases(t Target) []Case {
 	out = append(out, t.tensors()...)
 	out = append(out, t.parameters()...)
 	out = append(out, t.binary()...)
+	out = append(out, t.repository()...)
 	out = append(out, t.transfer()...)
 	out = append(out, t.slow()...)
 	return out
@@ -136,6 +137,48 @@ func (t Target) binary() []Case {
 		lie("size huge", header(len(t.announced("9223372036854775807"))), t.announced("9223372036854775807")+tensor, "inputs[0].parameters.binary_data_size"),
 		lie("data in JSON and as bytes", header(len(j)+11), strings.Replace(j, `"parameters"`, `"data":[1],"parameters"`, 1)+tensor, "given in JSON and as binary_data_size"),
 		lie("raw body of the wrong size", h+": 0\r\n", tensor+"x", fmt.Sprintf("%d bytes", size+1)),
+	}
+}
+
+// repository calls whose bodies are wrong, whoever would carry them out.
+func (t Target) repository() []Case {
+	at := func(name, path, body, text string) Case {
+		return Case{Name: name, Status: 400, Text: text, Write: raw(request("POST", "/v2/repository/"+path, "", body))}
+	}
+	load, unload := "models/"+t.Model+"/load", "models/"+t.Model+"/unload"
+	config := func(name, config, text string) Case {
+		quoted := strings.ReplaceAll(config, `"`, `\"`)
+		return at(name, load, `{"parameters":{"config":"`+quoted+`"}}`, text)
+	}
+	return []Case{
+		at("index of no JSON", "index", "ready", "the body: no JSON object"),
+		at("index of a list", "index", "[true]", "the body: no JSON object"),
+		at("index cut", "index", `{"ready":tr`, "the body: no JSON object"),
+		at("index with a text", "index", `{"ready":"yes"}`, "ready: must be true or false"),
+		at("index misspelt", "index", `{"redy":true}`, "redy: there is no such field, the nearest is ready"),
+		at("load of no JSON", load, "{", "the body: no JSON object"),
+		at("load with parameters that are none", load, `{"parameters":[]}`, "parameters: must be an object"),
+		at("load with an unknown parameter", load, `{"parameters":{"confg":"{}"}}`, "parameters.confg: there is no such parameter, the nearest is config"),
+		at("load with a file", load, `{"parameters":{"file:1/model.onnx":"AAAA"}}`, "files are not taken in requests"),
+		at("load with an object for a config", load, `{"parameters":{"config":{}}}`, "parameters.config: must be a text"),
+		config("config that is no JSON", "max_batch_size", "parameters.config: no JSON object"),
+		config("config with an unknown field", `{"max_batch":1}`, "parameters.config.max_batch: there is no such field"),
+		config("config of another model", `{"name":"another"}`, "parameters.config.name: a load cannot change it"),
+		config("config with other inputs", `{"input":[]}`, "parameters.config.input: a load cannot change it"),
+		config("config with a batch of 0", `{"max_batch_size":0}`, "parameters.config.max_batch_size: must be a whole number"),
+		config("config with a broken batch", `{"max_batch_size":1.5}`, "parameters.config.max_batch_size: must be a whole number"),
+		config("config with a policy of no kind", `{"version_policy":{"newest":{}}}`, "parameters.config.version_policy: must be"),
+		config("config with two policies", `{"version_policy":{"all":{},"latest":{}}}`, "parameters.config.version_policy: must be"),
+		config("config with no versions", `{"version_policy":{"specific":{"versions":[]}}}`, "parameters.config.version_policy: must be"),
+		config("config with a bad version", `{"version_policy":{"specific":{"versions":[-1]}}}`, "parameters.config.version_policy: must be"),
+		config("config with an SLO of NaN", `{"parameters":{"slo_ms":{"string_value":"NaN"}}}`, "parameters.config.parameters.slo_ms: "),
+		config("config with an SLO of a day", `{"parameters":{"slo_ms":{"string_value":"86400000"}}}`, "parameters.config.parameters.slo_ms: "),
+		config("config with a bare SLO", `{"parameters":{"slo_ms":50}}`, "string_value"),
+		config("config with an unknown drop policy", `{"parameters":{"drop_policy":{"string_value":"tail"}}}`, "none of target, head"),
+		config("config with an unknown setting", `{"parameters":{"slo":{"string_value":"50"}}}`, "there is no such parameter, the nearest is slo_ms"),
+		at("unload with an unknown parameter", unload, `{"parameters":{"force":true}}`, "parameters.force: there is no such parameter"),
+		at("unload with a text", unload, `{"parameters":{"unload_dependents":"yes"}}`, "must be true or false"),
+		{Name: "load of 1 MB", Status: 413, Text: "above 65536 bytes", Write: raw(request("POST", "/v2/repository/"+load, "", strings.Repeat(" ", 1<<20)))},
 	}
 }
 

@@ -41,7 +41,8 @@ type Models interface {
 	SetShares(ctx context.Context, name string, shares []Share) (Model, error)
 	// RollBack returns to the shares before; KindConflict where there are none.
 	RollBack(ctx context.Context, name string) (Model, error)
-	// Load says that the model is to be served; Unload that it is not.
+	// Load says that the model is to be served, and tries versions that failed again at once:
+	// what is returned has none of those as failed. Unload says that it is not to be served.
 	Load(ctx context.Context, name string, order LoadOrder) (Model, error)
 	Unload(ctx context.Context, name string) (Model, error)
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -164,6 +165,20 @@ func (m *Model) Find(version string) *Version {
 		}
 	}
 	return nil
+}
+
+// Wanted reports whether a version is to be served, as Desired and Policy have it.
+func (m *Model) Wanted(version string) bool {
+	at := slices.IndexFunc(m.Versions, func(v Version) bool { return v.Version == version })
+	switch {
+	case at < 0 || m.Desired != Served:
+		return false
+	case m.Policy.Kind == PolicyAll:
+		return true
+	case m.Policy.Kind == PolicyListed:
+		return slices.Contains(m.Policy.Listed, version)
+	}
+	return at >= len(m.Versions)-max(1, m.Policy.Latest)
 }
 
 // Page is a part of the models, in the order of their names.

@@ -58,13 +58,13 @@ func (c *Client) AwaitServed(ctx context.Context, name, version string, told fun
 		}
 		last = *v
 		told(last, nil)
-		switch last.State {
-		case api.Serving:
-			return last, nil
-		case api.Failed:
-			return last, &FailedError{Key: name + "/" + version, Version: last}
-		case api.Idle:
+		switch {
+		case !m.Wanted(version):
 			return last, idle(&m, version)
+		case last.State == api.Serving:
+			return last, nil
+		case last.State == api.Failed:
+			return last, &FailedError{Key: name + "/" + version, Version: last}
 		}
 	}
 }

@@ -113,7 +113,7 @@ func (c *Control) settle(m *model) {
 	m.Revision = c.revision
 	for i := range m.Versions {
 		v := &m.Versions[i]
-		wanted := m.Desired == api.Served && m.serves(v.Version)
+		wanted := m.Wanted(v.Version)
 		switch {
 		case wanted && v.State == api.Idle:
 			v.State, v.Reason = api.Waiting, ""
@@ -121,18 +121,6 @@ func (c *Control) settle(m *model) {
 			v.State, v.Reason, v.GPUs = api.Idle, "", 0
 		}
 	}
-}
-
-// serves is what the policy says.
-func (m *model) serves(version string) bool {
-	at := slices.IndexFunc(m.Versions, func(v api.Version) bool { return v.Version == version })
-	switch m.Policy.Kind {
-	case api.PolicyAll:
-		return true
-	case api.PolicyListed:
-		return slices.Contains(m.Policy.Listed, version)
-	}
-	return at >= len(m.Versions)-max(1, m.Policy.Latest)
 }
 
 // advance brings every version of a model one state further.
@@ -381,6 +369,11 @@ func (c *Control) Load(_ context.Context, name string, o api.LoadOrder) (api.Mod
 		}
 		o.Settings.Apply(&m.Settings)
 		m.Desired = api.Served
+		for i := range m.Versions {
+			if v := &m.Versions[i]; v.State == api.Failed {
+				v.State, v.Reason = api.Waiting, ""
+			}
+		}
 		return nil
 	})
 }
