@@ -7,7 +7,7 @@ import "maps"
 // sideways. ARCHITECTURE.md says what each is for.
 func rooms() map[string]room {
 	all := map[string]room{}
-	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), policyRooms(), dataRooms(), gpuRooms(), benchRooms()} {
+	for _, floor := range []map[string]room{networkRooms(), schedulerRooms(), controlRooms(), policyRooms(), dataRooms(), gpuRooms(), benchRooms()} {
 		maps.Copy(all, floor)
 	}
 	return all
@@ -55,6 +55,13 @@ func schedulerRooms() map[string]room {
 		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/overrun", "scheduler/invariants"}},
 		"scheduler/members":    {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile", "scheduler/batching"}},
 		"scheduler/server":     {shell, []string{"scheduler/members", "transport", "transport/sampled", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/invariants"}},
+	}
+}
+
+// controlRooms are the control plane: nothing that serves requests imports them.
+func controlRooms() map[string]room {
+	return map[string]room{
+		"scheduler/control/plan": {core, []string{"transport/mono"}},
 	}
 }
 
