@@ -52,6 +52,7 @@ func (r *Rollout) Problems() (out []Problem) {
 			out = append(out, Problem{GPU: g.facts.Name, Reason: "has models that could not be unloaded"})
 		case !g.loading.empty():
 			out = append(out, Problem{GPU: g.facts.Name, Reason: "loads models that nobody waits for"})
+		case in != g.goal && in != nil && in.serving() <= in.count: // the plan has it so
 		case in != g.goal && in != nil:
 			out = append(out, Problem{GPU: g.facts.Name, SubCluster: in.name, Reason: fmt.Sprintf("it cannot leave: %d GPUs serve, %d are needed", in.serving(), r.required(in, nil))})
 		case in != g.goal:

@@ -126,10 +126,13 @@ func (r *Rollout) Failed(now mono.Time, id uint64, reason string) {
 // them: until the facts say, a GPU may have what it was to load and lack what it was to unload,
 // and requests may go where they were to be routed.
 func (r *Rollout) expire() {
-	for _, f := range slices.Clone(r.flights) {
-		if f.due > r.now {
-			continue
+	var late []*flight
+	for _, f := range r.flights {
+		if f.due <= r.now {
+			late = append(late, f)
 		}
+	}
+	for _, f := range late {
 		r.end(f)
 		if f.step.Kind == Load && !f.achieved() {
 			f.gpu.loading.add(f.model.index)
@@ -144,6 +147,13 @@ func (f *flight) achieved() bool {
 	switch f.step.Kind {
 	case Load:
 		return g.resident.has(m.index)
+	case Unload:
+		for i := range f.gone.all() {
+			if g.resident.has(i) || g.leaving.has(i) {
+				return false
+			}
+		}
+		return true
 	case Route:
 		return m.routed == f.to
 	case Drain:

@@ -58,7 +58,6 @@ type Rollout struct {
 
 	out            []Step // of the present Next
 	scratch, union set
-	each           set
 }
 
 // flight is a step under way.
@@ -257,7 +256,7 @@ func (r *Rollout) settle() {
 // feed lets those go on, in turn, that a limit kept waiting.
 func (r *Rollout) feed() {
 	for n := len(r.hungry); n > 0; n-- {
-		if r.under[Load]+r.under[Unload] >= r.limits.Loads {
+		if r.enough() {
 			return
 		}
 		s := r.hungry[0]

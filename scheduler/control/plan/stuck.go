@@ -40,7 +40,6 @@ func (r *Rollout) unstick() bool {
 
 // wanting is a model that lacks nothing but GPUs to be routed to s. nil: there is none.
 func (r *Rollout) wanting(s *sub) *model {
-	s.common(&r.each)
 	for i := range s.target.without(s.routed) {
 		if m := r.models[i]; r.ready(s, m) && s.serving() < r.required(s, m) {
 			return m
@@ -142,7 +141,6 @@ func (r *Rollout) shorten() bool {
 	var g *gpu
 	var m *model
 	for _, s := range r.subs {
-		s.common(&r.each)
 		for i := range s.target.without(s.routed) {
 			o := r.models[i]
 			if !r.ready(s, o) {
@@ -257,7 +255,7 @@ func (r *Rollout) clean() bool {
 		r.garbage = append(r.garbage, r.gpus...)
 	}
 	before := len(r.out)
-	for len(r.garbage) > 0 && r.under[Load]+r.under[Unload] < r.limits.Loads {
+	for len(r.garbage) > 0 && !r.enough() {
 		r.discard(r.garbage[0])
 		r.garbage = r.garbage[1:]
 	}

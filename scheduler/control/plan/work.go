@@ -43,7 +43,6 @@ func (r *Rollout) arrive(s *sub) {
 	if s.target.within(s.routed) {
 		return
 	}
-	s.common(&r.each)
 	for i := range s.target.without(s.routed) {
 		m := r.models[i]
 		if !r.ready(s, m) {
@@ -59,10 +58,9 @@ func (r *Rollout) arrive(s *sub) {
 	}
 }
 
-// ready tells whether nothing but GPUs may be missing for m to be routed to s. r.each is what
-// the GPUs of s have in common.
+// ready tells whether nothing but GPUs may be missing for m to be routed to s.
 func (r *Rollout) ready(s *sub, m *model) bool {
-	return r.each.has(m.index) && !m.routing && m.retry <= r.now && m.profiled(s.deviceType) && s.serving() > 0 && (m.want == nil || *m.want == m.facts.Settings || m.unset != "")
+	return !m.routing && m.retry <= r.now && m.profiled(s.deviceType) && s.serving() > 0 && (m.want == nil || *m.want == m.facts.Settings || m.unset != "") && s.everywhere(m)
 }
 
 func (r *Rollout) route(m *model, to *sub, why string) {
@@ -79,7 +77,7 @@ func (r *Rollout) route(m *model, to *sub, why string) {
 func (r *Rollout) release(s *sub) {
 	for i := len(s.gpus) - 1; i >= 0; i-- {
 		g := s.gpus[i]
-		if g.in != s || g.goal == s || g.seating != nil || g.retry[ofGPU] > r.now || r.ordered(g, Drain) || r.ordered(g, Seat) {
+		if g.in != s || g.goal == s || g.seating != nil || g.retry[ofGPU] > r.now || !g.unload.empty() || r.ordered(g, Drain) || r.ordered(g, Seat) {
 			continue
 		}
 		if g.state == Draining { // by whom does not matter
@@ -125,26 +123,23 @@ func (r *Rollout) drainNow(g *gpu, why string) {
 
 // join loads what GPUs on their way lack, and seats them.
 func (r *Rollout) join(s *sub) {
+	if len(s.due) == 0 {
+		return
+	}
+	urgent := s.serving() < r.required(s, nil)
 	for i := 0; i < len(s.due); i++ {
 		g := s.due[i]
 		switch {
-		case g.state == Draining && g.in == s: // it turns back
-			switch {
-			case g.flights > 0 || g.retry[ofGPU] > r.now:
-			case r.whole(g, s):
-				r.seat(g, s)
-			default:
-				r.drainNow(g, "")
-			}
+		case g.state == Draining && g.in == s:
+			r.turnBack(g, s)
 			continue
-		case g.state != Free || g.measure || g.seating != nil && g.seating != s:
+		case g.state != Free || g.measure || g.seating != nil && g.seating != s || g.loads >= r.limits.LoadsGPU:
 			continue
 		}
-		missing := r.loadFor(g, s)
+		missing := r.loadFor(g, s, urgent)
 		if g.flights > 0 || g.retry[ofGPU] > r.now || !r.whole(g, s) {
 			continue
 		}
-		urgent := s.serving() < r.required(s, nil)
 		if !missing && !r.gauges(g, s) || urgent || r.loose {
 			if r.under[Seat] >= r.limits.Others {
 				r.wait(s)
@@ -154,6 +149,20 @@ func (r *Rollout) join(s *sub) {
 		}
 	}
 }
+
+// turnBack ends a drain, if the GPU still has all that is served. Else it is drained, and loads it.
+func (r *Rollout) turnBack(g *gpu, s *sub) {
+	switch {
+	case g.flights > 0 || g.retry[ofGPU] > r.now:
+	case r.whole(g, s):
+		r.seat(g, s)
+	default:
+		r.drainNow(g, "")
+	}
+}
+
+// enough: as much is being loaded as may be.
+func (r *Rollout) enough() bool { return r.under[Load]+r.under[Unload] >= r.limits.Loads }
 
 // whole tells whether a GPU has all that is served in a sub-cluster.
 func (r *Rollout) whole(g *gpu, s *sub) bool {
@@ -168,7 +177,11 @@ func (r *Rollout) seat(g *gpu, s *sub) {
 // loadFor loads what a free GPU lacks of its goal's models: first those that are served there
 // and stay, then those to come, and those that leave only when nothing else can go on: they
 // might be gone first. It tells whether any of the first two is still to come.
-func (r *Rollout) loadFor(g *gpu, s *sub) (missing bool) {
+func (r *Rollout) loadFor(g *gpu, s *sub, urgent bool) (missing bool) {
+	if r.enough() && !s.target.within(g.resident) {
+		r.starve(s)
+		return true
+	}
 	try := func(i int) (more bool) {
 		m := r.models[i]
 		if g.ordered.has(i) {
@@ -200,7 +213,7 @@ func (r *Rollout) loadFor(g *gpu, s *sub) (missing bool) {
 			return true
 		}
 	}
-	if r.loose || s.serving() < r.required(s, nil) {
+	if r.loose || urgent {
 		for i := range s.routed.without(g.resident) {
 			if !try(i) {
 				return true
@@ -215,10 +228,9 @@ func (r *Rollout) warm(s *sub) {
 	if len(s.gpus) == 0 || s.target.within(s.routed) {
 		return
 	}
-	s.common(&r.each)
 	for i := range s.target.without(s.routed) {
 		m := r.models[i]
-		if r.each.has(i) || !m.profiled(s.deviceType) {
+		if !m.profiled(s.deviceType) || s.everywhere(m) {
 			continue
 		}
 		if !m.active && r.warming >= r.limits.Warming && !r.loose {
@@ -276,7 +288,7 @@ func (r *Rollout) load(g *gpu, m *model) outcome {
 	switch {
 	case g.retry[m.index] > r.now || g.measure || g.unload.has(m.index) || r.busy(g):
 		return later
-	case r.under[Load]+r.under[Unload] >= r.limits.Loads:
+	case r.enough():
 		return full
 	case !r.fits(g, m):
 		return r.makeRoom(g)

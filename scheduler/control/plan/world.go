@@ -207,23 +207,18 @@ func (s *sub) serving() (n int) {
 	return n
 }
 
-// common is the models that all of its GPUs have which get requests, or may get them at any
-// moment. Empty, if there are none.
-func (s *sub) common(into *set) {
-	first := true
+// everywhere tells whether all of its GPUs have a model which get requests, or may get them at
+// any moment. False, if there are none.
+func (s *sub) everywhere(m *model) (all bool) {
 	for _, g := range s.gpus {
-		switch {
-		case !s.counts(g):
-		case first:
-			into.copyOf(g.resident)
-			first = false
-		default:
-			into.and(g.resident)
+		if s.counts(g) {
+			if !g.resident.has(m.index) {
+				return false
+			}
+			all = true
 		}
 	}
-	if first {
-		*into = (*into)[:0]
-	}
+	return all
 }
 
 // counts tells whether requests of the sub-cluster may go to a GPU, as far as is known.
@@ -349,7 +344,9 @@ func (r *Rollout) learn(g *gpu, f GPU, in *sub) {
 		g.loading.add(r.model(key).index)
 	}
 	g.leaving.copyOf(g.unload)
+	g.leaving.and(g.resident)
 	g.resident.drop(g.unload)
+	g.stays.and(g.resident)
 	if g.state != f.State || g.in != in || g.seating != seating {
 		r.place(g, f.State, in, seating)
 	}

@@ -102,6 +102,17 @@ func (s *Scheduler) RemoveGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
 	s.apply(out)
 }
 
+// DrainGPU ends a GPU's life as RemoveGPU does, but leaves what runs there to end: its Done comes
+// as if the GPU were there.
+func (s *Scheduler) DrainGPU(now mono.Time, id wire.GPUID, out *policy.Out) {
+	if int(id) >= len(s.lives) || s.lives[id] == 0 {
+		return
+	}
+	s.rank.RemoveGPU(id)
+	s.lives[id] = 0
+	s.TellGPUs(now, out)
+}
+
 // TellGPUs tells the models how many GPUs there are, and a model's share of them.
 func (s *Scheduler) TellGPUs(now mono.Time, out *policy.Out) {
 	n := s.rank.GPUs()
