@@ -37,6 +37,7 @@ type Config struct {
 	// Replaced by tests.
 	version    int // of the schema, with its migrations; 0: schema.Version
 	migrations []schema.Migration
+	quota      int64 // of the etcd in this process, bytes; 0: quotaBytes
 	dial       func(ctx context.Context, address string) (net.Conn, error)
 }
 
@@ -73,6 +74,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LeaseTTL == 0 {
 		c.LeaseTTL = leaseDefault
+	}
+	if c.quota == 0 {
+		c.quota = quotaBytes
 	}
 	if c.version == 0 && c.migrations == nil {
 		c.version, c.migrations = schema.Version, schema.Migrations()

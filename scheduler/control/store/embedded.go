@@ -30,18 +30,18 @@ type embedded struct {
 // Tuning of the etcd in this process. Defaults are for clusters of members far apart, under
 // far more load.
 const (
-	tick        = 200 * time.Millisecond // of raft, which has nobody to talk to; each costs a wake-up
-	election    = 5 * tick               // the least that etcd takes. Leases cannot be shorter than 1.5 times this
-	batchEvery  = 200 * time.Millisecond // between two commits to the file; what is answered is in the log before
-	snapshots   = 2000                   // requests that the log in memory keeps, at most; 10,000 of a plan's size take a GB
-	quotaBytes  = 1 << 30                // of the file; ten thousand models with all that is known of them take 50 MB
-	requestMax  = 3 << 20                // bytes; a batch of ours takes 1 MiB, or one document of at most that
-	history     = "10m"                  // what a watch that was away finds without a fresh snapshot
-	logSegment  = 8 << 20                // bytes of a log file, written ahead: 64 MB by default, twice
-	startMax    = 30 * time.Second       // from the start until it answers
-	stopMax     = 10 * time.Second       // from the wish to end until it has
-	socketMax   = 100                    // bytes of a socket's path; the system takes 107
-	defragAbove = 64                     // MB that a start gives back to the disk, if there are as many
+	tick       = 200 * time.Millisecond // of raft, which has nobody to talk to; each costs a wake-up
+	election   = 5 * tick               // the least that etcd takes. Leases cannot be shorter than 1.5 times this
+	batchEvery = 200 * time.Millisecond // between two commits to the file; what is answered is in the log before
+	snapshots  = 2000                   // requests that the log in memory keeps, at most; 10,000 of a plan's size take a GB
+	quotaBytes = 1 << 30                // of the file; ten thousand models with all that is known of them take 50 MB
+	requestMax = 3 << 20                // bytes; a batch of ours takes 1 MiB, or one document of at most that
+	history    = "10m"                  // what a watch that was away finds without a fresh snapshot
+	logSegment = 8 << 20                // bytes of a log file, written ahead: 64 MB by default, twice
+	startMax   = 30 * time.Second       // from the start until it answers
+	stopMax    = 10 * time.Second       // from the wish to end until it has
+	socketMax  = 100                    // bytes of a socket's path; the system takes 107
+	defragMax  = 5 * time.Minute        // for giving space back, at the start
 )
 
 // segmentOnce guards a variable of etcd's: it has no option for it.
@@ -103,9 +103,8 @@ func (e *embedded) config(c Config, listen url.URL) *embed.Config {
 	ec.TickMs, ec.ElectionMs = uint(tick.Milliseconds()), uint(election.Milliseconds())
 	ec.SnapshotCount, ec.SnapshotCatchUpEntries = snapshots, snapshots/10
 	ec.BackendBatchInterval = batchEvery
-	ec.QuotaBackendBytes, ec.MaxRequestBytes = quotaBytes, requestMax
+	ec.QuotaBackendBytes, ec.MaxRequestBytes = c.quota, requestMax
 	ec.AutoCompactionMode, ec.AutoCompactionRetention = embed.CompactorModePeriodic, history
-	ec.BootstrapDefragThresholdMegabytes = defragAbove
 	ec.EnableGRPCGateway, ec.EnablePprof = false, false
 	ec.DowngradeCheckTime = time.Hour
 	ec.CompactHashCheckTime = time.Hour

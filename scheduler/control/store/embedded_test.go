@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,5 +161,39 @@ func TestRegistrations(t *testing.T) {
 	until(t, "and one is new", count(2))
 	if _, err := far.Register(schema.Backend{}); err == nil {
 		t.Error("one without a name was registered")
+	}
+}
+
+// A full file refuses writes and says what to do; the next start gives back what history
+// took, and writes go on.
+func TestFullFile(t *testing.T) {
+	cfg := Config{Data: t.TempDir(), quota: 8 << 20}
+	s, err := Open(limited(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := schema.Observation{Model: "m", Version: "1", State: schema.Failed, Reason: strings.Repeat("x", schema.TextMax)}
+	many := []schema.Observation{o}
+	for i := range 99 {
+		o.Version = fmt.Sprint("v", i)
+		many = append(many, o)
+	}
+	for err == nil {
+		err = s.Observed.Write(limited(t), many, nil)
+	}
+	if !strings.Contains(err.Error(), "space quota") || !strings.Contains(err.Error(), "restart this process") {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := open(t, cfg)
+	if e, err := again.Observed.Get(limited(t), o.ID()); err != nil || e.Value.Reason != o.Reason {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for range 5 {
+		if err := again.Observed.Write(limited(t), many, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -148,7 +148,11 @@ func (s *Store) wrong(call context.Context, doing string, wrote bool, err error)
 	}
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return fmt.Errorf("%s: %s has reached its space quota: compact and defragment it, and clear its alarm (etcdctl alarm disarm): %w", doing, s.cfg.where(), err)
+		what := "compact and defragment it, and clear its alarm (etcdctl alarm disarm)"
+		if s.cfg.embedded() {
+			what = "restart this process, which gives back what is not used any more"
+		}
+		return fmt.Errorf("%s: %s has reached its space quota: %s: %w", doing, s.cfg.where(), what, err)
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
 		return fmt.Errorf("%s: user %q may not do this at %s: grant it a role for keys below %s (etcdctl role grant-permission ROLE --prefix=true readwrite %s): %w",
 			doing, s.cfg.User, s.cfg.where(), s.cfg.Prefix, s.cfg.Prefix, err)

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
@@ -94,25 +93,8 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.await(ctx, endpoints); err != nil {
 		return err
 	}
-	if s.embedded != nil && s.cfg.Listen == "" {
-		return s.forgetLeases(ctx)
-	}
-	return nil
-}
-
-// forgetLeases ends what this process's last life left, after a kill: nobody else can reach
-// this etcd, so who led or was registered there is gone, and need not be waited for.
-func (s *Store) forgetLeases(ctx context.Context) error {
-	call, cancel := s.limit(ctx)
-	defer cancel()
-	left, err := s.client.Leases(call)
-	if err != nil {
-		return s.wrong(call, "looking for leases", false, err)
-	}
-	for _, l := range left.Leases {
-		if _, err := s.client.Revoke(call, l.ID); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-			return s.wrong(call, "ending leases", true, err)
-		}
+	if s.embedded != nil {
+		return s.tidy(ctx)
 	}
 	return nil
 }
