@@ -61,7 +61,8 @@ func schedulerRooms() map[string]room {
 // controlRooms are the control plane, which may stop while the scheduler goes on: nothing that serves requests imports them.
 func controlRooms() map[string]room {
 	return map[string]room{
-		"scheduler/control/partition": {core, []string{"transport/mono"}},
+		"scheduler/control/partition":       {core, []string{"transport/mono"}},
+		"scheduler/control/partition/highs": {leaf, []string{"scheduler/control/partition", "transport/mono"}},
 	}
 }
 
@@ -139,6 +140,6 @@ func benchRooms() map[string]room {
 		"bench/results":      {leaf, nil},
 		"bench/subclusters":  {leaf, []string{"bench/sim", "bench/sim/scenario", "bench/workload", "bench/zoo", "scheduler/batching", "scheduler/control/partition", "scheduler/profile", "transport/mono"}},
 		"bench/draws":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
-		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
+		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "bench/subclusters", "scheduler/control/partition", "scheduler/control/partition/highs", "scheduler/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
 	}
 }

@@ -25,6 +25,7 @@ type commands struct {
 	Profile   profileCmd     `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
 	Bench     bench.Command  `cmd:"" help:"Measure a running server (load), or what this machine makes of Symphony's parts."`
 	Sim       simcmd.Command `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`
+	Partition partitionCmd   `cmd:"" help:"Divide models among sub-clusters, offline: a plan as a table, a picture and JSON."`
 	Devices   devicesCmd     `cmd:"" help:"This machine: GPUs and their health, RDMA devices, CPU, libraries, and what is missing."`
 	RDMA      rdmaCmd        `cmd:"" name:"rdma" help:"RDMA devices: what is there, and whether links can use it."`
 	Version   versionCmd     `cmd:"" help:"Print the version."`
