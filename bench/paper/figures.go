@@ -31,6 +31,7 @@ func Figures() []Figure {
 		{"fig13", "Figure 13 (right): goodput against GPUs", fig13, false},
 		{"fig14", "Figure 14: effect of the network's delay", fig14, false},
 		{"fig15", "Figure 15: a changing workload on 512 GPUs", fig15, false},
+		{"fig16", "Figure 16: balance of sub-clusters, and the GPUs they need", fig16, false},
 		{"table2", "Table 2: analysis of batching and measured goodput", table2, false},
 		{"peaks", "Nothing lost at the peaks: Symphony against its whole deferral", peaks, true},
 		{"peaks7", "The same over Figure 7's synthetic workloads", peaks7, true},
@@ -38,9 +39,6 @@ func Figures() []Figure {
 		{"pauses", "Nothing lost where the scheduler stands still now and then", pausing, true},
 	}
 }
-
-// Waiting tells what has no figure here yet, and why.
-const Waiting = "fig16 (balance of sub-clusters) waits for the partitioner."
 
 // Choose finds figures by name, in the report's order; "all" or nothing means
 // the paper's. An unknown name is an error that lists those there are.

@@ -28,13 +28,14 @@ func (m *Model) Profile() (*profile.Profile, error) {
 	return profile.Linear(m.Kind.Alpha, m.Kind.Beta, batchMax)
 }
 
-// Need is what the scheduler reckons of it (batching.Need).
-func (m *Model) Need() (float64, error) {
+// Need is what the scheduler reckons of it (batching.Need): GPUs, and the batch that gathers.
+func (m *Model) Need() (gpus, batch float64, err error) {
 	p, err := m.Profile()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return batching.Need(p, m.Kind.SLO, m.Rate/float64(mono.Second)), nil
+	perNano := m.Rate / float64(mono.Second)
+	return batching.Need(p, m.Kind.SLO, perNano), batching.Gathered(p, m.Kind.SLO, perNano), nil
 }
 
 // Draw is n models as appendix A's evaluation draws them: variants of models of the A100 zoo, each as likely, with
@@ -56,11 +57,12 @@ func Problem(models []Model, subClusters int) (*partition.Problem, error) {
 	p := &partition.Problem{SubClusters: subClusters}
 	for i := range models {
 		m := &models[i]
-		need, err := m.Need()
+		need, batch, err := m.Need()
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", m.Name, err)
 		}
-		p.Models = append(p.Models, partition.Model{Name: m.Name, Rate: m.Rate, Need: need, Static: m.Bytes.Static, Dynamic: m.Bytes.Dynamic, Cost: float64(m.Bytes.Static)})
+		p.Models = append(p.Models, partition.Model{Name: m.Name, Rate: m.Rate, Need: need, Batch: batch, Slack: (m.Kind.SLO - m.Kind.Alpha - m.Kind.Beta).Seconds(),
+			Static: m.Bytes.Static, Dynamic: m.Bytes.Dynamic, Cost: float64(m.Bytes.Static)})
 	}
 	return p, nil
 }

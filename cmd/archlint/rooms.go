@@ -65,6 +65,7 @@ func controlRooms() map[string]room {
 		"scheduler/control/store/schema":    {core, []string{"transport/mono", "transport/catalog"}},
 		"scheduler/control/store":           {shell, []string{"scheduler/control/store/schema"}},
 		"scheduler/control/partition":       {core, []string{"transport/mono"}},
+		"scheduler/control/partition/highs": {leaf, []string{"scheduler/control/partition", "transport/mono"}},
 		"scheduler/control/plan":            {core, []string{"transport/mono"}},
 		"scheduler/control/lead":            {core, []string{"transport/mono", "transport/catalog", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/store/schema"}},
 		"scheduler/control/controller":      {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "scheduler/control/api", "scheduler/control/lead", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/store", "scheduler/control/store/schema"}},
@@ -149,6 +150,6 @@ func benchRooms() map[string]room {
 		"bench/results":      {leaf, nil},
 		"bench/subclusters":  {leaf, []string{"bench/sim", "bench/sim/scenario", "bench/workload", "bench/zoo", "scheduler/batching", "scheduler/control/partition", "scheduler/profile", "transport/mono"}},
 		"bench/draws":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
-		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "scheduler/control/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
+		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "bench/subclusters", "scheduler/control/partition", "scheduler/control/partition/highs", "scheduler/control/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
 	}
 }

@@ -26,6 +26,7 @@ type commands struct {
 	Model      controlcmd.Model `cmd:"" help:"Add, change, watch and remove models while the system serves."`
 	Plan       controlcmd.Plan  `cmd:"" help:"The control plane's plan: show, compare, apply, pause."`
 	Controller controllerCmd    `cmd:"" help:"The control plane alone: models at run time, plans, sub-clusters."`
+	Partition  partitionCmd     `cmd:"" help:"Divide models among sub-clusters, offline: a plan as a table, a picture and JSON."`
 	Profile    profileCmd       `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
 	Bench      bench.Command    `cmd:"" help:"Measure a running server (load), or what this machine makes of Symphony's parts."`
 	Sim        simcmd.Command   `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`

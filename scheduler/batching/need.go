@@ -15,7 +15,23 @@ func Need(p *profile.Profile, slo mono.Dur, perNano float64) float64 {
 	if perNano <= 0 {
 		return 0
 	}
-	low, high := 1, p.MaxBatch() // the largest b that gathers in time
+	b, part := gathers(p, slo, perNano)
+	cost := func(b int) float64 { return float64(p.Latency(b)) / float64(b) }
+	if part == 0 {
+		return perNano * cost(b)
+	}
+	return perNano * (cost(b) + float64(part*(cost(b+1)-cost(b))))
+}
+
+// Gathered is the batch size that Need reckons with: b, and part of the way to b + 1.
+func Gathered(p *profile.Profile, slo mono.Dur, perNano float64) float64 {
+	b, part := gathers(p, slo, max(0, perNano))
+	return float64(b) + part
+}
+
+// gathers is the largest b that gathers in time, and how far past it the batch comes.
+func gathers(p *profile.Profile, slo mono.Dur, perNano float64) (b int, part float64) {
+	low, high := 1, p.MaxBatch()
 	for low < high {
 		mid := (low + high + 1) / 2
 		if float64(mid) <= 1+float64(perNano*float64(slo-p.Latency(mid))) {
@@ -24,20 +40,13 @@ func Need(p *profile.Profile, slo mono.Dur, perNano float64) float64 {
 			high = mid - 1
 		}
 	}
-	return need(p, slo, perNano, low)
-}
-
-// need weighs b and b + 1 by how far past b the batch gathers.
-func need(p *profile.Profile, slo mono.Dur, perNano float64, b int) float64 {
-	cost := func(b int) float64 { return float64(p.Latency(b)) / float64(b) }
-	if b == p.MaxBatch() {
-		return perNano * cost(b)
+	if b = low; b == p.MaxBatch() {
+		return b, 0
 	}
 	// b + part is where the line through l(b) and l(b+1) meets 1 + r*(SLO - l).
 	over := 1 + float64(perNano*float64(slo-p.Latency(b))) - float64(b)
 	step := 1 + float64(perNano*float64(p.Latency(b+1)-p.Latency(b)))
-	part := min(1, max(0, over/step))
-	return perNano * (cost(b) + float64(part*(cost(b+1)-cost(b))))
+	return b, min(1, max(0, over/step))
 }
 
 // spans counts a model's arrivals by spans of time: unlike the rate in arrivals, it

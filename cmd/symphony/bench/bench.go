@@ -10,15 +10,16 @@ package bench
 
 // Command is `symphony bench`.
 type Command struct {
-	Load      loadCmd      `cmd:"" help:"Open-loop load: offered rate, goodput, bad rate by reason, percentiles."`
-	Overhead  overheadCmd  `cmd:"" help:"What the system itself takes of a request's time, stage by stage, beside bare TCP and fasthttp."`
-	Scheduler schedulerCmd `cmd:"" help:"The scheduler alone, as in section 5.5 of the paper: how many requests a second it carries, and how late its grants are."`
-	HTTP      httpCmd      `cmd:"" name:"http" help:"The HTTP ingress beside a bare fasthttp echo: requests a second, binary and JSON."`
-	Net       netCmd       `cmd:"" help:"RDMA and TCP beside each other: an incast of READs as in the paper's Appendix B, and messages by size."`
-	Soak      soakCmd      `cmd:"" help:"A cluster under load and faults from a seed, for long: one answer each, no leaks, SLOs kept between the faults."`
-	GPU       gpuCmd       `cmd:"" name:"gpu" help:"This machine's NVIDIA GPUs: whether they do what the system assumes, and what it makes of them, with a report; make test-gpu."`
-	Peers     peersCmd     `cmd:"" help:"Symphony beside Triton, Ray Serve and BentoML on this machine, each at its best settings; Linux."`
-	Draws     drawsCmd     `cmd:"" help:"Random mixes of models, few GPUs and many: every policy's goodput, and ours to the best other."`
-	Frontier  frontierCmd  `cmd:"" help:"What latency costs in GPUs, by simulation: schedulers that wait more or less, at 5 % to 100 % of the goodput."`
-	Paper     paperCmd     `cmd:"" help:"The paper's figures and tables, by simulation, with a report."`
+	Load        loadCmd        `cmd:"" help:"Open-loop load: offered rate, goodput, bad rate by reason, percentiles."`
+	Overhead    overheadCmd    `cmd:"" help:"What the system itself takes of a request's time, stage by stage, beside bare TCP and fasthttp."`
+	Scheduler   schedulerCmd   `cmd:"" help:"The scheduler alone, as in section 5.5 of the paper: how many requests a second it carries, and how late its grants are."`
+	HTTP        httpCmd        `cmd:"" name:"http" help:"The HTTP ingress beside a bare fasthttp echo: requests a second, binary and JSON."`
+	Net         netCmd         `cmd:"" help:"RDMA and TCP beside each other: an incast of READs as in the paper's Appendix B, and messages by size."`
+	Soak        soakCmd        `cmd:"" help:"A cluster under load and faults from a seed, for long: one answer each, no leaks, SLOs kept between the faults."`
+	GPU         gpuCmd         `cmd:"" name:"gpu" help:"This machine's NVIDIA GPUs: whether they do what the system assumes, and what it makes of them, with a report; make test-gpu."`
+	Peers       peersCmd       `cmd:"" help:"Symphony beside Triton, Ray Serve and BentoML on this machine, each at its best settings; Linux."`
+	Draws       drawsCmd       `cmd:"" help:"Random mixes of models, few GPUs and many: every policy's goodput, and ours to the best other."`
+	Frontier    frontierCmd    `cmd:"" help:"What latency costs in GPUs, by simulation: schedulers that wait more or less, at 5 % to 100 % of the goodput."`
+	Subclusters subclustersCmd `cmd:"" help:"GPUs that sub-clusters need by the paper's objective and by ours, by simulation."`
+	Paper       paperCmd       `cmd:"" help:"The paper's figures and tables, by simulation, with a report."`
 }

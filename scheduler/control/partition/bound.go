@@ -1,9 +1,7 @@
 package partition
 
 import (
-	"cmp"
 	"math"
-	"slices"
 )
 
 // Bound is a value that no assignment is below, whatever it costs to get there. For Balance the relaxation to
@@ -52,50 +50,23 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// gpuBound: what sub-clusters want is concave in their need, so the sum is least where as many as possible have as much
-// as one can hold, and the others nothing. What one can hold is a knapsack, here with fractions of models.
+// gpuBound is the need, and for each sub-cluster that there must be the least that one can take beyond its need.
 func (p *Problem) gpuBound() float64 {
-	total, most := 0.0, math.Inf(1)
+	need, hold, haste, loose := 0.0, math.Inf(1), math.Inf(1), math.Inf(1)
 	for i := range p.Models {
-		total += p.Models[i].Need
-	}
-	if p.MemoryMax > 0 {
-		most = min(most, p.holds(float64(p.MemoryMax), func(m *Model) float64 { return float64(m.Static) }))
-	}
-	if p.RateMax > 0 {
-		most = min(most, p.holds(p.RateMax, func(m *Model) float64 { return m.Rate }))
-	}
-	if p.ModelsMax > 0 {
-		most = min(most, p.holds(float64(p.ModelsMax), func(*Model) float64 { return 1 }))
-	}
-	least, sum := float64(p.leastSubClusters()), 0.0
-	for rest := total; rest > 0 && least > 0; least-- {
-		if rest <= most || most <= 0 {
-			sum += smoothGPUs(rest)
-			least--
-			break
+		m := &p.Models[i]
+		if need += m.Need; m.Need <= 0 || m.Rate <= 0 {
+			hold, loose = 0, 0 // it may be with the others, and is in no mean
+			continue
 		}
-		sum, rest = sum+smoothGPUs(most), rest-most
+		b := m.bursts()
+		hold, haste, loose = min(hold, b.Hold/m.Need), min(haste, b.Haste/m.Rate), min(loose, b.Loose/m.Need)
 	}
-	return max(float64(p.leastSubClusters()), sum+float64(base*max(0, least)))
-}
-
-// holds is the most need within a cap, models taken in fractions.
-func (p *Problem) holds(most float64, takes func(*Model) float64) float64 {
-	order := make([]*Model, len(p.Models))
-	for i := range p.Models {
-		order[i] = &p.Models[i]
+	least := float64(p.leastSubClusters())
+	if hold == 0 || math.IsInf(haste, 1) {
+		haste = 0
 	}
-	slices.SortFunc(order, func(a, b *Model) int { return cmp.Compare(float64(b.Need*takes(a)), float64(a.Need*takes(b))) })
-	sum := 0.0
-	for _, m := range order {
-		t := takes(m)
-		if t > most {
-			return sum + m.Need*(most/t)
-		}
-		most, sum = most-t, sum+m.Need
-	}
-	return sum
+	return max(least, need, need+float64(least*(float64(holdTerm*float64(hold*haste))+loose)))
 }
 
 // leastSubClusters is a number that no assignment does with less.

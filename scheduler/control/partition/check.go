@@ -76,11 +76,14 @@ func (p *Problem) Check(of []int) error {
 			return &Broken{ModelsCap, j, float64(l.Models), float64(p.ModelsMax)}
 		}
 	}
-	if cost, most := p.CostOf(of), p.costBound(); cost > most*(1+slack)+tinyCost {
+	if cost, most := p.CostOf(of), p.costBound(); cost > beyond(most) {
 		return &Broken{CostBound, -1, cost, most}
 	}
 	return nil
 }
+
+// beyond is a cost bound with room for rounding.
+func beyond(most float64) float64 { return float64(most*(1+slack)) + tinyCost }
 
 // tinyCost is what rounding may leave where the bound is 0.
 const tinyCost = 1e-12

@@ -8,10 +8,10 @@
 // of them. Two objectives:
 //
 //   - Balance is the paper's: requests/s and static memory as equal as can be, (3) to (9).
-//   - GPUs is ours: what the sub-clusters need together. The sum of the models' needs is the same however
-//     they are divided, but a sub-cluster needs GPUs beyond its need for its bursts, about the root of it, and one
-//     large sub-cluster fewer than two half as large. So the models that keep GPUs busy belong together, as
-//     many as memory and one rank loop carry, and those that only take memory elsewhere (gpus.go).
+//   - GPUs is ours: what the sub-clusters need together. The sum of the models' needs is the same however they are
+//     divided. Beyond it each sub-cluster takes GPUs for its bursts, and hardly more of them where it is large (gpus.go). So there
+//     should be as few sub-clusters as memory and one rank loop allow, and in each models that suit each
+//     other: long batches away from requests in a hurry.
 //
 // The constraints are the paper's under both: (4) the cap on requests/s, (5) static memory and the largest
 // dynamic memory of a sub-cluster, (8) and (9) each model in one sub-cluster, (10) the bound on what
@@ -19,7 +19,7 @@
 //
 // # The search
 //
-// A start by construction (longest processing time first; for GPUs the most need for its memory first), late-acceptance
+// A start by construction (longest processing time first; for GPUs the slowest models first), late-acceptance
 // moves and swaps, and for Balance exchanges between two sub-clusters: all ways to give up to three models
 // for up to three others, the nearest to what would make both equal looked up in a sorted list instead of
 // drawn. (late.go, exchange.go)

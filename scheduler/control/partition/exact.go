@@ -76,7 +76,8 @@ func (t *trial) place(k int) bool {
 		}
 		was, empty := t.loads[j], t.loads[j].Models == 0
 		cost := t.p.costOf(i, j)
-		t.loads[j] = Load{Models: was.Models + 1, Rate: was.Rate + m.Rate, Need: was.Need + m.Need, Static: was.Static + m.Static, Dynamic: max(was.Dynamic, m.Dynamic)}
+		t.loads[j] = Load{Models: was.Models + 1, Rate: was.Rate + m.Rate, Need: was.Need + m.Need, Static: was.Static + m.Static, Dynamic: max(was.Dynamic, m.Dynamic), Bursts: was.Bursts}
+		t.loads[j].Bursts.add(m.bursts())
 		if t.cost += cost; t.fits(j) {
 			if t.of[i] = j; t.place(k + 1) {
 				return true
@@ -104,5 +105,5 @@ func (t *trial) take() bool {
 func (t *trial) fits(j int) bool {
 	p, l := t.p, &t.loads[j]
 	return (p.RateMax == 0 || l.Rate <= p.RateMax*(1+slack)) && (p.MemoryMax == 0 || l.Memory() <= p.MemoryMax) &&
-		(p.ModelsMax == 0 || l.Models <= p.ModelsMax) && t.cost <= p.costBound()*(1+slack)+tinyCost
+		(p.ModelsMax == 0 || l.Models <= p.ModelsMax) && t.cost <= beyond(p.costBound())
 }

@@ -105,7 +105,7 @@ func (s *Search) choose() bool {
 	w := &s.sums[e.worst]
 	e.partners = e.partners[:0]
 	for j := range s.sums {
-		dx, dy := w.x+s.sums[j].x-2*s.meanX, w.y+s.sums[j].y-2*s.meanY
+		dx, dy := w.x+s.sums[j].x-float64(2*s.meanX), w.y+s.sums[j].y-float64(2*s.meanY)
 		e.near[j] = float64(dx*dx) + float64(dy*dy)
 		if int32(j) != e.worst {
 			e.partners = append(e.partners, int32(j))
@@ -123,7 +123,7 @@ func (s *Search) match(a, b int32) (used int, found bool) {
 	e.b = s.subsets(e.b[:0], b, a)
 	slices.SortFunc(e.b, func(p, q subset) int { return cmp.Compare(p.x, q.x) })
 	ta, tb := &s.sums[a], &s.sums[b]
-	tx, ty := (ta.x-tb.x)/2, (ta.y-tb.y)/2
+	tx, ty := float64((ta.x-tb.x)/2), float64((ta.y-tb.y)/2)
 	s.found.pot = s.pot
 	nearest := float64(tx*tx) + float64(ty*ty)
 	used = len(e.a) + 4*len(e.b)

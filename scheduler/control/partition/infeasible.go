@@ -115,7 +115,7 @@ func (p *Problem) proof() *Infeasible {
 		return &Infeasible{What: MemoryCap, Is: float64(static + dynamic), Most: l * float64(p.MemoryMax), Proven: true}
 	case p.ModelsMax > 0 && n > l*float64(p.ModelsMax):
 		return &Infeasible{What: ModelsCap, Is: n, Most: l * float64(p.ModelsMax), Proven: true}
-	case loads > p.costBound()*(1+slack)+tinyCost:
+	case loads > beyond(p.costBound()):
 		return &Infeasible{What: CostBound, Is: loads, Most: p.CostMax, Proven: true}
 	}
 	return nil
@@ -178,6 +178,9 @@ func (p *Problem) nearest(best []int) *Infeasible {
 	return &Infeasible{What: MemoryCap, Most: float64(p.MemoryMax)}
 }
 
+// slackTwice raises a cap so that rounding is surely within it.
+const slackTwice = 1 + 2*slack
+
 // raise is a cap that may be raised, in units of a thousandth.
 type raise struct {
 	what             Constraint
@@ -198,7 +201,7 @@ func (p *Problem) raises() (out []raise) {
 		cost += dearest
 	}
 	if p.RateMax > 0 {
-		out = append(out, raise{RateCap, p.RateMax, rate * (1 + 2*slack), p.RateMax / 1000, func(q *Problem, v float64) { q.RateMax = v }})
+		out = append(out, raise{RateCap, p.RateMax, rate * slackTwice, p.RateMax / 1000, func(q *Problem, v float64) { q.RateMax = v }})
 	}
 	if p.MemoryMax > 0 {
 		unit := math.Ceil(float64(p.MemoryMax) / 1000)
@@ -209,7 +212,7 @@ func (p *Problem) raises() (out []raise) {
 	}
 	if p.From != nil && !math.IsInf(p.CostMax, 1) && cost > p.CostMax {
 		unit := max(p.CostMax, cost/100) / 1000
-		out = append(out, raise{CostBound, p.CostMax, cost * (1 + 2*slack), unit, func(q *Problem, v float64) { q.CostMax = v }})
+		out = append(out, raise{CostBound, p.CostMax, cost * slackTwice, unit, func(q *Problem, v float64) { q.CostMax = v }})
 	}
 	return out
 }

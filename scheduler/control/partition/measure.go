@@ -9,6 +9,7 @@ type Load struct {
 	Need    float64 // GPUs
 	Static  int64   // bytes, of all its models
 	Dynamic int64   // bytes, the largest of them
+	Bursts          // what GPUs beyond the need depend on
 }
 
 // Memory is what each of its GPUs must hold: the left side of (5).
@@ -24,6 +25,7 @@ func (p *Problem) Loads(of []int) []Load {
 		l.Need += m.Need
 		l.Static += m.Static
 		l.Dynamic = max(l.Dynamic, m.Dynamic)
+		l.Bursts.add(m.bursts())
 	}
 	return loads
 }

@@ -31,6 +31,8 @@ type Model struct {
 	Name    string    // for messages, and to tell apart models that are alike
 	Rate    float64   // r_i, requests/s
 	Need    float64   // GPUs that its requests keep busy (batching.Need)
+	Batch   float64   // requests in a batch then, on average; 0: not known, counts as 1
+	Slack   float64   // seconds that a request may wait before a batch of its own would be late: SLO - l(1); 0: not known
 	Static  int64     // s_i, bytes: weights, and whatever stays in a GPU's memory
 	Dynamic int64     // d_i, bytes: what a batch takes while it runs; batches of a GPU run one after the other
 	Cost    float64   // c_ij for all j: of loading it in a sub-cluster, or unloading it there
@@ -96,7 +98,7 @@ func (p *Problem) validateModel(i int) error {
 	for _, f := range []struct {
 		name string
 		v    float64
-	}{{"rate", m.Rate}, {"need", m.Need}, {"static memory", float64(m.Static)}, {"dynamic memory", float64(m.Dynamic)}, {"cost", m.Cost}} {
+	}{{"rate", m.Rate}, {"need", m.Need}, {"batch", m.Batch}, {"slack", m.Slack}, {"static memory", float64(m.Static)}, {"dynamic memory", float64(m.Dynamic)}, {"cost", m.Cost}} {
 		if !within(f.v) {
 			return bad("%s %g, must be 0 to %g", f.name, f.v, valueMost)
 		}

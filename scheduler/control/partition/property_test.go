@@ -14,6 +14,7 @@ func anyProblem(r *rapid.T) *Problem {
 	p := &Problem{SubClusters: rapid.IntRange(1, 3).Draw(r, "sub-clusters"), Objective: Objective(rapid.IntRange(0, 1).Draw(r, "objective"))}
 	for range n {
 		p.Models = append(p.Models, Model{Rate: float64(rapid.IntRange(0, 9).Draw(r, "rate")), Need: float64(rapid.IntRange(0, 30).Draw(r, "need")) / 10,
+			Batch: float64(rapid.IntRange(0, 4).Draw(r, "batch")), Slack: float64(rapid.IntRange(0, 4).Draw(r, "slack")) / 100,
 			Static: int64(rapid.IntRange(0, 9).Draw(r, "static")), Dynamic: int64(rapid.IntRange(0, 4).Draw(r, "dynamic")), Cost: float64(rapid.IntRange(0, 3).Draw(r, "cost"))})
 	}
 	if rapid.Bool().Draw(r, "rate cap") {

@@ -6,7 +6,7 @@ import (
 )
 
 // start makes the first assignment: what was there before, where something was, and new models where they fit
-// best. Otherwise longest processing time first, or for GPUs the most need for its memory first.
+// best. Otherwise longest processing time first, or for GPUs the slowest first.
 func (s *state) start() {
 	were := make([]int32, s.n)
 	for i := range were {
@@ -40,7 +40,7 @@ func (s *state) spread(models []int32) {
 			t := s.with(int32(j), i)
 			grows := s.broken(&t, s.largest(&t)) - s.broken(&s.sums[j], s.largest(&s.sums[j]))
 			if s.p.Objective == GPUs {
-				grows += smoothGPUs(t.need) - smoothGPUs(s.sums[j].need)
+				grows += s.potential(&t, 0) - s.potential(&s.sums[j], 0)
 			} else {
 				// The squares of the sums, not of the distances from the mean: a model that comes early
 				// would be welcome everywhere.
@@ -60,11 +60,11 @@ func (s *state) spread(models []int32) {
 // tieCost weighs what loading a new model costs here rather than there: little.
 const tieCost = 1e-6
 
-// fill puts the most need for its memory first, into the first sub-cluster that has room: the models that keep
-// GPUs busy come together.
+// fill takes models by how long their batches hold a GPU, each into the first sub-cluster that has room: those that are
+// as slow as each other come together, in as few sub-clusters as it takes.
 func (s *state) fill(models []int32) {
-	density := func(i int32) float64 { return s.need[i] / float64(s.static[i]+1) }
-	slices.SortStableFunc(models, func(i, k int32) int { return cmp.Compare(density(k), density(i)) })
+	holds := func(i int32) float64 { return s.bursts[i].Hold / max(s.need[i], tinyCost) }
+	slices.SortStableFunc(models, func(i, k int32) int { return cmp.Compare(holds(k), holds(i)) })
 	for _, i := range models {
 		best, least := int32(0), 0.0
 		for j := range s.sums {

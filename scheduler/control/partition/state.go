@@ -10,6 +10,7 @@ type total struct {
 	top              int32 // the model with the largest dynamic memory, the first of equals; -1: there is none
 	next             int64 // the largest dynamic memory of the others
 	pot              float64
+	Bursts
 }
 
 // state is an assignment with its sums. The search changes it by changes between two sub-clusters: the others'
@@ -67,6 +68,7 @@ func (s *state) recount(j int32) {
 		t.y += s.y[i]
 		t.rate += s.rate[i]
 		t.need += s.need[i]
+		t.Bursts.add(s.bursts[i])
 		t.static += s.static[i]
 		t.count++
 		switch d := s.dynamic[i]; {
@@ -105,7 +107,7 @@ func (s *state) potential(t *total, dynamic int64) float64 {
 		if t.count == 0 {
 			return pot
 		}
-		return pot + max(1, smoothGPUs(t.need))
+		return pot + GPUsFor(t.need, t.rate, t.Bursts)
 	}
 	dx, dy := t.x-s.meanX, t.y-s.meanY
 	return pot + float64(dx*dx) + float64(dy*dy)
@@ -134,7 +136,7 @@ const overStep = 0.01
 
 // dear is the penalty for a cost beyond its bound.
 func (s *state) dear(cost float64) float64 {
-	if cost <= s.bound*(1+slack/2)+tinyCost/2 || math.IsInf(s.bound, 1) {
+	if cost <= float64(s.bound*(1+slack/2))+tinyCost/2 || math.IsInf(s.bound, 1) {
 		return 0
 	}
 	return s.penalty * ((cost-s.bound)/s.costUnit + overStep)
@@ -181,6 +183,10 @@ func (s *state) shift(from, to *total, i int32) {
 	from.y, to.y = from.y-s.y[i], to.y+s.y[i]
 	from.rate, to.rate = from.rate-s.rate[i], to.rate+s.rate[i]
 	from.need, to.need = max(0, from.need-s.need[i]), to.need+s.need[i]
+	if s.p.Objective == GPUs {
+		from.Bursts.sub(s.bursts[i])
+		to.Bursts.add(s.bursts[i])
+	}
 	from.static, to.static = from.static-s.static[i], to.static+s.static[i]
 	from.count, to.count = from.count-1, to.count+1
 }

@@ -17,6 +17,7 @@ type view struct {
 	rate     []float64
 	static   []int64
 	dynamic  []int64
+	bursts   []Bursts
 	from     []int32   // nil: nothing was anywhere
 	unload   []float64 // cost of leaving from
 	meanX    float64   // 1, or 0 where no model has a rate
@@ -49,6 +50,7 @@ func newView(p *Problem) *view {
 		v.x, v.y = append(v.x, m.Rate/unit), append(v.y, float64(w*float64(m.Static))/unit)
 		v.need, v.rate = append(v.need, m.Need), append(v.rate, m.Rate)
 		v.static, v.dynamic = append(v.static, m.Static), append(v.dynamic, m.Dynamic)
+		v.bursts = append(v.bursts, m.bursts())
 		v.dynMax = max(v.dynMax, m.Dynamic)
 		needs += m.Need
 		if p.From != nil {
@@ -61,7 +63,7 @@ func newView(p *Problem) *view {
 	}
 	v.meanX, v.meanY = rate/unit, float64(w*static)/unit
 	if p.Objective == GPUs {
-		v.penalty = 10 * (smoothGPUs(needs) + float64(p.SubClusters))
+		v.penalty = 10 * (needs + float64(p.SubClusters))
 	}
 	v.costUnit = max(costs/float64(n), tinyCost)
 	if !math.IsInf(v.bound, 1) {
@@ -78,6 +80,7 @@ func (p *Problem) compare(i, k int) int {
 		from = cmp.Compare(p.From[i], p.From[k])
 	}
 	return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Static, a.Static), cmp.Compare(b.Dynamic, a.Dynamic), cmp.Compare(b.Need, a.Need),
+		cmp.Compare(b.Batch, a.Batch), cmp.Compare(b.Slack, a.Slack),
 		cmp.Compare(b.Cost, a.Cost), slices.Compare(a.Costs, b.Costs), from, cmp.Compare(a.Name, b.Name))
 }
 

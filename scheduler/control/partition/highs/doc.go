@@ -1,0 +1,26 @@
+// Package highs is HiGHS, a solver of mixed integer linear programs, behind partition.Solver: compiled to WebAssembly and
+// run by wazero, so that no library and no C compiler is needed.
+//
+//	Problem --program (appendix A's MILP)--> HiGHS in its own memory <-- incumbent
+//	                                          |
+//	           assignment, or nil <-----------+ at its time limit; or it is cut off at the deadline
+//
+// # What it is good for
+//
+// On the paper's larger size it has never improved on the search's assignment within ten seconds, and alone it
+// is behind it by orders of magnitude (figure 16, bench/paper): the relaxation's bound is 0, so nothing is cut off. On small
+// problems it proves. So it is asked last, and the better of the two counts.
+//
+// # Bounds
+//
+//  1. Time: HiGHS is told four fifths of the limit, and does not always keep it. At the limit its module is closed, wherever
+//     it is; what it had found is lost then. The module is compiled at the first Solve, which takes a second or two that no
+//     limit can cut short.
+//  2. Memory: memoryMost for the module; a program of more than cellsMost assignments is refused.
+//  3. It sees no files, no network and no environment; the clock is all that it is given.
+//
+// highs.wasm.gz is the file build/highs.wasm of the npm package highs 1.15.3 (MIT, LICENSE beside it); get.sh gets it
+// again and checks its digest. It adds 1.2 MB to the binary, and wazero about 3 MB.
+//
+// One seed does not have one result here: HiGHS stops by the clock.
+package highs
