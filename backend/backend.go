@@ -96,6 +96,9 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if b.gpuHost != nil {
 		b.gpuHost.tellUnused()
 	}
+	for i, p := range b.pools {
+		p.stock = newStock(b, p, i)
+	}
 	if b.metrics, err = newMetrics(b, cfg.Metrics); err != nil {
 		b.abandon()
 		return nil, fmt.Errorf("backend: %w", err)
@@ -106,8 +109,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 			p.executors = append(p.executors, executor.New(d, p.models, b.members, p.memory(k, memory), b, b.metrics.observer(i, k)))
 		}
 	}
-	for i, p := range b.pools {
-		p.stock = newStock(b, p, i)
+	for _, p := range b.pools {
 		p.stock.seed()
 	}
 	b.orders.backend = b

@@ -33,6 +33,8 @@ func (l *cpuLoader) need(m *repository.Model) need {
 	return need{static: folderBytes(filepath.Dir(m.Path)), dynamic: int64(m.Spec.MaxBatch) * int64(size(m.Spec.Inputs)+size(m.Spec.Outputs))}
 }
 
+func (l *cpuLoader) held(_, _ int, m *repository.Model) need { return l.need(m) }
+
 func (l *cpuLoader) load(ctx context.Context, device, slot int, m *repository.Model) (need, error) {
 	l.one.Lock()
 	defer l.one.Unlock()

@@ -25,6 +25,10 @@ func (l *cudaLoader) need(m *repository.Model) need {
 	return need{static: folderBytes(filepath.Dir(m.Path))}
 }
 
+func (l *cudaLoader) held(device, slot int, _ *repository.Model) need {
+	return need{static: l.pool.gpus[device].device.Held(slot)}
+}
+
 func (l *cudaLoader) load(ctx context.Context, device, slot int, m *repository.Model) (need, error) {
 	g := l.pool.gpus[device]
 	model := gpuModel(m, &l.pool.cfg)

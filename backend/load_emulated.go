@@ -28,6 +28,8 @@ func (l *emulatedLoader) check(m *repository.Model) error {
 
 func (l *emulatedLoader) need(m *repository.Model) need { return need{m.Static, m.Dynamic} }
 
+func (l *emulatedLoader) held(_, _ int, m *repository.Model) need { return l.need(m) }
+
 // load takes as long as the model says.
 func (l *emulatedLoader) load(ctx context.Context, device, slot int, m *repository.Model) (need, error) {
 	lengths, err := profile.FromDoc(m.Spec.Profile, m.Spec.MaxBatch)

@@ -100,7 +100,7 @@ func (m *metrics) observer(pool, device int) executor.Observer {
 func (b *Backend) Devices() map[string]string {
 	out := map[string]string{}
 	for _, p := range b.pools {
-		out[p.doc.DeviceType] = strconv.Itoa(len(p.devices)) + " devices, " + strconv.Itoa(len(p.specs)) + " models"
+		out[p.doc.DeviceType] = strconv.Itoa(len(p.devices)) + " devices, " + strconv.Itoa(p.stock.has()) + " models"
 	}
 	return out
 }

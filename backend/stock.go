@@ -151,7 +151,7 @@ func (s *stock) seed() {
 		e.spec, e.exec, e.slot = &s.p.specs[i], &s.p.models[i], i
 		s.slots = append(s.slots, e)
 		for d := range e.on {
-			e.on[d] = presence{wanted: true, stage: loaded, need: s.p.loader.need(m)}
+			e.on[d] = presence{wanted: true, stage: loaded, need: s.p.loader.held(d, i, m)}
 			s.devices[d].static += e.on[d].need.static
 		}
 	}

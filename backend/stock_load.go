@@ -18,6 +18,8 @@ type loader interface {
 	check(m *repository.Model) error
 	// need is what a model will take of a device's memory, as far as that can be said before.
 	need(m *repository.Model) need
+	// held is what one takes that is loaded.
+	held(device, slot int, m *repository.Model) need
 	// load fills a device's slot. When it ends because of ctx, or otherwise fails, the slot is
 	// as before. It says what the model has taken.
 	load(ctx context.Context, device, slot int, m *repository.Model) (need, error)

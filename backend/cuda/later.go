@@ -44,6 +44,14 @@ func (d *Device) Load(ctx context.Context, slot int, m Model) (int64, error) {
 	return s.need, nil
 }
 
+// Held is how much of the device's memory a slot's model has; 0: there is none now.
+func (d *Device) Held(slot int) int64 {
+	if s := d.life.Load().model(slot); s != nil {
+		return s.need
+	}
+	return 0
+}
+
 // have makes a model that is loaded one of the device's, also for the next life.
 func (d *Device) have(p *pipeline, slot int, m *Model, s *served) error {
 	d.mu.Lock()
