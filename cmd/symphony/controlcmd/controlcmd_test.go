@@ -173,7 +173,7 @@ func TestModelsLife(t *testing.T) {
 	w.ok("model share m 1=0% 2=100%", "1=0% 2=100%", "returns to 1=90% 2=10%")
 	w.ok("model list", "MODEL", "1 serving, 2 serving", "1=0% 2=100%")
 	w.ok("model rollback m", "1=90% 2=10%")
-	w.ok("model share m --clear", "the newest version")
+	w.ok("model share m --clear", "the highest version")
 	w.ok("model update m --slo 20ms --drop-policy head --device-type a100,h100", "SLO 20ms, drop policy head, on a100, h100")
 	w.ok("model update m --slo 0s --device-type=", "settings: drop policy head\n")
 	w.ok("model update m/2 --max-batch 4")

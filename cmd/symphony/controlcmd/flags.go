@@ -21,9 +21,9 @@ import (
 
 // Flags are those of every command here.
 type Flags struct {
-	Control  string        `help:"Where the control plane listens (symphony serve, symphony controller)." default:"http://127.0.0.1:8002" env:"SYMPHONY_CONTROL" placeholder:"URL"`
+	Control  string        `help:"Where the control plane listens: symphony serve, symphony controller (default http://127.0.0.1:8002)." default:"http://127.0.0.1:8002" env:"SYMPHONY_CONTROL" placeholder:"URL"`
 	Token    string        `help:"The cluster's token." env:"SYMPHONY_TOKEN"`
-	Patience time.Duration `help:"How long to try again while the control plane or its store does not answer." default:"5s" placeholder:"SPAN"`
+	Patience time.Duration `help:"How long to try again while the control plane or its store does not answer (default 5s)." default:"5s" placeholder:"SPAN"`
 	JSON     bool          `help:"Print JSON instead of tables."`
 }
 

@@ -56,7 +56,7 @@ func flagged(err error) error {
 type addCmd struct {
 	Flags        `embed:""`
 	Waiting      `embed:""`
-	Name         string        `arg:"" optional:"" help:"NAME/VERSION. Versions are whole numbers; the newest one that is there last is the latest."`
+	Name         string        `arg:"" optional:"" help:"NAME/VERSION. Versions are whole numbers; the one that was added last is the latest."`
 	ModelVersion string        `help:"The version, where NAME does not have it." placeholder:"V"`
 	Source       string        `help:"URL of the folder with config.yaml and the version's files, as backends reach it: file:///models/m, s3://bucket/m, gs://..., azblob://..." placeholder:"URL"`
 	Digest       string        `help:"Of the files: what differs is refused." placeholder:"HEX"`

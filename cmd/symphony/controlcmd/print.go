@@ -111,7 +111,7 @@ func sharesText(shares []api.Share) string {
 // shareLine says who answers.
 func (s *session) shareLine(m *api.Model) {
 	if len(m.Shares) == 0 {
-		fmt.Fprintf(s.out, "%s: the newest version that is served answers requests that name none\n", m.Name)
+		fmt.Fprintf(s.out, "%s: the highest version that is served answers requests that name none\n", m.Name)
 	} else {
 		fmt.Fprintf(s.out, "%s: requests that name no version go to %s\n", m.Name, sharesText(m.Shares))
 	}

@@ -60,7 +60,7 @@ type shareCmd struct {
 	Flags  `embed:""`
 	Name   string   `arg:"" help:"The model's name."`
 	Shares []string `arg:"" optional:"" name:"version=weight" help:"Weights by version: 1=90 2=10, or 1=99.5% 2=0.5%. Versions that are not named get nothing but who asks for them by name."`
-	Clear  bool     `help:"No shares: the newest version that is served answers."`
+	Clear  bool     `help:"No shares: the highest version that is served answers."`
 }
 
 // Run shares.

@@ -22,13 +22,13 @@ type Models interface {
 	Model(ctx context.Context, name string) (Model, error)
 	// Await is Model once its revision is another than since, or when ctx ends: then as it is.
 	Await(ctx context.Context, name string, since uint64) (Model, error)
-	// PutVersion adds a version, and the model with its first one. A version that is there
-	// with the same spec stays as it is; with another source or digest it is KindConflict:
-	// versions do not change.
+	// PutVersion adds a version, and the model with its first one: to be served, by the policy
+	// latest. A version that is there gets the settings; with another source or digest it is
+	// KindConflict: versions do not change. (No digest is no other digest.)
 	PutVersion(ctx context.Context, name, version string, spec VersionSpec) (Model, error)
-	// DeleteVersion takes a version away; one with a share of the requests, while others are
-	// there, is KindConflict. The last one's end is the model's: what is returned has no
-	// versions.
+	// DeleteVersion takes a version away, also from the list of a policy. While there are
+	// others, one with a share of the requests, and the only one of a list, is KindConflict.
+	// The last one's end is the model's: what is returned has no versions.
 	DeleteVersion(ctx context.Context, name, version string) (Model, error)
 	// DeleteModel takes all versions away.
 	DeleteModel(ctx context.Context, name string) error
@@ -37,7 +37,7 @@ type Models interface {
 	// SetPolicy says which versions are served.
 	SetPolicy(ctx context.Context, name string, p Policy) (Model, error)
 	// SetShares says which versions answer; a version that is not there is KindInvalid, one
-	// that failed KindConflict.
+	// that failed KindConflict. Shares that are as they were change nothing.
 	SetShares(ctx context.Context, name string, shares []Share) (Model, error)
 	// RollBack returns to the shares before; KindConflict where there are none.
 	RollBack(ctx context.Context, name string) (Model, error)

@@ -90,8 +90,7 @@ type Share struct {
 	Weight  int    `json:"weight"`
 }
 
-// Shares is what PUT .../shares takes. Empty: all requests go to the newest version that is
-// served.
+// Shares is what PUT .../shares takes. Empty: the highest version that is served answers.
 type Shares struct {
 	Shares []Share `json:"shares"`
 }

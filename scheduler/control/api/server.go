@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,6 +92,11 @@ type call struct {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, route *route) {
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.CallTime+WaitMax)
 	defer cancel()
+	defer func() {
+		if p := recover(); p != nil && p != http.ErrAbortHandler {
+			h.refuse(w, route.name, fmt.Errorf("%v\n%s", p, debug.Stack()))
+		}
+	}()
 	c := &call{r.WithContext(ctx), h.control, h}
 	out, err := any(nil), c.parameters(route.parameters)
 	if err == nil {
@@ -177,7 +183,8 @@ func (h *Handler) refuse(w http.ResponseWriter, name string, err error) {
 	case errors.Is(err, context.Canceled):
 		e = Away(time.Second, true, "the call was given up")
 	default:
-		e = &Error{Kind: KindInternal, Msg: "a fault of the control plane: " + err.Error()}
+		line, _, _ := strings.Cut(err.Error(), "\n") // a stack is for the log
+		e = &Error{Kind: KindInternal, Msg: "a fault of the control plane: " + line}
 		if h.o.Fault != nil {
 			h.o.Fault(name, err)
 		}

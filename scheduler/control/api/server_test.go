@@ -181,6 +181,8 @@ type faulty struct{ api.Control }
 
 func (faulty) Plan(context.Context) (api.Plan, error) { return api.Plan{}, errors.New("out of order") }
 
+func (faulty) Diff(context.Context) (api.Diff, error) { panic("a bug") }
+
 // What is a fault says so, is told of, and is not the caller's; what is away says when to try
 // again.
 func TestFaults(t *testing.T) {
@@ -199,6 +201,45 @@ func TestFaults(t *testing.T) {
 	resp, body = ask(h, "GET", "/v1/plan", "")
 	if resp.StatusCode != 500 || !strings.Contains(body, "out of order") || told != 1 {
 		t.Errorf("%d %s, told %d times", resp.StatusCode, body, told)
+	}
+	resp, body = ask(h, "GET", "/v1/plan/diff", "")
+	if resp.StatusCode != 500 || !strings.Contains(body, "a bug") || strings.Contains(body, "goroutine") || told != 2 {
+		t.Errorf("a panic: %d %s, told %d times", resp.StatusCode, body, told)
+	}
+}
+
+// What is taken can be sent on: it is taken again, and says the same.
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{`{"source":"file:///m"}`, `{"source":"s3://b/m","settings":{"slo":"50ms","max_batch":8,"device_types":["a"]},"digest":"0f"}`,
+		`{"shares":[{"version":"1","weight":9}]}`, `{"kind":"listed","listed":["1"]}`, `{"slo":null}`, `{"settings":{"slo":{}}}`, `[]`, `{"source":"x`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		again[api.VersionSpec](t, body)
+		again[api.Shares](t, body)
+		again[api.Policy](t, body)
+		again[api.Patch](t, body)
+		again[api.LoadOrder](t, body)
+	})
+}
+
+func again[T any, P interface {
+	*T
+	Check() error
+}](t *testing.T, body []byte) {
+	var first, second T
+	if api.Decode(body, &first) != nil || P(&first).Check() != nil {
+		return
+	}
+	b, err := json.Marshal(first)
+	if err == nil {
+		err = errors.Join(api.Decode(b, &second), P(&second).Check())
+	}
+	if err != nil {
+		t.Fatalf("%s becomes %s: %v", body, b, err)
+	}
+	if c, _ := json.Marshal(second); string(b) != string(c) {
+		t.Fatalf("%s becomes %s, and that %s", body, b, c)
 	}
 }
 

@@ -247,7 +247,7 @@ func (c *Control) PutVersion(_ context.Context, name, version string, spec api.V
 		c.models[name] = m
 	}
 	if v := m.Find(version); v != nil {
-		if v.Source != spec.Source || v.Digest != spec.Digest {
+		if v.Source != spec.Source || spec.Digest != "" && v.Digest != spec.Digest {
 			return api.Model{}, api.Conflict("model %s/%s is there with source %s: versions do not change; add another version, or remove this one first", name, version, v.Source)
 		}
 		v.Settings = spec.Settings
@@ -271,6 +271,13 @@ func (c *Control) DeleteVersion(_ context.Context, name, version string) (api.Mo
 			return api.NotFound("model %s has no version %s; it has %s", name, version, m.names())
 		case len(m.Versions) > 1 && slices.ContainsFunc(m.Shares, func(s api.Share) bool { return s.Version == version && s.Weight > 0 }):
 			return api.Conflict("version %s has a share of the requests: take it away first (symphony model share %s ...)", version, name)
+		}
+		if m.Policy.Kind == api.PolicyListed && len(m.Versions) > 1 {
+			left := slices.DeleteFunc(slices.Clone(m.Policy.Listed), func(v string) bool { return v == version })
+			if len(left) == 0 {
+				return api.Conflict("version %s is the only one that the policy of model %s lists: list another first (symphony model versions %s --listed ...)", version, name, name)
+			}
+			m.Policy.Listed = left
 		}
 		m.Versions = slices.DeleteFunc(m.Versions, func(v api.Version) bool { return v.Version == version })
 		m.Shares = slices.DeleteFunc(m.Shares, func(s api.Share) bool { return s.Version == version })

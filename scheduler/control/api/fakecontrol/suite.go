@@ -62,6 +62,22 @@ func (s *suite) versions() {
 	}
 	_, err := s.PutVersion(s.ctx, "a", "2", source("elsewhere"))
 	s.is(err, api.KindConflict, "another source")
+	slow := source("a")
+	slow.Settings.SLO = api.Span(time.Second)
+	if m, err := s.PutVersion(s.ctx, "a", "2", slow); err != nil || m.Find("2").Settings.SLO != slow.Settings.SLO {
+		s.Errorf("other settings: %+v, %v", m, err)
+	}
+	digest := source("d")
+	digest.Digest = "0123456789abcdef"
+	if _, err := s.PutVersion(s.ctx, "d", "1", digest); err != nil {
+		s.Error(err)
+	}
+	if m := s.add("d", "1"); m.Find("1").Digest != digest.Digest {
+		s.Errorf("without a digest: %+v", m)
+	}
+	digest.Digest = "fedcba9876543210"
+	_, err = s.PutVersion(s.ctx, "d", "1", digest)
+	s.is(err, api.KindConflict, "another digest")
 	got, err := s.Model(s.ctx, "a")
 	if err != nil || len(got.Versions) != 2 {
 		s.Errorf("%+v, %v", got, err)
@@ -133,6 +149,17 @@ func (s *suite) policy() {
 	}
 	_, err := s.SetPolicy(s.ctx, "a", api.Policy{Kind: api.PolicyListed, Listed: []string{"1", "9"}})
 	s.is(err, api.KindInvalid, "a version that is not there is listed")
+	_, err = s.DeleteVersion(s.ctx, "a", "1")
+	s.is(err, api.KindConflict, "the only version of a list is removed")
+	if _, err := s.SetPolicy(s.ctx, "a", api.Policy{Kind: api.PolicyListed, Listed: []string{"1", "2"}}); err != nil {
+		s.Error(err)
+	}
+	if m, err := s.DeleteVersion(s.ctx, "a", "1"); err != nil || !slices.Equal(m.Policy.Listed, []string{"2"}) {
+		s.Errorf("a version of a list is removed: %+v, %v", m.Policy, err)
+	}
+	if m, err := s.DeleteVersion(s.ctx, "a", "2"); err != nil || len(m.Versions) != 0 {
+		s.Errorf("the last version, though it is listed: %+v, %v", m, err)
+	}
 	_, err = s.SetPolicy(s.ctx, "b", api.Policy{Kind: api.PolicyAll})
 	s.is(err, api.KindNotFound, "policy of a model that is not there")
 }
@@ -144,8 +171,10 @@ func (s *suite) shares() {
 	s.is(err, api.KindConflict, "a roll-back before any change")
 	first := []api.Share{{Version: "1", Weight: 90}, {Version: "2", Weight: 10}}
 	second := []api.Share{{Version: "2", Weight: 1}}
-	if m, err := s.SetShares(s.ctx, "a", first); err != nil || !slices.Equal(m.Shares, first) || !m.Rollback {
-		s.Fatalf("%+v, %v", m, err)
+	for range 2 { // the second time changes nothing
+		if m, err := s.SetShares(s.ctx, "a", first); err != nil || !slices.Equal(m.Shares, first) || !m.Rollback || len(m.Before) > 0 {
+			s.Fatalf("%+v, %v", m, err)
+		}
 	}
 	if m, err := s.SetShares(s.ctx, "a", second); err != nil || !slices.Equal(m.Shares, second) || !slices.Equal(m.Before, first) {
 		s.Fatalf("%+v, %v", m, err)
