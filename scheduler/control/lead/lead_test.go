@@ -27,14 +27,11 @@ func TestVersionsComeAndGo(t *testing.T) {
 	if got := c.serving(); !slices.Equal(got, []string{"m/1"}) || c.observed["m/1"].State != schema.Serving || c.observed["m/1"].GPUs != 3 {
 		t.Fatalf("served: %v, observed %+v\n%s", got, c.observed["m/1"], strings.Join(c.story, "\n"))
 	}
-	if n := c.names["m"]; len(n.Shares) != 1 || n.Shares[0].Version != "1" {
-		t.Errorf("names: %+v", n)
-	}
 	c.story = nil
 	c.lead.SetModel(c.now, wants("m", 2))
 	c.run(10 * second)
-	if got := c.serving(); !slices.Equal(got, []string{"m/2"}) || c.names["m"].Shares[0].Version != "2" {
-		t.Fatalf("served: %v, names %v\n%s", got, c.names, strings.Join(c.story, "\n"))
+	if got := c.serving(); !slices.Equal(got, []string{"m/2"}) {
+		t.Fatalf("served: %v\n%s", got, strings.Join(c.story, "\n"))
 	}
 	to2 := slices.IndexFunc(c.story, func(s string) bool { return strings.HasPrefix(s, "route") && strings.Contains(s, "m/2") })
 	from1 := slices.IndexFunc(c.story, func(s string) bool { return strings.HasPrefix(s, "route -") && strings.Contains(s, "m/1") })
@@ -95,7 +92,7 @@ func TestShares(t *testing.T) {
 	m.Shares = nil
 	c.lead.SetModel(c.now, m)
 	c.run(10 * second)
-	if got := c.names["m"].Shares; !slices.Equal(got, []catalog.Share{{Version: "2", Weight: 1}}) || len(c.routes) != 1 {
+	if got := c.names["m"].Shares; len(got) > 0 || len(c.routes) != 1 {
 		t.Errorf("shares %v, routes %v", got, c.routes)
 	}
 }

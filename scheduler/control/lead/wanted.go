@@ -84,18 +84,13 @@ func (v *version) sets() plan.Settings {
 	return plan.Settings{SLO: v.settings.SLO, Drop: v.settings.DropPolicy, MaxBatch: v.settings.MaxBatch}
 }
 
-// name is which of the model's versions answer requests that name none: as the shares say,
-// else the newest that is routed. Versions that are not routed have no part.
+// name is which of the model's versions answer requests that name none: as the shares say, of
+// those that are routed. Without shares it says nothing, and the highest version answers.
 func (k *known) name(routed func(key string) bool) catalog.Name {
 	n := catalog.Name{Name: k.doc.Name}
 	for _, s := range k.doc.Shares {
 		if s.Weight > 0 && routed(k.doc.Name+"/"+s.Version) {
 			n.Shares = append(n.Shares, catalog.Share{Version: s.Version, Weight: uint32(s.Weight)})
-		}
-	}
-	for i := len(k.versions) - 1; i >= 0 && len(n.Shares) == 0; i-- {
-		if v := &k.versions[i]; v.wanted && routed(v.key) {
-			n.Shares = append(n.Shares, catalog.Share{Version: v.source.Version, Weight: 1})
 		}
 	}
 	return n
