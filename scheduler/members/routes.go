@@ -130,7 +130,7 @@ func (c *Cluster) put(m *model, to *entry) {
 	from := m.home
 	if to == nil {
 		if from != nil {
-			if from.gpus > 0 && m.pin != pinNever {
+			if from.pool.members > 0 && m.pin != pinNever {
 				from.pool.lost.add(m.key, "")
 				from.partial = true
 			}
