@@ -94,12 +94,14 @@ type entry struct {
 	files    files
 	stopGet  context.CancelFunc
 	giveBack func() // the files
+	grace    bool   // batches for it are on their way while it goes: see leave
 	done     int64  // of their bytes
 	total    int64
 
 	model *repository.Model  // as its files have it; nil: not read yet
 	spec  *catalog.ModelSpec // as it is served; replaced when it changes
 	exec  *executor.Model
+	need  need
 	slot  int // -1: none yet
 	on    []presence
 	gone  bool
@@ -266,7 +268,8 @@ func (s *stock) settleOn(e *entry, d int) {
 	case !wanted && p.stage == loaded:
 		p.stage = leaving
 		at.leaving++
-		s.work.Go(func() { s.leave(e, d) })
+		slot, grace := e.slot, e.grace
+		s.work.Go(func() { s.leave(e, d, slot, grace) })
 	}
 }
 
@@ -277,7 +280,7 @@ func (s *stock) replace(e *entry) {
 	e.local = e.nextModel != nil
 	e.source, e.model, e.next, e.nextModel = *e.next, e.nextModel, nil, nil
 	e.files, e.exec, e.spec, e.done, e.total = filesNone, nil, nil, 0, 0
-	e.err, e.profiled, e.measured, e.specTold = nil, false, false, false
+	e.err, e.profiled, e.measured, e.specTold, e.grace = nil, false, false, false, false
 	s.settle(e)
 }
 

@@ -24,6 +24,7 @@ type fetched struct {
 	spec     *catalog.ModelSpec
 	profiled bool
 	measured bool // by this host
+	need     need
 	release  func()
 }
 
@@ -45,7 +46,8 @@ func (s *stock) fetch(e *entry) {
 		switch {
 		case err == nil && ctx.Err() == nil:
 			e.files, e.giveBack = filesHere, f.release
-			e.model, e.spec, e.exec, e.profiled, e.measured, e.specTold = f.model, f.spec, execModel(f.model), f.profiled, f.measured, false
+			e.model, e.spec, e.exec, e.need = f.model, f.spec, execModel(f.model), f.need
+			e.profiled, e.measured, e.specTold = f.profiled, f.measured, false
 			s.adjust(e) // to what came meanwhile
 		case err == nil:
 			e.files = filesNone
@@ -96,6 +98,7 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 	if err := s.p.loader.check(&m); err != nil {
 		return f, err
 	}
+	f.need = s.p.loader.need(&m)
 	spec := served(&m, source)
 	f.measured = m.Spec.Platform == repository.PlatformEmulated // config.yaml has it
 	f.spec, f.profiled = &spec, source.Profile != nil || f.measured

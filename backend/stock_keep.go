@@ -98,7 +98,7 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 		next := *source
 		e.next, e.nextModel = &next, nil
 	}
-	p.wanted = true
+	p.wanted, e.grace = true, false
 	e.retry.forget()
 	s.retried(e)
 }
