@@ -37,6 +37,7 @@ type stock struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 	work  sync.WaitGroup
+	grace time.Duration // how long a model that goes by itself is still run
 
 	mu      sync.Mutex // Guards what follows.
 	entries map[string]*entry
@@ -130,7 +131,7 @@ const (
 )
 
 func newStock(b *Backend, p *pool, index int) *stock {
-	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, devices: make([]stockedDevice, len(p.devices))}
+	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, devices: make([]stockedDevice, len(p.devices)), grace: graceTime}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }

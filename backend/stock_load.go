@@ -139,14 +139,14 @@ func roomError(want, free, most int64) error {
 
 func inMiB(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// graceTime is how long a model that goes by itself is still run: batches for it are on their
-// way until the scheduler has heard.
+// graceTime is stock.grace: batches for a model are on their way until the scheduler has heard
+// that it goes.
 const graceTime = 300 * time.Millisecond
 
 // leave empties a slot of a device once nothing of it is under way there.
 func (s *stock) leave(e *entry, d, slot int, grace bool) {
 	x := s.p.executors[d]
-	if grace && !s.sleep(s.ctx, graceTime) {
+	if grace && !s.sleep(s.ctx, s.grace) {
 		return
 	}
 	x.Drop(slot)

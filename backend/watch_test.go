@@ -155,6 +155,7 @@ func TestWatchLetsGo(t *testing.T) {
 	x := newWatching(t, map[string]string{"m": emulatedModel})
 	defer x.end()
 	x.tell(wire.DocBound, catalog.Bound{IDs: []wire.ModelID{8}})
+	x.b.pools[0].stock.grace = 2 * time.Second // nothing leaves yet
 	if err := os.RemoveAll(filepath.Join(x.dir, "m")); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	Dir      string // nobody else's
 	Bytes    int64  // most that is kept [20 GiB]
-	Parallel int    // models that are fetched at a time [2]
+	Parallel int    // models that are fetched at a time [4]
 	Rate     int64  // bytes per second of all together [any]
 	// Buckets opens an object store [those of gocloud.dev/blob that are built in].
 	Buckets func(ctx context.Context, u *url.URL) (*blob.Bucket, error)
@@ -60,7 +60,7 @@ func Open(c Config) (*Shelf, error) {
 		c.Bytes = bytesDefault
 	}
 	if c.Parallel <= 0 {
-		c.Parallel = 2
+		c.Parallel = 4
 	}
 	if c.Buckets == nil {
 		c.Buckets = openBucket
