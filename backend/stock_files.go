@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/symphony-serving/symphony/backend/nice"
 	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/backend/repository"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -39,7 +40,13 @@ func (s *stock) fetch(e *entry) {
 		if local {
 			own = model
 		}
-		f, err := s.get(ctx, e, &source, own)
+		var f fetched
+		var err error
+		if f.release = func() {}; model == nil || model.Path != "" { // its file is read, for its digest
+			nice.Run(nice.Most, func() { f, err = s.get(ctx, e, &source, own) })
+		} else {
+			f, err = s.get(ctx, e, &source, own)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		e.stopGet = nil

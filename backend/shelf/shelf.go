@@ -14,6 +14,7 @@ import (
 
 	"gocloud.dev/blob"
 
+	"github.com/symphony-serving/symphony/backend/nice"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -170,7 +171,7 @@ func (s *Shelf) Fetch(ctx context.Context, source *catalog.Source, progress func
 	case <-ctx.Done():
 		return "", nil, ctx.Err()
 	}
-	later(func() { dir, release, err = s.fetch(ctx, source, progress) })
+	nice.Run(nice.Most, func() { dir, release, err = s.fetch(ctx, source, progress) })
 	return dir, release, err
 }
 
