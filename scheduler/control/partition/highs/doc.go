@@ -14,8 +14,8 @@
 // # Bounds
 //
 //  1. Time: HiGHS is told four fifths of the limit, and does not always keep it. At the limit its module is closed, wherever
-//     it is; what it had found is lost then. The module is compiled at the first Solve, which takes a second or two that no
-//     limit can cut short.
+//     it is; what it had found is lost then. The module is compiled once, by Prepare or the first Solve, which
+//     takes two or three seconds that no limit cuts short.
 //  2. Memory: memoryMost for the module; a program of more than cellsMost assignments is refused.
 //  3. It sees no files, no network and no environment; the clock is all that it is given.
 //
