@@ -328,3 +328,21 @@ func BenchmarkWholeFacts(b *testing.B) {
 		}
 	}
 }
+
+// A device's place that the scheduler has only heard of outlives the process that told it.
+func TestAPlaceThatWasHeardOf(t *testing.T) {
+	p := newPlant(t, limits())
+	info := p.info("a", 1, 1, on("gpu", 1, spec("m")))
+	info.Pools[0].Runtime, info.Pools[0].In, info.Pools[0].Told = true, []string{"A"}, toldOf(7, "m/1")
+	p.leave(p.must(p.join(info)))
+	fresh := p.info("a", 2, 2, on("gpu", 1, spec("m")))
+	fresh.Pools[0].Runtime = true
+	p.keeps = nil
+	p.must(p.join(fresh))
+	if len(p.gpus) != 1 || p.names[0] != "A" || p.model("m/1") == nil {
+		t.Errorf("%d GPUs in %v serve %v", len(p.gpus), p.names, p.models)
+	}
+	if len(p.keeps) != 1 || p.keeps[0].In != "A" || p.keeps[0].Told == nil || !p.keeps[0].Told.Whole || len(p.keeps[0].Told.Keys) != 1 {
+		t.Errorf("it is told %+v", p.keeps)
+	}
+}
