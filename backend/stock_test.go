@@ -56,6 +56,11 @@ func (f *fakeShelf) Fetch(ctx context.Context, s *catalog.Source, progress func(
 
 func (f *fakeShelf) Close() error { return nil }
 
+func (f *fakeShelf) Digest(dir, _ string) (catalog.Digest, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	return catalog.DigestOf(text), err
+}
+
 func (f *fakeShelf) set(fails error, holds chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
