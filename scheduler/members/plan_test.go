@@ -373,3 +373,20 @@ func TestAPlaceThatWasHeardOf(t *testing.T) {
 		t.Errorf("it is told %+v", p.keeps)
 	}
 }
+
+// A host whose devices are in two sub-clusters has in its list what they have in common: it is not
+// refused for what one of them has beside that.
+func TestAHostInTwoPlaces(t *testing.T) {
+	p := newPlant(t, limits())
+	p.host("a", 1, "", spec("m"))
+	info := p.info("b", 50, 1, on("gpu", 2))
+	info.Pools[0].Runtime, info.Pools[0].In, info.Pools[0].Told = true, []string{"A", ""}, toldOf(7, "n/1")
+	b := p.must(p.join(info))
+	if len(p.gpus) != 1 {
+		t.Errorf("%d GPUs before b has said what its devices have", len(p.gpus))
+	}
+	p.stock(b, has(0, spec("n"), 0), has(1, spec("m"), 1))
+	if len(p.gpus) != 3 || p.model("m/1") == nil || p.model("n/1") == nil {
+		t.Errorf("%d GPUs serve %v", len(p.gpus), p.models)
+	}
+}
