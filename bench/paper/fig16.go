@@ -1,7 +1,6 @@
 package paper
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -21,6 +20,9 @@ const (
 	byRandom = "random"
 	bySolver = "HiGHS alone"
 	bySearch = "ours"
+	// solverTimes is how much longer the solver alone has: of its limit it is told four fifths, and at the paper's size it
+	// does not end within the others' time.
+	solverTimes = 2.5
 	// costShare is C_max as a share of the costs of all models.
 	costShare = 0.05
 )
@@ -92,7 +94,7 @@ func (j *partitionJob) run(stop func() bool) (b balance, err error) {
 	case byRandom:
 		of = randomly(p, j.Seed, more)
 	case bySolver:
-		of, _ = solver.Solve(p, nil, mono.FromSeconds(j.Seconds)) // an error is that it has none
+		of, _ = solver.Solve(p, nil, mono.FromSeconds(solverTimes*j.Seconds)) // an error is that it has none
 	default:
 		r, _, err := partition.Solve(p, partition.Effort{Seed: j.Seed, More: func(int64) bool { return more() }})
 		if err != nil {
@@ -174,7 +176,7 @@ func fig16(s *Session) error {
 		for seed := range uint64(n) {
 			j := c // each job its own
 			j.Seed = seed
-			jobs = append(jobs, Job[balance]{Kind: "partition", About: j, Weight: j.Seconds, Run: j.run})
+			jobs = append(jobs, Job[balance]{Kind: "partition", About: j, Weight: j.weight(), Run: j.run})
 		}
 		results[k] = make([]balance, n)
 	}
@@ -192,7 +194,7 @@ func fig16(s *Session) error {
 		return err
 	}
 	claimImbalance(s, results, settings)
-	s.Note("Random assignments and HiGHS (the solver from nothing, as the paper used CPLEX) have %g s. Ours is a start by construction, then exchanges of up to three models for three between two sub-clusters, looked up rather than drawn (scheduler/control/partition). Where the cost of changes is bounded, the rates of a balanced assignment are changed by a factor each (lognormal, 0.3), and at most 5 %% of the cost of all models may be spent, so 2.5 %% of them may move.", long)
+	s.Note("Random assignments and HiGHS (the solver from nothing, as the paper used CPLEX) have %g s, HiGHS 2.5 times as long, since it does not end in time here. Ours is a start by construction, then exchanges of up to three models for three between two sub-clusters, looked up rather than drawn (scheduler/control/partition); it is also what HiGHS is handed as its incumbent, where more than 0.01 %% is left to gain, and here there is not. Where the cost of changes is bounded, the rates of a balanced assignment are changed by a factor each (lognormal, 0.3), and at most 5 %% of the cost of all models may be spent, so 2.5 %% of them may move.", long)
 	return fig16GPUs(s)
 }
 
@@ -204,8 +206,15 @@ func drawsOf(s *Session, j partitionJob) int {
 	return Pick(s, 3, 20)
 }
 
+func (c *partitionJob) weight() float64 {
+	if c.Method == bySolver {
+		return solverTimes * c.Seconds
+	}
+	return c.Seconds
+}
+
 func (c *partitionJob) name() string {
-	name := fmt.Sprintf("%s, %g s", c.Method, c.Seconds)
+	name := fmt.Sprintf("%s, %g s", c.Method, c.weight())
 	if c.Cost > 0 {
 		name += ", cost bounded"
 	}
@@ -305,7 +314,7 @@ func claimImbalance(s *Session, results [][]balance, settings []partitionJob) {
 		}
 	}
 	s.Claim(Claim{What: "never worse than random assignments", Paper: "yes", Ours: fmt.Sprintf("in %d of %d draws, in rate, memory and objective", better, len(results[3])), Holds: better == len(results[3])})
-	s.Claim(Claim{What: "never worse than the solver alone", Paper: "not compared: a version of ours", Ours: fmt.Sprintf("in %d of %d draws", solver, len(results[3])), Holds: solver == len(results[3])})
+	s.Claim(Claim{What: "never worse than the solver alone", Paper: "not compared: a version of ours", Ours: fmt.Sprintf("in %d of %d draws; in %d of them the solver has none", solver, len(results[3]), len(results[1])-len(valuesOf(results[1], func(b balance) float64 { return b.Rate }))), Holds: solver == len(results[3])})
 	s.Claim(Claim{What: "constraints (4), (5), (8) and (9) are kept", Paper: "yes", Ours: fmt.Sprintf("broken in %d draws", broken), Holds: broken == 0})
 	s.Claim(Claim{What: "the bound on the cost of changes (10) is kept", Paper: "yes", Ours: fmt.Sprintf("in %d of %d draws; at most %.4f of it is spent", kept, len(results[4]), dearest), Holds: kept == len(results[4])})
 }
@@ -358,7 +367,7 @@ func fig16GPUs(s *Session) error {
 	s.Claim(Claim{What: "our objective: GPUs for 99 % in time, to balance with GPUs dealt by need, at most 1.00 everywhere", Paper: "not compared: ours", Ours: fmt.Sprintf("%.3f at most", worst), Ratio: worst, Holds: worst <= 1})
 	s.Claim(Claim{What: "and at most 0.95 on at least one workload", Paper: "not compared: ours", Ours: fmt.Sprintf("%.3f at least", best), Ratio: best, Holds: best <= 0.95})
 	s.Claim(Claim{What: "the same, to balance on as few sub-clusters as ours has", Paper: "not compared: ours", Ours: fmt.Sprintf("%.3f at most", few), Ratio: few, Holds: few <= 1, Short: Weaker,
-		Why: cmp.Or("", "what is left is which models are together: a GPU in a hundred, either way")})
+		Why: "what is left is which models are together: a GPU in a hundred, either way"})
 	if err := s.Plot("fig16-gpus", bars); err != nil {
 		return err
 	}
