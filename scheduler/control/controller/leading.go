@@ -226,7 +226,9 @@ func (l *leading) observe(o schema.Observation, now int64) {
 		l.c.log.Error().Str("model", key).Str("cause", o.Reason).Msg("a model version is not served; others are not touched, and it is tried again")
 	}
 	l.since[key] = o
-	_ = l.observed.Put(o)
+	if err := l.observed.Put(o); err != nil && l.ctx.Err() == nil {
+		l.c.log.Error().Err(err).Str("model", key).Msg("what became of a model could not be stored")
+	}
 }
 
 // partsOf takes an epoch's parts out: they go with the first of its heads.
