@@ -67,7 +67,7 @@ func controlRooms() map[string]room {
 		"scheduler/control/partition":       {core, []string{"transport/mono"}},
 		"scheduler/control/partition/highs": {leaf, []string{"scheduler/control/partition", "transport/mono"}},
 		"scheduler/control/plan":            {core, []string{"transport/mono"}},
-		"scheduler/control/lead":            {core, []string{"transport/mono", "transport/catalog", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/store/schema"}},
+		"scheduler/control/lead":            {core, []string{"transport/mono", "transport/catalog", "scheduler/profile", "scheduler/batching", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/store/schema"}},
 		"scheduler/control/controller":      {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "scheduler/control/api", "scheduler/control/lead", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/store", "scheduler/control/store/schema"}},
 		"scheduler/control/api":             {shell, []string{"transport/nearest"}},
 		"scheduler/control/api/fakecontrol": {leaf, []string{"scheduler/control/api"}},

@@ -82,7 +82,7 @@ type Lead struct {
 // New makes one that knows nothing: the wishes, the last plan and the facts are handed in.
 func New(cfg Config) *Lead {
 	cfg.fill()
-	l := &Lead{cfg: cfg, known: map[string]*known{}, due: mono.Never, retryAt: mono.Never, inForce: map[string]plan.Settings{},
+	l := &Lead{cfg: cfg, known: map[string]*known{}, due: mono.Never, retryAt: mono.Never,
 		told: map[string]schema.Observation{}, dirty: map[string]bool{}}
 	l.forget()
 	return l
@@ -91,7 +91,7 @@ func New(cfg Config) *Lead {
 // forget what belongs to one life of the scheduler.
 func (l *Lead) forget() {
 	l.world, l.rollout, l.orders, l.naming = newWorld(), nil, map[uint64]flight{}, false
-	l.named, l.unnamed = map[string]catalog.Name{}, map[string]bool{}
+	l.named, l.unnamed, l.inForce = map[string]catalog.Name{}, map[string]bool{}, map[string]plan.Settings{} // a scheduler that starts knows none
 	for _, name := range names(l.known) {
 		l.look(name)
 	}

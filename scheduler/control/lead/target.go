@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/control/partition"
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -167,7 +170,8 @@ func (l *Lead) problem(p *Part, n int) *partition.Problem {
 		}
 		cost := max(1, float64(static))
 		total += cost
-		q.Models = append(q.Models, partition.Model{Name: key, Rate: max(m.Rate, rateLeast), Need: m.Need, Static: static, Dynamic: a.dynamic, Cost: cost})
+		batch, slack := gathered(a.spec, m.Rate)
+		q.Models = append(q.Models, partition.Model{Name: key, Rate: max(m.Rate, rateLeast), Need: m.Need, Batch: batch, Slack: slack, Static: static, Dynamic: a.dynamic, Cost: cost})
 		from := placeOf(p.DeviceType, m.In)
 		q.From = append(q.From, from)
 		if from < 0 {
@@ -178,6 +182,19 @@ func (l *Lead) problem(p *Part, n int) *partition.Problem {
 	}
 	q.CostMax = fresh + float64(2*l.cfg.MovesMax*total) // a move is paid for where it begins and where it ends
 	return q
+}
+
+// gathered is how many requests a batch has at that rate, and how many seconds one may wait
+// before a batch of its own would be late; 0: that is not known yet.
+func gathered(spec *catalog.ModelSpec, rate float64) (batch, slack float64) {
+	if spec == nil {
+		return 0, 0
+	}
+	p, err := profile.FromDoc(spec.Profile, spec.MaxBatch)
+	if err != nil {
+		return 0, 0
+	}
+	return batching.Gathered(p, spec.SLO, rate/float64(mono.Second)), max(0, float64(spec.SLO-p.Latency(1))/float64(mono.Second))
 }
 
 // rateLeast is what a model counts that nobody asks, so that those are divided too; requests/s.
