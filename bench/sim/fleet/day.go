@@ -34,6 +34,7 @@ type Day struct {
 	free   []uint32
 	steps  []plan.Step
 
+	wrong  error    // an invariant was broken: a bug of the planner
 	first  state    // of the beginning, for windows
 	Log    []Change // what requests could notice
 	Epochs []Epoch

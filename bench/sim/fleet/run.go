@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -36,10 +37,10 @@ func (d *Day) Run(stop func() bool) error {
 		if slot != wakeSlot {
 			d.free = append(d.free, slot)
 		}
-		if err := d.happens(e); err != nil {
-			return fmt.Errorf("at %v: %w", d.now, err)
+		err := d.happens(e)
+		if d.next(); err != nil || d.wrong != nil {
+			return fmt.Errorf("at %v: %w", d.now, errors.Join(err, d.wrong))
 		}
-		d.next()
 	}
 	d.now = mono.Time(d.cfg.Length)
 	d.close()
@@ -108,6 +109,7 @@ func (d *Day) issue(s plan.Step) {
 	case plan.Load:
 		k := d.news[s.Models[0]]
 		d.gpus[e.gpu].loading.put(k)
+		d.holdsMemory(e.gpu)
 		takes = 200*mono.Millisecond + mono.FromSeconds(float64(d.models[k].static)/d.cfg.LoadRate*(1+float64(0.3*d.r.Float64())))
 		if x := d.r.Float64(); x < d.cfg.LoadFail {
 			e.how = fails
@@ -185,6 +187,7 @@ func (d *Day) carryOut(e event) {
 	case plan.Seat:
 		d.Totals.Seats++
 		d.gpus[e.gpu].state, d.gpus[e.gpu].in = plan.Serving, to
+		d.hasAll(e.gpu)
 		d.log(Change{Kind: plan.Seat, GPU: e.gpu, From: -1, To: to, Model: -1})
 	case plan.Measure:
 		d.Totals.Measures++
@@ -202,6 +205,7 @@ func (d *Day) route(k, to int) {
 	}
 	d.log(Change{Kind: plan.Route, GPU: -1, Model: k, From: d.routed[k], To: to})
 	d.routed[k] = to
+	d.everywhere(k)
 	if m.serves = to >= 0; to >= 0 && m.old != nil {
 		m.old.serves = false
 	}
