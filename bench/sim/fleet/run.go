@@ -110,8 +110,8 @@ func (d *Day) issue(s plan.Step) {
 		k := d.news[s.Models[0]]
 		d.gpus[e.gpu].loading.put(k)
 		d.holdsMemory(e.gpu)
-		takes = 200*mono.Millisecond + mono.FromSeconds(float64(d.models[k].static)/d.cfg.LoadRate*(1+float64(0.3*d.r.Float64())))
-		if x := d.r.Float64(); x < d.cfg.LoadFail {
+		takes = 200*mono.Millisecond + mono.FromSeconds(float64(d.models[k].static)/d.cfg.LoadRate*(1+float64(0.3*d.luck.Float64())))
+		if x := d.luck.Float64(); x < d.cfg.LoadFail {
 			e.how = fails
 		} else if x < d.cfg.LoadFail+d.cfg.LoadLost {
 			e.how = unheard
@@ -120,7 +120,7 @@ func (d *Day) issue(s plan.Step) {
 	case plan.Unload:
 		takes = 50 * mono.Millisecond
 	case plan.Drain: // it gets nothing from now on, and ends what it has
-		takes = mono.Dur(20+d.r.Int64N(180)) * mono.Millisecond
+		takes = mono.Dur(20+d.luck.Int64N(180)) * mono.Millisecond
 		if g := &d.gpus[e.gpu]; g.state == plan.Serving {
 			d.log(Change{Kind: s.Kind, GPU: e.gpu, From: g.in, To: -1, Model: -1})
 			g.state = plan.Draining
