@@ -29,15 +29,20 @@ type Options struct {
 
 // Result is what was simulated.
 type Result struct {
-	Command string         `json:"command"`
-	Version string         `json:"version"`
-	Core    int            `json:"sim_core"`
-	Size    Size           `json:"size"`
-	Totals  fleet.Totals   `json:"totals"`
-	Epochs  []fleet.Epoch  `json:"epochs"`
-	Ticks   []fleet.Tick   `json:"ticks"`
-	Windows []fleet.Window `json:"-"`
-	Results []Stretch      `json:"windows"`
+	Command string `json:"command"`
+	Version string `json:"version"`
+	Core    int    `json:"sim_core"`
+	Size    Size   `json:"size"`
+	Days    []Day  `json:"days"`
+}
+
+// Day is one under one planner.
+type Day struct {
+	Planner string        `json:"planner"`
+	Totals  fleet.Totals  `json:"totals"`
+	Epochs  []fleet.Epoch `json:"epochs"`
+	Ticks   []fleet.Tick  `json:"ticks"`
+	Windows []Stretch     `json:"windows"`
 }
 
 // Size is the cluster's.
@@ -66,12 +71,12 @@ type Stretch struct {
 func config(o Options) (fleet.Config, error) {
 	c := fleet.Config{
 		GPUs: 4096, Models: 10_000, SubClusters: 64, PerHost: 8, Memory: 80 << 30, Popularity: "zipf:0.8", Peak: 3400, Length: 24 * 3600 * mono.Second, Seed: o.Seed,
-		Partition: fleet.Greedy{}, MovesMax: 40, Limits: plan.Limits{Loads: 1024, LoadsHost: 8, Drained: 128, Warming: 128},
+		MovesMax: 40, Reserve: 2 << 30, Limits: plan.Limits{Loads: 1024, LoadsHost: 8, Drained: 128, Warming: 128},
 		Changes: 150, Failures: 144, Away: 900 * mono.Second, Restarts: 4, LoadFail: 0.0005, LoadLost: 0.0001, LoadRate: 2e9,
 		Regular: 48, RollOuts: 24, Stretch: 2 * mono.Second, Warmup: mono.Second / 2,
 	}
 	if o.Quick {
-		c.GPUs, c.Models, c.SubClusters, c.Peak, c.MovesMax = 256, 640, 8, 200, 8
+		c.GPUs, c.Models, c.SubClusters, c.Peak, c.MovesMax, c.Memory = 256, 640, 8, 200, 8, 40<<30
 		c.Changes, c.Failures, c.Regular, c.RollOuts = 60, 40, 24, 12
 	}
 	for _, m := range zoo.A100() {
@@ -87,51 +92,63 @@ func config(o Options) (fleet.Config, error) {
 // Run goes through the day, simulates its windows, and writes report, data and plot. What is not
 // finished when ctx ends is lost: a run takes minutes.
 func Run(ctx context.Context, r Result, o Options) error {
+	c, err := config(o)
+	if err != nil {
+		return err
+	}
+	return r.run(ctx, c, o)
+}
+
+func (r *Result) run(ctx context.Context, c fleet.Config, o Options) error {
 	for _, dir := range []string{"data", "plots"} {
 		if err := os.MkdirAll(filepath.Join(o.Out, dir), 0o755); err != nil {
 			return fmt.Errorf("--out: %w; give a folder that can be written", err)
 		}
 	}
-	c, err := config(o)
-	if err != nil {
-		return err
-	}
-	if err := r.simulate(ctx, c, o); err != nil {
-		return err
+	r.Size = Size{c.GPUs, c.Models, c.SubClusters, c.Length.Seconds() / 3600, c.Seed, c.Popularity, c.Peak, c.Stretch.Seconds()}
+	for _, p := range planners() {
+		c.Partition = p.by
+		day, err := simulate(ctx, c, o, p.name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		r.Days = append(r.Days, day)
 	}
 	return r.write(o)
 }
 
 // simulate the day, and then its windows.
-func (r *Result) simulate(ctx context.Context, c fleet.Config, o Options) error {
-	r.Size = Size{c.GPUs, c.Models, c.SubClusters, c.Length.Seconds() / 3600, c.Seed, c.Popularity, c.Peak, c.Stretch.Seconds()}
+func simulate(ctx context.Context, c fleet.Config, o Options, name string) (out Day, err error) {
 	say := func(format string, args ...any) {
 		if o.Progress != nil {
-			fmt.Fprintf(o.Progress, format+"\n", args...)
+			fmt.Fprintf(o.Progress, name+": "+format+"\n", args...)
 		}
 	}
 	begin := time.Now()
 	day, err := fleet.NewDay(c)
 	if err != nil {
-		return err
+		return out, err
 	}
 	if err := day.Run(func() bool { return ctx.Err() != nil }); errors.Is(err, fleet.ErrStopped) {
-		return errors.New("interrupted: nothing is written")
+		return out, errInterrupted
 	} else if err != nil {
-		return err
+		return out, err
 	}
 	say("the control plane's day: %d steps, %d plans; %v", day.Totals.Steps, day.Totals.Plans, time.Since(begin).Round(time.Second))
-	r.Totals, r.Epochs, r.Ticks, r.Windows = day.Totals, day.Epochs, day.Ticks, day.Windows()
-	results, err := each(ctx, o, r.Windows, day.Simulate)
+	out = Day{Planner: name, Totals: day.Totals, Epochs: day.Epochs, Ticks: day.Ticks}
+	windows := day.Windows()
+	results, err := each(ctx, o, windows, day.Simulate)
 	if err != nil {
-		return err
+		return out, err
 	}
-	for i, w := range r.Windows {
-		r.Results = append(r.Results, Stretch{mono.Dur(w.From).Seconds(), w.Epoch, w.Still, len(w.Subs), results[i]})
+	for i, w := range windows {
+		out.Windows = append(out.Windows, Stretch{mono.Dur(w.From).Seconds(), w.Epoch, w.Still, len(w.Subs), results[i]})
 	}
 	say("%d windows request by request; %v in all", len(results), time.Since(begin).Round(time.Second))
-	return nil
+	return out, nil
 }
+
+var errInterrupted = errors.New("interrupted: nothing is written")
 
 // each simulates the windows, in their order, some at a time.
 func each(ctx context.Context, o Options, windows []fleet.Window, run func(fleet.Window) (fleet.WindowResult, error)) ([]fleet.WindowResult, error) {
@@ -147,7 +164,7 @@ func each(ctx context.Context, o Options, windows []fleet.Window, run func(fleet
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return nil, errors.New("interrupted: nothing is written")
+		return nil, errInterrupted
 	}
 	return out, errors.Join(errs...)
 }

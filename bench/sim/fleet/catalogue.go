@@ -50,7 +50,7 @@ func course(at mono.Time, zone int) float64 {
 // popularity is the rate of requests for the model's number at an instant of the day, in
 // requests/s.
 func (m *model) popularity(at mono.Time) float64 {
-	return m.rate * (1 + float64(m.swing*course(at, m.zone)))
+	return float64(m.rate * (1 + float64(m.swing*course(at, m.zone))))
 }
 
 // rateAt is the rate of the version's own requests.
@@ -101,7 +101,7 @@ func newModel(c *Config, number int, share float64, r *rand.Rand) *model {
 	zones := [...]int{0, 0, 0, 0, 0, 0, 1, 2, 8, 16} // most of the users live together
 	return &model{
 		number: number, version: 1, base: &c.Base[r.IntN(len(c.Base))], rate: share,
-		static: mib * (20 + r.Int64N(600)), dynamic: mib * (100 + r.Int64N(900)),
+		static: mib * (20 + r.Int64N(880)), dynamic: mib * (100 + r.Int64N(900)),
 		zone: zones[r.IntN(len(zones))], swing: 0.4 + float64(0.5*r.Float64()),
 	}
 }

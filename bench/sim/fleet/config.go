@@ -32,7 +32,8 @@ type Config struct {
 	Seed                      uint64
 
 	Partition Partitioner
-	MovesMax  int // models that an epoch may move beside new ones and versions
+	MovesMax  int   // models that an epoch may move beside new ones and versions
+	Reserve   int64 // bytes of a GPU that the planner leaves free, for the next version of a model and for models on their way
 	Limits    plan.Limits
 	Epochs    plan.EpochConfig
 
@@ -83,6 +84,8 @@ func (c *Config) Check() error {
 	case !(c.LoadRate > 0) || !(c.LoadFail >= 0 && c.LoadFail < 1) || !(c.LoadLost >= 0 && c.LoadLost < 1):
 		return bad("loads at %g bytes/s, of which %g fail and %g are lost: the first must be above 0, the others shares", c.LoadRate, c.LoadFail, c.LoadLost)
 	}
-	_, err := workload.Shares(c.Popularity, c.Models)
-	return err
+	if _, err := workload.Shares(c.Popularity, c.Models); err != nil {
+		return bad("%v", err)
+	}
+	return nil
 }

@@ -23,7 +23,7 @@ func (d *Day) begin() error {
 	for i, m := range d.models {
 		d.before[i] = m.rateAt(0)
 	}
-	p, _, err := d.makePlan()
+	p, _, err := d.makePlan(false)
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,9 @@ func (d *Day) expected(i int) float64 {
 // planAhead is for how many ticks the rates are thought to go on rising.
 const planAhead = 10
 
-// makePlan partitions, deals the GPUs, and says whose models follow whose.
-func (d *Day) makePlan() (plan.Plan, planned, error) {
+// makePlan partitions, deals the GPUs, and says whose models follow whose. still: no model is to
+// move.
+func (d *Day) makePlan(still bool) (plan.Plan, planned, error) {
 	var wanted []int // models of the catalogue
 	var demands []Demand
 	var from []int
@@ -119,7 +120,11 @@ func (d *Day) makePlan() (plan.Plan, planned, error) {
 		demands = append(demands, m.demand(d.expected(i)))
 	}
 	made := planned{models: len(wanted)}
-	of, err := d.cfg.Partition.Partition(demands, from, d.cfg.SubClusters, d.cfg.Memory, d.cfg.MovesMax, d.cfg.Seed+d.plan.Epoch)
+	moves := d.cfg.MovesMax
+	if still {
+		moves = 0
+	}
+	of, err := d.cfg.Partition.Partition(demands, from, d.cfg.SubClusters, d.cfg.Memory-d.cfg.Reserve, moves, d.cfg.Seed+d.plan.Epoch)
 	if err != nil {
 		return plan.Plan{}, made, err
 	}
@@ -205,7 +210,7 @@ func (d *Day) alive() (n int) {
 // epoch makes a plan and begins to roll it out.
 func (d *Day) epoch(why plan.Why) error {
 	was := append([]int(nil), d.of...)
-	p, made, err := d.makePlan()
+	p, made, err := d.makePlan(false)
 	if err != nil {
 		return err
 	}
@@ -218,10 +223,7 @@ func (d *Day) epoch(why plan.Why) error {
 	if !d.epochs.Worth(why, float64(now), float64(then), made.moved) { // the GPUs are dealt anew, models stay
 		d.Totals.Futile++
 		copy(d.of, was)
-		moves := d.cfg.MovesMax
-		d.cfg.MovesMax = 0
-		p, made, err = d.makePlan()
-		if d.cfg.MovesMax = moves; err != nil {
+		if p, made, err = d.makePlan(true); err != nil {
 			return err
 		}
 	}

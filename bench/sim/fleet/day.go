@@ -13,7 +13,8 @@ import (
 // Day is a cluster's control plane through a day, and what it did.
 type Day struct {
 	cfg    Config
-	r      *rand.Rand
+	r      *rand.Rand // of the catalogue and what happens to it, and to GPUs
+	luck   *rand.Rand // of steps: so that the rest is the same for all planners
 	now    mono.Time
 	models []*model
 	gpus   []gpu
@@ -34,6 +35,7 @@ type Day struct {
 	free   []uint32
 	steps  []plan.Step
 
+	wrong  error    // an invariant was broken: a bug of the planner
 	first  state    // of the beginning, for windows
 	Log    []Change // what requests could notice
 	Epochs []Epoch
@@ -129,7 +131,7 @@ func NewDay(c Config) (*Day, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	d := &Day{cfg: c, r: rand.New(rand.NewPCG(c.Seed, 0x666c656574)), epochs: plan.NewEpochs(c.Epochs), news: map[string]int{}}
+	d := &Day{cfg: c, r: rand.New(rand.NewPCG(c.Seed, 0x666c656574)), luck: rand.New(rand.NewPCG(c.Seed, 0x7374657073)), epochs: plan.NewEpochs(c.Epochs), news: map[string]int{}}
 	models, err := newCatalogue(&c, d.r)
 	if err != nil {
 		return nil, err

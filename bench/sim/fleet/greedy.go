@@ -7,7 +7,7 @@ import (
 )
 
 // Greedy is a simple Partitioner: models stay where they are, a new one goes where there is
-// room and the need is least, and where needs differ by a fifth of the mean, models move from the
+// room and the need is least, and where needs differ by a twentieth of the mean, models move from the
 // sub-cluster with the highest to that with the lowest. The real one is scheduler/control/partition.
 type Greedy struct{}
 
@@ -61,15 +61,16 @@ func (Greedy) Partition(models []Demand, from []int, subClusters int, memory int
 			}
 		}
 		gap, best := need[high]-need[low], -1
+		half := float64(gap / 2)
 		for i := range models {
 			if of[i] != high || from[i] != high || models[i].Need >= gap || static[low]+models[i].Static+max(dynamic[low], models[i].Dynamic) > memory {
 				continue
 			}
-			if best < 0 || math.Abs(models[i].Need-gap/2) < math.Abs(models[best].Need-gap/2) {
+			if best < 0 || math.Abs(models[i].Need-half) < math.Abs(models[best].Need-half) {
 				best = i
 			}
 		}
-		if best < 0 || gap < float64(0.2*sum)/float64(subClusters) {
+		if best < 0 || gap < float64(0.05*sum)/float64(subClusters) {
 			break
 		}
 		static[high] -= models[best].Static

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -36,10 +37,10 @@ func (d *Day) Run(stop func() bool) error {
 		if slot != wakeSlot {
 			d.free = append(d.free, slot)
 		}
-		if err := d.happens(e); err != nil {
-			return fmt.Errorf("at %v: %w", d.now, err)
+		err := d.happens(e)
+		if d.next(); err != nil || d.wrong != nil {
+			return fmt.Errorf("at %v: %w", d.now, errors.Join(err, d.wrong))
 		}
-		d.next()
 	}
 	d.now = mono.Time(d.cfg.Length)
 	d.close()
@@ -108,8 +109,9 @@ func (d *Day) issue(s plan.Step) {
 	case plan.Load:
 		k := d.news[s.Models[0]]
 		d.gpus[e.gpu].loading.put(k)
-		takes = 200*mono.Millisecond + mono.FromSeconds(float64(d.models[k].static)/d.cfg.LoadRate*(1+float64(0.3*d.r.Float64())))
-		if x := d.r.Float64(); x < d.cfg.LoadFail {
+		d.holdsMemory(e.gpu)
+		takes = 200*mono.Millisecond + mono.FromSeconds(float64(d.models[k].static)/d.cfg.LoadRate*(1+float64(0.3*d.luck.Float64())))
+		if x := d.luck.Float64(); x < d.cfg.LoadFail {
 			e.how = fails
 		} else if x < d.cfg.LoadFail+d.cfg.LoadLost {
 			e.how = unheard
@@ -118,7 +120,7 @@ func (d *Day) issue(s plan.Step) {
 	case plan.Unload:
 		takes = 50 * mono.Millisecond
 	case plan.Drain: // it gets nothing from now on, and ends what it has
-		takes = mono.Dur(20+d.r.Int64N(180)) * mono.Millisecond
+		takes = mono.Dur(20+d.luck.Int64N(180)) * mono.Millisecond
 		if g := &d.gpus[e.gpu]; g.state == plan.Serving {
 			d.log(Change{Kind: s.Kind, GPU: e.gpu, From: g.in, To: -1, Model: -1})
 			g.state = plan.Draining
@@ -185,6 +187,7 @@ func (d *Day) carryOut(e event) {
 	case plan.Seat:
 		d.Totals.Seats++
 		d.gpus[e.gpu].state, d.gpus[e.gpu].in = plan.Serving, to
+		d.hasAll(e.gpu)
 		d.log(Change{Kind: plan.Seat, GPU: e.gpu, From: -1, To: to, Model: -1})
 	case plan.Measure:
 		d.Totals.Measures++
@@ -202,6 +205,7 @@ func (d *Day) route(k, to int) {
 	}
 	d.log(Change{Kind: plan.Route, GPU: -1, Model: k, From: d.routed[k], To: to})
 	d.routed[k] = to
+	d.everywhere(k)
 	if m.serves = to >= 0; to >= 0 && m.old != nil {
 		m.old.serves = false
 	}

@@ -26,29 +26,40 @@ func (fleetCmd) Help() string {
 
 // Run simulates, and writes the report.
 func (c fleetCmd) Run() error {
-	o := fleet.Options{Out: c.Out, Quick: c.Quick, Seed: c.Seed, Parallel: c.Parallel, Progress: os.Stderr}
-	if c.Parallel < 0 {
-		return fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
-	}
-	if c.Parallel == 0 {
-		o.Parallel = cli.Processors()
-	}
-	r := fleet.Result{Command: "symphony bench fleet", Version: version.Number, Core: sim.CoreVersion}
-	switch {
-	case c.Out != "":
-	case c.Quick: // a short run must not write over the full report
-		o.Out = filepath.Join("build", "fleet")
-	default:
-		o.Out = filepath.Join("bench", "fleet")
-	}
-	if c.Quick {
-		r.Command += " --quick"
+	o, err := c.options()
+	if err != nil {
+		return err
 	}
 	ctx, cancel := cli.UntilSignal(cli.Logger(config.Log{Level: "error"}))
 	defer cancel()
+	o.Progress = os.Stderr
+	r := fleet.Result{Command: "symphony bench fleet", Version: version.Number, Core: sim.CoreVersion}
+	if c.Quick {
+		r.Command += " --quick"
+	}
 	if err := fleet.Run(ctx, r, o); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "the report is in %s\n", filepath.Join(o.Out, "REPORT.md"))
 	return nil
+}
+
+// options reads the flags. A short run has a folder of its own: it must not write over the
+// full report.
+func (c fleetCmd) options() (fleet.Options, error) {
+	o := fleet.Options{Out: c.Out, Quick: c.Quick, Seed: c.Seed, Parallel: c.Parallel}
+	if c.Parallel < 0 {
+		return o, fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
+	}
+	if c.Parallel == 0 {
+		o.Parallel = cli.Processors()
+	}
+	switch {
+	case c.Out != "":
+	case c.Quick:
+		o.Out = filepath.Join("build", "fleet")
+	default:
+		o.Out = filepath.Join("bench", "fleet")
+	}
+	return o, nil
 }

@@ -42,7 +42,7 @@ type EpochConfig struct {
 	Wait  mono.Dur // but no longer than this; 0 means 20 s
 	Hold  mono.Dur // needs must have moved for so long; 0 means 20 s
 	Drift float64  // share of its GPUs by which a sub-cluster's need must have moved; 0 means 0.25
-	Gain  float64  // share of the GPUs in use that a plan must save to be rolled out only for that; 0 means 0.05
+	Gain  float64  // share of the GPUs in use that a plan must save to be rolled out only for that; 0 means 0.01
 }
 
 func (c *EpochConfig) fill() {
@@ -58,7 +58,7 @@ func (c *EpochConfig) fill() {
 		c.Drift = 0.25
 	}
 	if c.Gain <= 0 {
-		c.Gain = 0.05
+		c.Gain = 0.01
 	}
 }
 

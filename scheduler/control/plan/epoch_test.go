@@ -68,7 +68,7 @@ func TestWorth(t *testing.T) {
 		moves     int
 		want      bool
 	}{
-		{Regular, 100, 98, 3, false}, {Regular, 100, 94, 3, true}, {Regular, 100, 100, 0, true}, {Drift, 10, 9.4, 1, false}, {Drift, 10, 9, 1, true},
+		{Regular, 300, 298, 3, false}, {Regular, 300, 297, 3, true}, {Regular, 100, 100, 0, true}, {Drift, 10, 9.4, 1, false}, {Drift, 10, 9, 1, true},
 		{Short, 100, 110, 50, true}, {Catalogue, 100, 100, 1, true}, {GPUs, 100, 100, 9, true}, {First, 0, 50, 9, true},
 	} {
 		if got := e.Worth(c.why, c.now, c.then, c.moves); got != c.want {

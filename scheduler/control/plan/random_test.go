@@ -149,7 +149,7 @@ func (h *history) event() {
 	h.next()
 }
 
-func (h *history) pick() *order_ {
+func (h *history) pick() *errand {
 	if len(h.orders) == 0 {
 		return nil
 	}
@@ -178,12 +178,12 @@ func (h *history) stepEnds() {
 		h.finish(o, "by chance")
 	case 1: // the report is lost; the facts say it
 		h.faulty = true
-		h.orders = slices.DeleteFunc(h.orders, func(p *order_) bool { return p == o })
+		h.orders = slices.DeleteFunc(h.orders, func(p *errand) bool { return p == o })
 		h.carryOut(o, "")
 		h.told(o)
 	case 2: // nobody begins it
 		h.faulty = true
-		h.orders = slices.DeleteFunc(h.orders, func(p *order_) bool { return p == o })
+		h.orders = slices.DeleteFunc(h.orders, func(p *errand) bool { return p == o })
 		if o.Kind == Load {
 			delete(h.device(o.GPU).loading, o.Models[0])
 		}
@@ -191,7 +191,7 @@ func (h *history) stepEnds() {
 }
 
 // told hands in the facts of what a step is about.
-func (h *history) told(o *order_) {
+func (h *history) told(o *errand) {
 	if o.GPU != "" {
 		h.learn(h.device(o.GPU))
 	}
@@ -223,7 +223,7 @@ func (h *history) killController() {
 // gpuGoes: its steps end nowhere.
 func (h *history) gpuGoes() {
 	d := h.devices[rapid.IntRange(0, len(h.devices)-1).Draw(h.r, "goes")]
-	h.orders = slices.DeleteFunc(h.orders, func(o *order_) bool { return o.GPU == d.name })
+	h.orders = slices.DeleteFunc(h.orders, func(o *errand) bool { return o.GPU == d.name })
 	d.state, d.in, d.idle, d.resident, d.loading = Out, "", false, map[string]bool{}, map[string]bool{}
 	for _, t := range h.things {
 		delete(t.failed, d.name)
@@ -291,7 +291,7 @@ func (h *history) timePasses() {
 	if at := h.rollout.Wake(); at != mono.Never {
 		h.now = max(h.now, at.Add(rapid.SampledFrom([]mono.Dur{0, mono.Second, 400 * mono.Second}).Draw(h.r, "later")))
 	}
-	h.orders = slices.DeleteFunc(h.orders, func(o *order_) bool {
+	h.orders = slices.DeleteFunc(h.orders, func(o *errand) bool {
 		late := o.due <= h.now
 		h.faulty = h.faulty || late
 		return late
@@ -302,7 +302,7 @@ func (h *history) timePasses() {
 func (h *history) refresh() {
 	for _, d := range h.devices {
 		for _, key := range sortedKeys(d.loading) {
-			if !slices.ContainsFunc(h.orders, func(o *order_) bool { return o.Kind == Load && o.GPU == d.name && o.Models[0] == key }) {
+			if !slices.ContainsFunc(h.orders, func(o *errand) bool { return o.Kind == Load && o.GPU == d.name && o.Models[0] == key }) {
 				delete(d.loading, key)
 				d.resident[key] = rapid.Bool().Draw(h.r, "loaded after all")
 				if !d.resident[key] {
@@ -319,7 +319,7 @@ func (h *history) refresh() {
 
 func (h *history) idles() {
 	d := h.devices[rapid.IntRange(0, len(h.devices)-1).Draw(h.r, "idles")]
-	measures := slices.ContainsFunc(h.orders, func(o *order_) bool { return o.Kind == Measure && o.GPU == d.name })
+	measures := slices.ContainsFunc(h.orders, func(o *errand) bool { return o.Kind == Measure && o.GPU == d.name })
 	if d.state == Serving && !measures {
 		d.idle = !d.idle
 		h.learn(d)

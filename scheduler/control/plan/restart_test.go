@@ -37,7 +37,7 @@ func TestRestartedAtEveryStep(t *testing.T) {
 					delete(h.device(other.GPU).loading, other.Models[0])
 				}
 			}
-			h.orders = []*order_{o}
+			h.orders = []*errand{o}
 			h.finish(o, "")
 		}
 		wrong := h.asPlanned()

@@ -300,3 +300,24 @@ func TestStoryDetour(t *testing.T) {
 	s.wantPhase(Done)
 	s.end("detour")
 }
+
+// TestStoryFirstPlan: what was never planned is taken over by a plan.
+func TestStoryFirstPlan(t *testing.T) {
+	for gpus, name := range map[int]string{4: "first_plan", 1: "first_plan_one"} {
+		s := newStory(t, map[int]string{
+			4: "Four GPUs that nobody planned serve four models. A plan makes two sub-clusters of them: the GPUs have\nall models, so nothing is loaded.\n",
+			1: "One GPU that nobody planned becomes a sub-cluster. It is the last of the old one, so its models wait while\nit changes: the step says so.\n"}[gpus], gpus, 4)
+		s.already(Plan{SubClusters: []SubCluster{{Name: Unplanned("x"), DeviceType: "x", GPUs: gpus, Models: []string{"m0/1", "m1/1", "m2/1", "m3/1"}}}})
+		p := Plan{Epoch: 1, SubClusters: []SubCluster{subCluster("a", 1, 0, 1, 2, 3)}}
+		if gpus == 4 {
+			p.SubClusters = []SubCluster{subCluster("a", 2, 0, 1), subCluster("b", 2, 2, 3)}
+		}
+		s.aim(p)
+		s.run(0)
+		s.wantPhase(Done)
+		if want := map[int]int{4: 0, 1: 1}[gpus]; s.shorts != want {
+			t.Errorf("%d GPUs: %d steps undercut a need, want %d", gpus, s.shorts, want)
+		}
+		s.end(name)
+	}
+}

@@ -16,7 +16,7 @@ type earth struct {
 	now     mono.Time
 	devices []*device
 	things  []*thing
-	orders  []*order_
+	orders  []*errand
 	rollout *Rollout
 	limits  Limits
 	plan    Plan
@@ -49,8 +49,8 @@ type thing struct {
 	failed          map[string]int // by GPU
 }
 
-// order_ is a step under way.
-type order_ struct {
+// errand is a step under way.
+type errand struct {
 	Step
 	due   mono.Time
 	begun bool
@@ -145,7 +145,7 @@ func (e *earth) issue(s Step) {
 	if s.Why != "" {
 		e.shorts++
 	}
-	o := &order_{Step: s, due: e.now.Add(s.Within)}
+	o := &errand{Step: s, due: e.now.Add(s.Within)}
 	switch s.Kind {
 	case Load:
 		d := e.device(s.GPU)
@@ -187,7 +187,7 @@ func (e *earth) fitsIn(d *device) {
 }
 
 func (e *earth) draining(gpu string) bool {
-	return slices.ContainsFunc(e.orders, func(o *order_) bool { return o.Kind == Drain && o.GPU == gpu })
+	return slices.ContainsFunc(e.orders, func(o *errand) bool { return o.Kind == Drain && o.GPU == gpu })
 }
 
 // serving are the GPUs that a sub-cluster can count on.
@@ -215,7 +215,7 @@ func (e *earth) required(in, more string) int {
 	}
 	sum, n := 0.0, 0
 	for _, t := range e.things {
-		to := slices.ContainsFunc(e.orders, func(o *order_) bool { return o.Kind == Route && o.To == in && o.Models[0] == t.key })
+		to := slices.ContainsFunc(e.orders, func(o *errand) bool { return o.Kind == Route && o.To == in && o.Models[0] == t.key })
 		if t.routed == in || to || t.key == more {
 			n++
 			if t.measured[deviceType] {
@@ -230,7 +230,7 @@ func (e *earth) required(in, more string) int {
 }
 
 // carryOut ends a step; why is "" unless it fails by chance.
-func (e *earth) carryOut(o *order_, why string) (failed string) {
+func (e *earth) carryOut(o *errand, why string) (failed string) {
 	if why == "" {
 		why = e.obstacle(o)
 	}
@@ -272,7 +272,7 @@ func (e *earth) carryOut(o *order_, why string) (failed string) {
 }
 
 // obstacle is why the world cannot do it.
-func (e *earth) obstacle(o *order_) string {
+func (e *earth) obstacle(o *errand) string {
 	switch o.Kind {
 	case Load:
 		if t := e.thing(o.Models[0]); t.broken != "" {
@@ -288,7 +288,7 @@ func (e *earth) obstacle(o *order_) string {
 	return ""
 }
 
-func (e *earth) routes(o *order_) {
+func (e *earth) routes(o *errand) {
 	t := e.thing(o.Models[0])
 	t.routed = o.To
 	for _, d := range e.devices {
@@ -298,7 +298,7 @@ func (e *earth) routes(o *order_) {
 	}
 }
 
-func (e *earth) seats(o *order_) {
+func (e *earth) seats(o *errand) {
 	d := e.device(o.GPU)
 	if d.state == Out || d.state != Free && d.in != o.To {
 		e.fatal("%v: it is %s in %q", o.Step, d.state, d.in)
@@ -311,7 +311,7 @@ func (e *earth) seats(o *order_) {
 	d.state, d.in = Serving, o.To
 }
 
-func (e *earth) measures(o *order_) {
+func (e *earth) measures(o *errand) {
 	d, t := e.device(o.GPU), e.thing(o.Models[0])
 	if !d.resident[t.key] || d.state != Free && !d.idle {
 		e.fatal("%v: it is %s, idle %v, and has %v", o.Step, d.state, d.idle, sortedKeys(d.resident))
@@ -365,8 +365,8 @@ func (e *earth) limitsKept() {
 }
 
 // finish hands a step's end in.
-func (e *earth) finish(o *order_, why string) {
-	e.orders = slices.DeleteFunc(e.orders, func(p *order_) bool { return p == o })
+func (e *earth) finish(o *errand, why string) {
+	e.orders = slices.DeleteFunc(e.orders, func(p *errand) bool { return p == o })
 	if why = e.carryOut(o, why); why != "" {
 		if e.tell != nil {
 			e.tell("    failed: %s: %s", brief(o.Step), why)
