@@ -37,6 +37,7 @@ type stock struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 	work  sync.WaitGroup
+	grace time.Duration // how long a model that goes by itself is still run
 
 	mu      sync.Mutex // Guards what follows.
 	entries map[string]*entry
@@ -94,12 +95,14 @@ type entry struct {
 	files    files
 	stopGet  context.CancelFunc
 	giveBack func() // the files
+	grace    bool   // batches for it are on their way while it goes: see leave
 	done     int64  // of their bytes
 	total    int64
 
 	model *repository.Model  // as its files have it; nil: not read yet
 	spec  *catalog.ModelSpec // as it is served; replaced when it changes
 	exec  *executor.Model
+	need  need
 	slot  int // -1: none yet
 	on    []presence
 	gone  bool
@@ -128,7 +131,7 @@ const (
 )
 
 func newStock(b *Backend, p *pool, index int) *stock {
-	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, devices: make([]stockedDevice, len(p.devices))}
+	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, devices: make([]stockedDevice, len(p.devices)), grace: graceTime}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -266,7 +269,8 @@ func (s *stock) settleOn(e *entry, d int) {
 	case !wanted && p.stage == loaded:
 		p.stage = leaving
 		at.leaving++
-		s.work.Go(func() { s.leave(e, d) })
+		slot, grace := e.slot, e.grace
+		s.work.Go(func() { s.leave(e, d, slot, grace) })
 	}
 }
 
@@ -277,7 +281,7 @@ func (s *stock) replace(e *entry) {
 	e.local = e.nextModel != nil
 	e.source, e.model, e.next, e.nextModel = *e.next, e.nextModel, nil, nil
 	e.files, e.exec, e.spec, e.done, e.total = filesNone, nil, nil, 0, 0
-	e.err, e.profiled, e.measured, e.specTold = nil, false, false, false
+	e.err, e.profiled, e.measured, e.specTold, e.grace = nil, false, false, false, false
 	s.settle(e)
 }
 

@@ -42,14 +42,20 @@ func onGPUs(t *testing.T, d *fakecuda.Driver, k fakecuda.Kernels) *stocking {
 	})
 }
 
-// services is how often the scheduler was told of devices out of service, or back. Caller holds mu.
-func (c *cluster) services() (n int) {
+// services is how often the scheduler was told of devices out of service, or back, and how it is
+// with the last one. Caller holds mu.
+func (c *cluster) services() (n int, works bool) {
 	for _, doc := range c.docs {
-		if doc.kind == wire.DocService {
-			n++
+		if doc.kind != wire.DocService {
+			continue
 		}
+		last, err := catalog.DecodeService(doc.payload)
+		if err != nil {
+			c.t.Error(err)
+		}
+		n, works = n+1, last.Works
 	}
-	return n
+	return n, works
 }
 
 // Models come onto GPUs that begin without any, are measured at their ladder of sizes, serve,
@@ -99,7 +105,7 @@ func TestGPUModelsComeAndGo(t *testing.T) {
 	s.until("huge/1", catalog.StateGone)
 	d.GPU(1).Lose()
 	s.b.pools[0].gpus[1].device.Fail(cuda.ErrLost)
-	s.wait("the GPU is out of service, and back", func() bool { return s.services() == 2 })
+	s.wait("the GPU is out of service, and back", func() bool { n, works := s.services(); return n >= 2 && works })
 	runs()
 	for device := range 2 {
 		s.keep(catalog.Keep{Device: device, Unload: []string{"a/1", "b/1"}})

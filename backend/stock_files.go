@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/symphony-serving/symphony/backend/nice"
 	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/backend/repository"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -24,6 +25,7 @@ type fetched struct {
 	spec     *catalog.ModelSpec
 	profiled bool
 	measured bool // by this host
+	need     need
 	release  func()
 }
 
@@ -38,14 +40,21 @@ func (s *stock) fetch(e *entry) {
 		if local {
 			own = model
 		}
-		f, err := s.get(ctx, e, &source, own)
+		var f fetched
+		var err error
+		if f.release = func() {}; model == nil || model.Path != "" { // its file is read, for its digest
+			nice.Run(nice.Most, func() { f, err = s.get(ctx, e, &source, own) })
+		} else {
+			f, err = s.get(ctx, e, &source, own)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		e.stopGet = nil
 		switch {
 		case err == nil && ctx.Err() == nil:
 			e.files, e.giveBack = filesHere, f.release
-			e.model, e.spec, e.exec, e.profiled, e.measured, e.specTold = f.model, f.spec, execModel(f.model), f.profiled, f.measured, false
+			e.model, e.spec, e.exec, e.need = f.model, f.spec, execModel(f.model), f.need
+			e.profiled, e.measured, e.specTold = f.profiled, f.measured, false
 			s.adjust(e) // to what came meanwhile
 		case err == nil:
 			e.files = filesNone
@@ -96,6 +105,7 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 	if err := s.p.loader.check(&m); err != nil {
 		return f, err
 	}
+	f.need = s.p.loader.need(&m)
 	spec := served(&m, source)
 	f.measured = m.Spec.Platform == repository.PlatformEmulated // config.yaml has it
 	f.spec, f.profiled = &spec, source.Profile != nil || f.measured

@@ -31,7 +31,9 @@ func (s *stock) keep(l transport.Link, k *catalog.Keep) error {
 	}
 	moved := s.devices[k.Device].in != k.In
 	s.devices[k.Device].in = k.In
-	s.hear(k.Told)
+	if k.Told != nil && k.Told.SubCluster == k.In {
+		s.hear(k.Told)
+	}
 	if moved {
 		s.forgetRouted()
 	}
@@ -98,7 +100,7 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 		next := *source
 		e.next, e.nextModel = &next, nil
 	}
-	p.wanted = true
+	p.wanted, e.grace = true, false
 	e.retry.forget()
 	s.retried(e)
 }

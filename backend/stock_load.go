@@ -139,16 +139,23 @@ func roomError(want, free, most int64) error {
 
 func inMiB(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
+// graceTime is stock.grace: batches for a model are on their way until the scheduler has heard
+// that it goes.
+const graceTime = 300 * time.Millisecond
+
 // leave empties a slot of a device once nothing of it is under way there.
-func (s *stock) leave(e *entry, d int) {
+func (s *stock) leave(e *entry, d, slot int, grace bool) {
 	x := s.p.executors[d]
-	x.Drop(e.slot)
-	for pause := time.Millisecond; x.Uses(e.slot); pause = min(2*pause, 20*time.Millisecond) {
+	if grace && !s.sleep(s.ctx, s.grace) {
+		return
+	}
+	x.Drop(slot)
+	for pause := time.Millisecond; x.Uses(slot); pause = min(2*pause, 20*time.Millisecond) {
 		if !s.sleep(s.ctx, pause) {
 			return // the backend ends, and closes the device with all that it has
 		}
 	}
-	s.p.loader.unload(d, e.slot)
+	s.p.loader.unload(d, slot)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := &s.devices[d]

@@ -17,9 +17,6 @@ type routed struct {
 // hear takes what is said of a sub-cluster; what is older than what is known is left. Caller
 // holds mu.
 func (s *stock) hear(t *catalog.Told) {
-	if t == nil {
-		return
-	}
 	r := s.routed[t.SubCluster]
 	switch {
 	case r == nil && !t.Whole:

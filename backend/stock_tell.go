@@ -138,6 +138,9 @@ func (e *entry) state() (state string, err error) {
 	case has:
 		return catalog.StateReady, nil
 	}
+	if e.grace { // let go of it: it goes
+		return catalog.StateLoading, nil
+	}
 	return "", nil // it is wanted nowhere, and not gone yet
 }
 
@@ -158,6 +161,7 @@ func (s *stock) stocked(e *entry) (doc catalog.Stocked, ok bool) {
 	if err != nil {
 		doc.Error = shortened(err.Error())
 	}
+	doc.Static, doc.Dynamic = e.need.static, e.need.dynamic
 	if state == catalog.StateFetching {
 		doc.Done, doc.Total = e.done, e.total
 	}

@@ -271,6 +271,9 @@ func TestModelsThatFail(t *testing.T) {
 	s.keep(catalog.Keep{Load: []catalog.Source{large, broken, {Name: "none", Version: "1", URL: "file:///nowhere"}}})
 	for key, want := range map[string][]string{"large/1": {"it needs 4.0 MiB, 3.0 MiB is free", "10.0 MiB"}, "broken/1": {"max_batches"}, "none/1": {"nowhere"}} {
 		got := s.until(key, catalog.StateFailed)
+		if key == "large/1" && (got.Static != 3<<20 || got.Dynamic != 2<<20) {
+			t.Errorf("what it needs is not told: %+v", got)
+		}
 		for _, w := range want {
 			if !strings.Contains(got.Error, w) {
 				t.Errorf("%s: %q is missing in %q", key, w, got.Error)

@@ -160,6 +160,7 @@ func (s *stock) own(dir string, models []repository.Model, files map[string]bool
 			continue
 		}
 		s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("gone from the repository: it is served no more")
+		e.grace = true
 		for d := range e.on {
 			e.on[d].wanted = false
 		}
@@ -188,7 +189,7 @@ func (s *stock) ownOne(m *repository.Model, files bool) {
 		}
 	default:
 		s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("its files have changed: loading it again")
-		e.next, e.nextModel = &source, m
+		e.next, e.nextModel, e.grace = &source, m, true
 	}
 	for d := range e.on {
 		e.on[d].wanted = true

@@ -149,6 +149,26 @@ func TestWatchMistakes(t *testing.T) {
 	}
 }
 
+// A model whose folder goes still runs what is on its way: the scheduler is told first.
+func TestWatchLetsGo(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	x.tell(wire.DocBound, catalog.Bound{IDs: []wire.ModelID{8}})
+	x.b.pools[0].stock.grace = 2 * time.Second // nothing leaves yet
+	if err := os.RemoveAll(filepath.Join(x.dir, "m")); err != nil {
+		t.Fatal(err)
+	}
+	x.look()
+	x.until("m/1", catalog.StateLoading)
+	for d := range 2 {
+		if done := x.orderOn(d, 100, wire.BatchID(10+d), 8); done.Reason != wire.ReasonNone {
+			t.Errorf("on its way: %+v", done)
+		}
+	}
+	x.until("m/1", catalog.StateGone)
+}
+
 // A model that was refused at the start is served when it is mended, and a backend of an empty
 // repository joins.
 func TestWatchMends(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"gocloud.dev/blob"
 
+	"github.com/symphony-serving/symphony/backend/nice"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -21,7 +22,7 @@ import (
 type Config struct {
 	Dir      string // nobody else's
 	Bytes    int64  // most that is kept [20 GiB]
-	Parallel int    // models that are fetched at a time [2]
+	Parallel int    // models that are fetched at a time [4]
 	Rate     int64  // bytes per second of all together [any]
 	// Buckets opens an object store [those of gocloud.dev/blob that are built in].
 	Buckets func(ctx context.Context, u *url.URL) (*blob.Bucket, error)
@@ -60,7 +61,7 @@ func Open(c Config) (*Shelf, error) {
 		c.Bytes = bytesDefault
 	}
 	if c.Parallel <= 0 {
-		c.Parallel = 2
+		c.Parallel = 4
 	}
 	if c.Buckets == nil {
 		c.Buckets = openBucket
@@ -170,7 +171,7 @@ func (s *Shelf) Fetch(ctx context.Context, source *catalog.Source, progress func
 	case <-ctx.Done():
 		return "", nil, ctx.Err()
 	}
-	later(func() { dir, release, err = s.fetch(ctx, source, progress) })
+	nice.Run(nice.Most, func() { dir, release, err = s.fetch(ctx, source, progress) })
 	return dir, release, err
 }
 

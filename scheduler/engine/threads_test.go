@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -229,8 +230,17 @@ func TestLateReportOfAnEngineBefore(t *testing.T) {
 		}
 		e.Start()
 		defer e.Stop()
-		fill(t, e, 1, 1)
-		if !e.Submit(0, request(1, 60*mono.Millisecond)) {
+		p, err := profile.Linear(1, 1, 1) // batches of one are full: they start at once
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.AddModel(0, batching.Config{Profile: p, SLO: 3600 * mono.Second, QueueMax: 4}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.AddGPU(0, mono.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if !e.Submit(0, request(1, 3600*mono.Second)) {
 			t.Fatal("refused")
 		}
 		waitFor(t, "a batch", func() bool { return sink.batch.Load() != 0 })

@@ -233,6 +233,8 @@ func (c *Cluster) removeBackend(b *backend) {
 func (c *Cluster) removeUnit(u *unit) {
 	if u.draining {
 		c.idle(u)
+	} else if u.pool != nil && u.pool.name != "" {
+		c.remember(u)
 	}
 	c.exit(u)
 	c.fail(u, "its backend has left")

@@ -84,9 +84,11 @@ func (c *Cluster) route() {
 	c.stirred = c.stirred[:0]
 }
 
-// sayPartial says once that some have a model and others do not.
+// sayPartial says once that some have a model of their own folders and others do not. What is
+// ordered comes to one GPU after the other.
 func (c *Cluster) sayPartial(e *entry) {
-	partial := e.pool.name == "" && e.gpus > 0 && !e.complete() && e.model.pin == pinNone && e.model.home == nil
+	own := slices.ContainsFunc(e.variants, func(v *variant) bool { return v.own })
+	partial := own && e.pool.name == "" && e.gpus > 0 && !e.complete() && e.model.pin == pinNone && e.model.home == nil
 	if partial && !e.partial {
 		e.pool.partial.add(e.model.key, "")
 	}
@@ -128,7 +130,7 @@ func (c *Cluster) put(m *model, to *entry) {
 	from := m.home
 	if to == nil {
 		if from != nil {
-			if from.gpus > 0 && m.pin != pinNever {
+			if from.pool.members > 0 && m.pin != pinNever {
 				from.pool.lost.add(m.key, "")
 				from.partial = true
 			}

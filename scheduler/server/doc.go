@@ -6,12 +6,13 @@
 //	engine --Dispatch--> pending of the backend --Flush, one Send--> backend link
 //	engine --Drop------> pending of the frontend --Flush, one Send--> frontend link
 //	backend link --Done--> engine
-//	a link's first document, its end --> members.Cluster --Effects--> engines, links, teller
+//	a link's first document, Stock, orders, its end --> members.Cluster --Effects--> engines, links, teller
+//	teller --Changes--> frontends; tellControllers --Facts, rates--> controllers
 //
 // # Rules
 //
-//  1. Devices of one type, on all backends, are a pool: one engine, one rank
-//     loop (a sub-cluster of Symphony, section 4.1).
+//  1. A pool is a sub-cluster (Symphony, section 4.1): devices of one type under one
+//     engine, one rank loop. Those that nobody plans are one for each type.
 //  2. Who is admitted, and as what, is decided by the members' core alone; its
 //     effects are carried out in their order, under one lock (carryOut).
 //  3. A backend hears of a frontend before the first batch that names it:
@@ -20,7 +21,10 @@
 //  5. A backend that is lost, silent, full, or overdue with a batch on all
 //     of its GPUs is removed whole; what ran there is queued again. Overdue
 //     on some, it loses these for a while.
-//  6. Epochs rise: the start in unix nanoseconds. A clock set back over a
+//  6. A model that moves is added to its new engine, then requests go there, and
+//     then the old engine hands over what waits (finishMoves).
+//  7. Nothing waits for a controller. What was ordered last holds while none is there.
+//  8. Epochs rise: the start in unix nanoseconds. A clock set back over a
 //     restart would break that, and backends would refuse the new scheduler
 //     until its epoch is above the one that they promised; they say so.
 package server

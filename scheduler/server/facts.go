@@ -83,7 +83,7 @@ func (s *Server) tellFacts(rates bool) (behind bool) {
 	if s.closed {
 		return false
 	}
-	if rates {
+	if rates && len(s.controllers.all) > 0 {
 		s.lookAtRates(mono.Now())
 	}
 	for _, c := range s.controllers.all {

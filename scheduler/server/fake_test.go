@@ -58,7 +58,8 @@ type peer struct {
 	onBound  func(*catalog.Bound)
 	onBatch  func(*wire.Batch)
 	outcomes map[uint64]catalog.Outcome
-	facts    *factsSeen // of a controller
+	facts    *factsSeen     // of a controller
+	asked    wire.RequestID // by runs
 }
 
 func (p *peer) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }

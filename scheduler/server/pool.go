@@ -27,6 +27,7 @@ type pool struct {
 	name       string // "": of all devices of the type, where nobody plans
 	delay      batching.Delay
 	told       tuner.Choice // what was logged last of the tuner
+	worst      mono.Dur     // of the delays of its links
 	models     int          // that are served here
 	rate       float64      // requests/s of its models, at the last look
 	share      float64      // of its GPUs' time that was busy, in the second before it

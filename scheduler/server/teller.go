@@ -85,7 +85,7 @@ func (t *teller) tell() (behind bool) {
 		clear(t.made)
 	}
 	for f := range s.cluster.Frontends {
-		if !t.tellOne(s.frontends[f.Conn]) {
+		if to := s.frontends[f.Conn]; to != nil && !t.tellOne(to) { // nil: its link has ended, and the core is about to hear
 			behind = true
 		}
 	}

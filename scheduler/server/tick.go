@@ -20,8 +20,8 @@ func (s *Server) tick() {
 		case <-t.C:
 		}
 		s.mu.Lock()
+		s.measureDelays()
 		for p := range s.livePools {
-			s.measureDelay(p)
 			s.tellTuning(p)
 		}
 		if !s.closed {
@@ -37,20 +37,31 @@ func (s *Server) tick() {
 	}
 }
 
-// measureDelay turns what links and batches showed into the pool's delay
-// bound: d_ctrl is the worst link's one-way delay plus what every batch's
+// measureDelays turns what links and batches showed into the pools' delay
+// bounds: d_ctrl is the worst link's one-way delay plus what every batch's
 // fetch pays, d_data what each further input costs. Clamped, and changed only
 // when it moved by a tenth: each change forms every candidate anew.
-func (s *Server) measureDelay(p *pool) {
-	var link mono.Dur
+func (s *Server) measureDelays() {
+	for p := range s.livePools {
+		p.worst = 0
+	}
 	for _, b := range s.backends {
+		if len(b.seats) == 0 {
+			continue
+		}
+		bound := b.link.Stats().DelayBound
 		for _, seat := range b.seats {
-			if seat.pool == p {
-				link = max(link, b.link.Stats().DelayBound)
-				break
-			}
+			seat.pool.worst = max(seat.pool.worst, bound)
 		}
 	}
+	for p := range s.livePools {
+		if p.alive.Load() > 0 { // without GPUs there is nothing to reckon with
+			s.measureDelay(p, p.worst)
+		}
+	}
+}
+
+func (s *Server) measureDelay(p *pool, link mono.Dur) {
 	stats := p.engine.Stats()
 	d := p.delay
 	d.Ctrl = min(max(link+stats.FetchBase, s.cfg.DelayMin), s.cfg.DelayMax)

@@ -6,6 +6,28 @@ import (
 	"testing"
 )
 
+// flow pushes pairs of its number and a count until stop, singly and two at once, and lets the queue
+// grow where it is full. It returns how many were taken in.
+func flow(g *Growing[[2]int], number, most int, stop chan struct{}) (accepted int) {
+	for {
+		select {
+		case <-stop:
+			return accepted
+		default:
+		}
+		n := 1 + accepted%2
+		if n == 2 {
+			n = g.PushAll([][2]int{{number, accepted}, {number, accepted + 1}})
+		} else if !g.Push(&[2]int{number, accepted}) {
+			n = 0
+		}
+		if accepted += n; n == 0 {
+			g.Grow(min(most, 2*g.Cap()))
+			runtime.Gosched()
+		}
+	}
+}
+
 // Many producers while the queue grows: nothing is lost or doubled, each producer's
 // order holds, and after Seal all that was taken in comes out.
 func TestGrowing(t *testing.T) {
@@ -16,33 +38,7 @@ func TestGrowing(t *testing.T) {
 		accepted := make([]int, producers)
 		stop := make(chan struct{})
 		for p := range producers {
-			wg.Go(func() {
-				for i := 0; ; i++ {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					if i%3 == 0 {
-						i++
-						if n := g.PushAll([][2]int{{p, i - 1}, {p, i}}); n < 2 {
-							accepted[p] += n
-							i += n - 2
-							g.Grow(min(most, 2*g.Cap()))
-							continue
-						}
-						accepted[p] += 2
-						continue
-					}
-					if !g.Push(&[2]int{p, i}) {
-						i--
-						g.Grow(min(most, 2*g.Cap()))
-						runtime.Gosched()
-						continue
-					}
-					accepted[p]++
-				}
-			})
+			wg.Go(func() { accepted[p] = flow(g, p, most, stop) })
 		}
 		next, taken := make([]int, producers), 0
 		take := func() bool {
@@ -58,10 +54,7 @@ func TestGrowing(t *testing.T) {
 			return true
 		}
 		for taken < 20_000 {
-			for range 64 {
-				if !take() {
-					break
-				}
+			for i := 0; i < 64 && take(); i++ {
 			}
 			g.Release()
 		}
