@@ -18,6 +18,36 @@ func TestEpoch(t *testing.T) {
 	f.stop(t)
 }
 
+// TestEpochWithBackendKilled: the same, and in the middle one of the backends is killed with
+// its three GPUs, and started again.
+func TestEpochWithBackendKilled(t *testing.T) {
+	p := startEpochs(t)
+	f := p.trafficOf(epochRate(), names(p.models)...)
+	time.Sleep(2 * time.Second)
+	victim := 0
+	p.epochs(t, f, func() {
+		p.backends[victim].kill()
+		time.Sleep(time.Second)
+		p.startBackend(victim)
+		victim++
+	})
+	f.stop(t)
+}
+
+// TestEpochWithControllerKilled: the same, and in the middle the controller is killed, and
+// started again: the roll-out goes on where it was.
+func TestEpochWithControllerKilled(t *testing.T) {
+	p := startEpochs(t)
+	f := p.trafficOf(epochRate(), names(p.models)...)
+	time.Sleep(2 * time.Second)
+	p.epochs(t, f, func() {
+		p.controller.kill()
+		time.Sleep(time.Second)
+		p.startController()
+	})
+	f.stop(t)
+}
+
 // epochRate is the load; what is claimed is claimed of 2,000 requests/s.
 func epochRate() float64 {
 	if full() {
@@ -61,6 +91,10 @@ func (p *planned) epochs(t *testing.T, f *traffic, disturb func()) {
 		ended := p.move(t, try)
 		ordered := time.Since(from)
 		if disturb != nil {
+			time.Sleep(200 * time.Millisecond)
+			if ended() == nil {
+				t.Error("the roll-out was over before anything was killed")
+			}
 			disturb()
 		}
 		eventually(t, epochTime, "the plan is in force", ended)
