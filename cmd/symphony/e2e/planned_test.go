@@ -54,7 +54,7 @@ func startPlanned(t *testing.T, flags []string, backends, devices int, models ..
 
 func newPlanned(t *testing.T, flags []string, devices int, models ...emulated) *planned {
 	t.Helper()
-	p := &planned{cluster: newClusterWith(t, deferral()), flags: flags, address: hostPort(freePort(t)), http: hostPort(freePort(t)),
+	p := &planned{cluster: newCluster(t), flags: flags, address: hostPort(freePort(t)), http: hostPort(freePort(t)),
 		folder: t.TempDir(), devices: devices, models: models}
 	var err error
 	if p.control, err = client.New(client.Options{URL: "http://" + p.address, Transport: &http.Transport{DisableKeepAlives: true}}); err != nil {
@@ -225,4 +225,3 @@ func (f *traffic) share(from, to time.Time) (bad float64, all int, reasons map[s
 	all = badOf(reasons) + reasons[""]
 	return float64(badOf(reasons)) / float64(max(1, all)), all, reasons
 }
-
