@@ -16,6 +16,8 @@ type Shelf interface {
 	// Fetch has the files of a model's version in a folder, which stays until release is
 	// called. progress is called now and then, at most once a second.
 	Fetch(ctx context.Context, source *catalog.Source, progress func(done, total int64)) (dir string, release func(), err error)
+	// Digest is that of a model's version in a folder.
+	Digest(dir, version string) (catalog.Digest, error)
 	Close() error
 }
 

@@ -3,6 +3,7 @@ package backend
 import (
 	"fmt"
 
+	"github.com/symphony-serving/symphony/backend/nice"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -91,6 +92,9 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 			s.adjust(e)
 		}
 		e.next, e.nextModel = nil, nil
+		if e.local && source.Digest != "" && s.b.cfg.Shelf != nil {
+			s.compare(e, *source)
+		}
 	case s.wantedBeside(e, d):
 		p.err = fmt.Errorf("other devices here have model %s with other files (%s, digest %q): give new files a new version, or unload the old ones first", e.key, e.source.URL, e.source.Digest)
 		p.wanted = true
@@ -105,8 +109,30 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 	s.retried(e)
 }
 
-// differs reports whether a source has other files than an entry. Of a model that is the
-// backend's own, or has no digest, one takes the name's word for it. Caller holds mu.
+// compare looks whether a model of the backend's own folder is the one that is ordered, and has
+// that one take its place if it is not. Caller holds mu.
+func (s *stock) compare(e *entry, source catalog.Source) {
+	m := e.model
+	s.work.Go(func() {
+		var own catalog.Digest
+		var err error
+		nice.Run(nice.Most, func() { own, err = s.b.cfg.Shelf.Digest(m.Dir, source.Version) })
+		if err == nil && own == source.Digest {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if e.gone || e.model != m || !e.local {
+			return
+		}
+		s.b.log.Warn().Str("model", e.key).AnErr("cause", err).Msg("another one than in this backend's own folder is ordered under its name: it takes its place")
+		e.next, e.nextModel, e.grace = &source, nil, true
+		s.settle(e)
+	})
+}
+
+// differs reports whether a source has other files than an entry; of a model that is the
+// backend's own compare says so later. Caller holds mu.
 func (s *stock) differs(e *entry, source *catalog.Source) bool {
 	at := &e.source
 	if e.next != nil {

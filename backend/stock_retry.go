@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"strings"
 	"time"
 )
 
@@ -14,7 +15,7 @@ const (
 type retry struct {
 	timer *time.Timer
 	tries int
-	said  string // the reason that is in the log
+	said  string // the reason that is in the log, without its numbers
 }
 
 func (r *retry) stop() {
@@ -37,7 +38,7 @@ func (s *stock) failed(e *entry, err error, all bool) {
 		e.err = err
 	}
 	pause := min(retryFirst<<min(e.retry.tries, 20), retryMost)
-	if text := err.Error(); text != e.retry.said {
+	if text := withoutNumbers(err.Error()); text != e.retry.said {
 		e.retry.said = text
 		s.b.log.Error().Str("pool", s.p.doc.DeviceType).Str("model", e.key).Err(err).Stringer("again_in", pause).Msg("not served")
 	}
@@ -45,6 +46,16 @@ func (s *stock) failed(e *entry, err error, all bool) {
 		e.retry.timer = time.AfterFunc(pause, func() { s.again(e) })
 	}
 	s.changed(e)
+}
+
+// withoutNumbers is a reason as it is compared: how much is free changes, the reason does not.
+func withoutNumbers(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 // again tries a model that failed once more.

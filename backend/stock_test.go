@@ -56,6 +56,11 @@ func (f *fakeShelf) Fetch(ctx context.Context, s *catalog.Source, progress func(
 
 func (f *fakeShelf) Close() error { return nil }
 
+func (f *fakeShelf) Digest(dir, _ string) (catalog.Digest, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	return catalog.DigestOf(text), err
+}
+
 func (f *fakeShelf) set(fails error, holds chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -296,6 +301,14 @@ func TestModelsThatFail(t *testing.T) {
 	}
 	s.keep(catalog.Keep{Load: []catalog.Source{broken}})
 	s.until("broken/1", catalog.StateReady, 0)
+	filler := source(t, "filler", "1", "memory: {static: 2MiB}\n")
+	s.keep(catalog.Keep{Load: []catalog.Source{filler}})
+	s.until("filler/1", catalog.StateReady, 0)
+	s.keep(catalog.Keep{Unload: []string{"filler/1"}}) // large is tried again, in vain
+	s.until("filler/1", catalog.StateGone)
+	if n := len(s.log.about("not served", "large/1")); n != 1 {
+		t.Errorf("large/1 is told %d times", n)
+	}
 	s.keep(catalog.Keep{Unload: []string{"good/1", "none/1"}})
 	s.until("none/1", catalog.StateGone)
 	s.until("large/1", catalog.StateReady, 0)

@@ -169,6 +169,34 @@ func TestWatchLetsGo(t *testing.T) {
 	x.until("m/1", catalog.StateGone)
 }
 
+// A model of the own folder that is ordered, too, stays if it is the same one; another one under
+// its name takes its place, and the folder has no say in it any more.
+func TestOwnAndOrdered(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	same := source(t, "m", "1", "")
+	same.Digest = catalog.DigestOf([]byte(emulatedModel))
+	x.keep(catalog.Keep{Device: 1, Load: []catalog.Source{same}})
+	if got := x.until("m/1", catalog.StateReady, 0, 1); !got.Local {
+		t.Errorf("told %+v", got)
+	}
+	other := source(t, "m", "1", "memory: {static: 5MiB}\n")
+	other.Digest = catalog.DigestOf([]byte(emulatedModel + "memory: {static: 5MiB}\n"))
+	x.keep(catalog.Keep{Device: 1, Load: []catalog.Source{other}})
+	x.wait("the ordered one", func() bool {
+		got := x.last("m/1")
+		return got.State == catalog.StateReady && got.Static == 5<<20 && !got.Local && len(got.Devices) == 2
+	})
+	if err := os.RemoveAll(filepath.Join(x.dir, "m")); err != nil {
+		t.Fatal(err)
+	}
+	x.look()
+	if x.b.pools[0].stock.has() != 1 {
+		t.Error("the folder took an ordered model with it")
+	}
+}
+
 // A model that was refused at the start is served when it is mended, and a backend of an empty
 // repository joins.
 func TestWatchMends(t *testing.T) {

@@ -126,12 +126,17 @@ func (c *Client) admit(r *Request) (*model, *Error) {
 	if err != nil {
 		return nil, err
 	}
+	ready := m.ready() // what goes from here on is submit's to follow
+	if !ready && r.Version == "" {
+		m, _ = s.choose(r.Model, "") // it has gone just now, or none is ready
+		ready = m.ready()
+	}
 	switch {
 	case c.draining.Load():
 		return m, reasonError(r.Model, wire.ReasonDraining)
 	case c.admitted.Load() == nil:
 		return m, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: r.Model, Msg: "the scheduler cannot be reached"}
-	case !m.ready():
+	case !ready:
 		return m, reasonError(r.Model, wire.ReasonUnavailable)
 	case m.inputs < 0 || m.outputs < 0:
 		return m, m.unserved()
@@ -251,8 +256,11 @@ func (c *Client) follow(id wire.RequestID, k *call) bool {
 		return false
 	}
 	next := v.choose()
-	if other := &next.entry.Spec; !next.ready() || next.gone.Load() || !spec.SameTensors(other) || k.width > 0 && !spec.SameImages(other) {
-		return false
+	for i := 0; !k.fits(next); i++ {
+		if i == len(v.all) {
+			return false
+		}
+		next = v.all[i]
 	}
 	c.mu.Lock()
 	slot, open := c.table.Find(id)
@@ -262,6 +270,12 @@ func (c *Client) follow(id wire.RequestID, k *call) bool {
 	c.mu.Unlock()
 	k.model = next
 	return open
+}
+
+// fits reports whether a model takes what the call has for the one that it had.
+func (k *call) fits(m *model) bool {
+	spec, other := &k.model.entry.Spec, &m.entry.Spec
+	return m.ready() && spec.SameTensors(other) && (k.width == 0 || spec.SameImages(other))
 }
 
 // watch ends the call when its context ends.

@@ -30,8 +30,9 @@ type model struct {
 // devices are how many a sub-cluster has now.
 type devices struct{ gpus atomic.Int64 }
 
-// ready reports whether a device serves the model now.
-func (m *model) ready() bool { return m.devices.gpus.Load() > 0 }
+// ready reports whether a device serves the model now. One whose id was taken from it is not,
+// also while snapshots have it still.
+func (m *model) ready() bool { return m.devices.gpus.Load() > 0 && !m.gone.Load() }
 
 // same reports whether requests made for m are what next takes: an id may be given to another
 // model, and a name to other tensors.
@@ -44,7 +45,7 @@ func (m *model) same(next *model) bool {
 func (m *model) state() catalog.Entry {
 	e := m.entry
 	e.GPUs = int(m.devices.gpus.Load())
-	e.Ready = e.GPUs > 0
+	e.Ready = m.ready()
 	return e
 }
 

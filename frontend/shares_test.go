@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
@@ -347,5 +348,65 @@ func TestSeriesOfWhatIsGone(t *testing.T) {
 				t.Errorf("%s has a series of version %s", f.GetName(), v)
 			}
 		}
+	}
+}
+
+// While many ask, shares change, versions come and go: nobody is refused, and the counters
+// have each answer under the version that it names.
+func TestCanaryUnderLoad(t *testing.T) {
+	c, registry := newCluster(t), prometheus.NewRegistry()
+	client := c.dial(func(o *Options) { o.Metrics = registry })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	answered := map[string]float64{}
+	for range 4 {
+		all.Go(func() {
+			own := map[string]float64{}
+			for ctx.Err() == nil {
+				q := echo(1)
+				q.Timeout = time.Minute // on a machine that is busy nobody is late
+				r, err := client.Infer(context.Background(), q)
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				own["echo/"+r.Version+" ok"]++
+				r.Release()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for k, n := range own {
+				answered[k] += n
+			}
+		})
+	}
+	serial := uint64(1)
+	change := func(ch catalog.Changes) {
+		c.mu.Lock()
+		l := c.control
+		c.mu.Unlock()
+		ch.Epoch, ch.Since, ch.Serial = c.doc.Epoch, serial, serial+1
+		serial++
+		transport.SendDoc(l, wire.DocChanges, ch)
+		eventually(t, "the change", func() bool { return client.Models().Serial == serial })
+	}
+	share := func(one, two uint32) catalog.Changes {
+		return catalog.Changes{Names: []catalog.Name{{Name: "echo", Shares: []catalog.Share{{Version: "1", Weight: one}, {Version: "2", Weight: two}}}}}
+	}
+	two := catalog.Served{ID: 1, DeviceType: "gpus-1", Spec: c.doc.Entries[1].Spec}
+	for range 30 {
+		for _, ch := range []catalog.Changes{share(90, 10), share(0, 100), {Gone: []wire.ModelID{1}}, {Models: []catalog.Served{two}}, share(50, 50),
+			{Models: []catalog.Served{{ID: 1, DeviceType: "none", Spec: two.Spec}}}, {Models: []catalog.Served{two}}} {
+			change(ch)
+			time.Sleep(time.Millisecond)
+		}
+	}
+	cancel()
+	all.Wait()
+	counted := requests(t, registry)
+	if fmt.Sprint(counted) != fmt.Sprint(answered) || answered["echo/1 ok"] == 0 || answered["echo/2 ok"] == 0 {
+		t.Errorf("counted %v, answered %v", counted, answered)
 	}
 }

@@ -63,6 +63,12 @@ func DigestOf(dir, version string) (digest catalog.Digest, bytes int64, err erro
 	return catalog.DigestOf(manifest(files)), total, nil
 }
 
+// Digest is DigestOf's.
+func (s *Shelf) Digest(dir, version string) (catalog.Digest, error) {
+	d, _, err := DigestOf(dir, version)
+	return d, err
+}
+
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

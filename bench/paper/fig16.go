@@ -1,7 +1,6 @@
 package paper
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -21,6 +20,9 @@ const (
 	byRandom = "random"
 	bySolver = "HiGHS alone"
 	bySearch = "ours"
+	// solverTimes is how much longer the solver alone has: of its limit it is told four fifths, and at the paper's size it
+	// does not end within the others' time.
+	solverTimes = 2.5
 	// costShare is C_max as a share of the costs of all models.
 	costShare = 0.05
 )
@@ -32,8 +34,16 @@ type partitionJob struct {
 	SubClusters int
 	Seed        uint64
 	Seconds     float64
+	Room        caps
 	Cost        float64 `json:",omitempty"` // C_max after the rates have changed, as a share; 0: a first assignment
 }
+
+// caps are R_max in mean rates, and S_max in mean memories, to which the largest dynamic memory is added.
+type caps struct{ Rate, Memory float64 }
+
+// loose are caps that random assignments keep; tight are those of an operator who has no more.
+func loose() caps { return caps{1.5, 1.5} }
+func tight() caps { return caps{1.15, 1.10} }
 
 // balance is what a job made.
 type balance struct {
@@ -44,8 +54,7 @@ type balance struct {
 	None         bool    // no assignment
 }
 
-// problem is appendix A's, with the caps of its second use: 1.15 of the mean rate, 1.10 of the mean memory and the largest
-// dynamic memory.
+// problem is appendix A's.
 func (j *partitionJob) problem() (*partition.Problem, error) {
 	p, err := subclusters.Problem(subclusters.Draw(j.Models, j.Seed, 10), j.SubClusters)
 	if err != nil {
@@ -57,7 +66,7 @@ func (j *partitionJob) problem() (*partition.Problem, error) {
 		rate, static, dynamic = rate+m.Rate, static+float64(m.Static), max(dynamic, m.Dynamic)
 	}
 	l := float64(j.SubClusters)
-	p.RateMax, p.MemoryMax = 1.15*rate/l, int64(1.10*static/l)+dynamic
+	p.RateMax, p.MemoryMax = j.Room.Rate*rate/l, int64(j.Room.Memory*static/l)+dynamic
 	return p, nil
 }
 
@@ -71,6 +80,13 @@ func (j *partitionJob) run(stop func() bool) (b balance, err error) {
 			return b, err
 		}
 	}
+	solver := highs.New(context.Background())
+	defer solver.Close()
+	if j.Method == bySolver {
+		if err := solver.Prepare(); err != nil { // not in its time
+			return b, err
+		}
+	}
 	end := time.Now().Add(time.Duration(j.Seconds * float64(time.Second)))
 	more := func() bool { return time.Now().Before(end) && !stop() }
 	var of []int
@@ -78,9 +94,7 @@ func (j *partitionJob) run(stop func() bool) (b balance, err error) {
 	case byRandom:
 		of = randomly(p, j.Seed, more)
 	case bySolver:
-		s := highs.New(context.Background())
-		defer s.Close()
-		of, _ = s.Solve(p, nil, mono.FromSeconds(j.Seconds)) // an error is that it has none
+		of, _ = solver.Solve(p, nil, mono.FromSeconds(solverTimes*j.Seconds)) // an error is that it has none
 	default:
 		r, _, err := partition.Solve(p, partition.Effort{Seed: j.Seed, More: func(int64) bool { return more() }})
 		if err != nil {
@@ -145,51 +159,67 @@ func randomly(p *partition.Problem, seed uint64, more func() bool) (best []int) 
 
 // fig16: how equal the sub-clusters are, by method; and what ours saves in GPUs.
 func fig16(s *Session) error {
-	draws := Pick(s, 3, 20)
 	long, short := Pick(s, 2.0, 10.0), Pick(s, 0.5, 1.0)
 	settings := []partitionJob{
-		{Method: byRandom, Models: 800, SubClusters: 20, Seconds: long},
-		{Method: bySolver, Models: 800, SubClusters: 20, Seconds: long},
-		{Method: bySearch, Models: 800, SubClusters: 20, Seconds: short},
-		{Method: bySearch, Models: 800, SubClusters: 20, Seconds: long},
-		{Method: bySearch, Models: 800, SubClusters: 20, Seconds: short, Cost: costShare},
-		{Method: bySearch, Models: 10_000, SubClusters: 200, Seconds: long},
+		{Method: byRandom, Models: 800, SubClusters: 20, Seconds: long, Room: loose()},
+		{Method: bySolver, Models: 800, SubClusters: 20, Seconds: long, Room: loose()},
+		{Method: bySearch, Models: 800, SubClusters: 20, Seconds: short, Room: loose()},
+		{Method: bySearch, Models: 800, SubClusters: 20, Seconds: long, Room: loose()},
+		{Method: bySearch, Models: 800, SubClusters: 20, Seconds: short, Room: loose(), Cost: costShare},
+		{Method: bySearch, Models: 10_000, SubClusters: 200, Seconds: long, Room: loose()},
+		{Method: bySearch, Models: 800, SubClusters: 20, Seconds: short, Room: tight()},
 	}
 	var jobs []Job[balance]
+	results := make([][]balance, len(settings))
 	for k, c := range settings {
-		n := draws
-		if k == len(settings)-1 {
-			n = Pick(s, 1, 3)
-		}
+		n := drawsOf(s, c)
 		for seed := range uint64(n) {
-			c.Seed = seed
-			jobs = append(jobs, Job[balance]{Kind: "partition", About: c, Weight: c.Seconds, Run: c.run})
+			j := c // each job its own
+			j.Seed = seed
+			jobs = append(jobs, Job[balance]{Kind: "partition", About: j, Weight: j.weight(), Run: j.run})
 		}
+		results[k] = make([]balance, n)
 	}
 	all, err := Each(s, jobs)
 	if err != nil {
 		return err
 	}
-	results := make([][]balance, len(settings))
-	for k := range settings {
-		n := min(draws, len(all))
-		results[k], all = all[:n], all[n:]
+	for k := range results {
+		all = all[copy(results[k], all):]
 	}
-	s.Setting("%d draws: 800 variants of models of the A100 zoo, each kind as likely, with exponential rates, on 20 sub-clusters; caps of 1.15 of the mean rate, and 1.10 of the mean memory and the largest dynamic memory", draws)
+	s.Setting("%d draws: 800 variants of models of the A100 zoo, each kind as likely, with exponential rates, on 20 sub-clusters; caps of 1.5 times the mean rate, and 1.5 times the mean memory and the largest dynamic memory; tight: 1.15 and 1.10", drawsOf(s, settings[0]))
 	s.Setting("static memory: 4 bytes for each parameter (Keras applications); dynamic: 100 MB and 50 MB for each ms of alpha, at most 1.5 GB; the paper prints no sizes")
 	s.Setting("times are the wall's, on the machine that ran it")
 	if err := s.drawImbalance(results, settings); err != nil {
 		return err
 	}
 	claimImbalance(s, results, settings)
-	s.Note("Random assignments and HiGHS (the solver from nothing, as the paper used CPLEX) have %g s. Ours is a start by construction, then exchanges of up to three models for three between two sub-clusters, looked up rather than drawn (scheduler/control/partition). Where the cost of changes is bounded, the rates of a balanced assignment are changed by a factor each (lognormal, 0.3), and at most 5 %% of the cost of all models may be spent, so 2.5 %% of them may move.", long)
+	s.Note("Random assignments and HiGHS (the solver from nothing, as the paper used CPLEX) have %g s, HiGHS 2.5 times as long, since it does not end in time here. Ours is a start by construction, then exchanges of up to three models for three between two sub-clusters, looked up rather than drawn (scheduler/control/partition); it is also what HiGHS is handed as its incumbent, where more than 0.01 %% is left to gain, and here there is not. Where the cost of changes is bounded, the rates of a balanced assignment are changed by a factor each (lognormal, 0.3), and at most 5 %% of the cost of all models may be spent, so 2.5 %% of them may move.", long)
 	return fig16GPUs(s)
 }
 
+// drawsOf is how many draws a setting has.
+func drawsOf(s *Session, j partitionJob) int {
+	if j.Models > 800 {
+		return Pick(s, 1, 3)
+	}
+	return Pick(s, 3, 20)
+}
+
+func (c *partitionJob) weight() float64 {
+	if c.Method == bySolver {
+		return solverTimes * c.Seconds
+	}
+	return c.Seconds
+}
+
 func (c *partitionJob) name() string {
-	name := fmt.Sprintf("%s, %g s", c.Method, c.Seconds)
+	name := fmt.Sprintf("%s, %g s", c.Method, c.weight())
 	if c.Cost > 0 {
 		name += ", cost bounded"
+	}
+	if c.Room == tight() {
+		name += ", tight caps"
 	}
 	return name
 }
@@ -255,12 +285,13 @@ func claimImbalance(s *Session, results [][]balance, settings []partitionJob) {
 		rate := median(valuesOf(results[k], func(b balance) float64 { return b.Rate }))
 		static := median(valuesOf(results[k], func(b balance) float64 { return b.Static }))
 		c := &settings[k]
-		return Claim{What: fmt.Sprintf("median imbalance of rate and memory of %d models on %d sub-clusters after %g s is at most %g %%", c.Models, c.SubClusters, c.Seconds, 100*most), Paper: "a curve; far below random",
+		return Claim{What: fmt.Sprintf("median imbalance of rate and memory of %d models on %d sub-clusters after %g s is at most %g %%%s", c.Models, c.SubClusters, c.Seconds, 100*most, map[bool]string{true: ", with tight caps"}[c.Room == tight()]), Paper: "a curve; far below random",
 			Ours: fmt.Sprintf("%.5f %% and %.5f %%", 100*rate, 100*static), Holds: max(rate, static) <= most}
 	}
 	s.Claim(within(2, 0.001))
 	s.Claim(within(3, 0.0005))
 	s.Claim(within(5, 0.005))
+	s.Claim(within(6, 0.001))
 	better, solver, broken, kept, dearest := 0, 0, 0, 0, 0.0
 	for i, b := range results[3] {
 		if r := results[0][i]; r.None || b.Value <= r.Value && b.Rate <= r.Rate && b.Static <= r.Static {
@@ -270,7 +301,7 @@ func claimImbalance(s *Session, results [][]balance, settings []partitionJob) {
 			solver++
 		}
 	}
-	for _, k := range []int{2, 3, 4, 5} {
+	for k := 2; k < len(results); k++ {
 		for _, b := range results[k] {
 			if b.Broken != "" || b.None {
 				broken++
@@ -283,7 +314,7 @@ func claimImbalance(s *Session, results [][]balance, settings []partitionJob) {
 		}
 	}
 	s.Claim(Claim{What: "never worse than random assignments", Paper: "yes", Ours: fmt.Sprintf("in %d of %d draws, in rate, memory and objective", better, len(results[3])), Holds: better == len(results[3])})
-	s.Claim(Claim{What: "never worse than the solver alone", Paper: "not compared: a version of ours", Ours: fmt.Sprintf("in %d of %d draws", solver, len(results[3])), Holds: solver == len(results[3])})
+	s.Claim(Claim{What: "never worse than the solver alone", Paper: "not compared: a version of ours", Ours: fmt.Sprintf("in %d of %d draws; in %d of them the solver has none", solver, len(results[3]), len(results[1])-len(valuesOf(results[1], func(b balance) float64 { return b.Rate }))), Holds: solver == len(results[3])})
 	s.Claim(Claim{What: "constraints (4), (5), (8) and (9) are kept", Paper: "yes", Ours: fmt.Sprintf("broken in %d draws", broken), Holds: broken == 0})
 	s.Claim(Claim{What: "the bound on the cost of changes (10) is kept", Paper: "yes", Ours: fmt.Sprintf("in %d of %d draws; at most %.4f of it is spent", kept, len(results[4]), dearest), Holds: kept == len(results[4])})
 }
@@ -336,7 +367,7 @@ func fig16GPUs(s *Session) error {
 	s.Claim(Claim{What: "our objective: GPUs for 99 % in time, to balance with GPUs dealt by need, at most 1.00 everywhere", Paper: "not compared: ours", Ours: fmt.Sprintf("%.3f at most", worst), Ratio: worst, Holds: worst <= 1})
 	s.Claim(Claim{What: "and at most 0.95 on at least one workload", Paper: "not compared: ours", Ours: fmt.Sprintf("%.3f at least", best), Ratio: best, Holds: best <= 0.95})
 	s.Claim(Claim{What: "the same, to balance on as few sub-clusters as ours has", Paper: "not compared: ours", Ours: fmt.Sprintf("%.3f at most", few), Ratio: few, Holds: few <= 1, Short: Weaker,
-		Why: cmp.Or("", "what is left is which models are together: a GPU in a hundred, either way")})
+		Why: "what is left is which models are together: a GPU in a hundred, either way"})
 	if err := s.Plot("fig16-gpus", bars); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type partitionCmd struct {
 	Models    string        `help:"Models: a file .csv, .json or .yaml (see below), or zoo:N or zoo:N:SEED, N variants of the A100 zoo with exponential rates as the paper's appendix A draws them." required:"" placeholder:"FILE"`
 	Clusters  string        `help:"Number of sub-clusters, or auto: as few as the caps allow." default:"auto" placeholder:"N"`
 	Memory    string        `help:"Memory of one GPU, as 80GiB; no cap if not given." placeholder:"SIZE"`
-	RateMax   float64       `help:"Most requests/s of a sub-cluster; 0: no cap."`
+	RateMax   float64       `help:"Most requests/s of a sub-cluster: what one rank loop carries; 0: no cap." default:"1e6"`
 	ModelsMax int           `help:"Most models of a sub-cluster." default:"4096"`
 	Objective string        `help:"balance: requests/s and memory as equal as can be, as in the paper; gpus: the fewest GPUs." enum:"balance,gpus" default:"balance"`
 	Weight    float64       `help:"What a byte of imbalance counts in requests/s; 0: both imbalances weigh the same."`
@@ -30,7 +30,8 @@ type partitionCmd struct {
 	MaxCost   string        `help:"Most cost of changes: a number in the models' unit of cost, or a share of the cost of all models, as 5%. With --from only." placeholder:"COST"`
 	GPUs      int           `name:"gpus" help:"GPUs to deal to the sub-clusters; 0: as many as they need."`
 	Time      time.Duration `help:"How long to search." default:"10s"`
-	Solver    time.Duration `help:"How long the MILP solver (HiGHS) may try to improve what the search found; 0: not at all. For balance." default:"0s"`
+	Steps     int64         `help:"Search for so many steps (about 30 million a second) instead: one seed then has one result." placeholder:"N"`
+	Solver    time.Duration `help:"With balance, where the search leaves 0.01 % or more to gain: how long the MILP solver (HiGHS) may try; 0: not at all." default:"5s"`
 	Seed      uint64        `help:"Of the search." default:"1"`
 
 	JSON    string `help:"Write the plan as JSON to this file; - is standard output, instead of the table." placeholder:"FILE"`
@@ -76,7 +77,12 @@ func (c partitionCmd) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	began := time.Now()
-	more := func(int64) bool { return ctx.Err() == nil && time.Since(began) < c.Time }
+	more := func(steps int64) bool {
+		if c.Steps > 0 {
+			return ctx.Err() == nil && steps < c.Steps
+		}
+		return ctx.Err() == nil && time.Since(began) < c.Time
+	}
 	effort := partition.Effort{Seed: c.Seed, More: more}
 	if c.Solver > 0 {
 		effort.Solver, effort.SolverLimit = highs.New(ctx), mono.Dur(c.Solver)
@@ -114,10 +120,8 @@ func (c partitionCmd) check() error {
 		return fmt.Errorf("--gpus: %d, must be 0 or more", c.GPUs)
 	case c.Moved < 0:
 		return fmt.Errorf("--moved: %d, must be 0 or more", c.Moved)
-	case c.Time < 0 || c.Solver < 0:
-		return errors.New("--time and --solver must not be below 0")
-	case c.Solver > 0 && c.Objective != "balance":
-		return errors.New("--solver: its program is the paper's: give --objective balance, or leave it out")
+	case c.Time < 0 || c.Solver < 0 || c.Steps < 0:
+		return errors.New("--time, --steps and --solver must not be below 0")
 	case c.MaxCost != "" && c.From == "":
 		return errors.New("--max-cost bounds what a change from --from costs: give --from PLAN")
 	}

@@ -206,7 +206,7 @@ func (r *modelRow) model() (m partition.Model, err error) {
 	}{{"static", &m.Static}, {"dynamic", &m.Dynamic}} {
 		if text, ok := r.fields[f.name]; ok {
 			size, err := config.ParseSize(text)
-			if err != nil || size > 1<<49 {
+			if err != nil || size > partition.BytesMost {
 				return m, r.wrong(f.name, "%q, must be a size as 512MiB or a number of bytes", text)
 			}
 			*f.to = int64(size)

@@ -137,6 +137,23 @@ func TestPartitionAuto(t *testing.T) {
 	}
 }
 
+// By steps one seed has one plan; by objective they differ.
+func TestPartitionSteps(t *testing.T) {
+	of := func(objective string) string {
+		out, _, err := partitioned(t, partitionCmd{Models: "zoo:200:5", Clusters: "5", Memory: "16GiB", Objective: objective, Steps: 400_000, JSON: "-"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if a, b := of("balance"), of("balance"); a != b {
+		t.Error("one seed, two plans")
+	}
+	if a, b := planOf(t, of("balance")), planOf(t, of("gpus")); a.Rate > 0.001 || b.Objective != "gpus" || b.Rate < a.Rate {
+		t.Errorf("imbalance of %g by balance, %g by gpus", a.Rate, b.Rate)
+	}
+}
+
 // Ctrl-C ends the search with what there is.
 func TestPartitionInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

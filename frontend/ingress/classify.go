@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -61,6 +62,7 @@ func (s *Server) classify(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	labelled := spec.Version
 	body, err := s.body(x)
 	if err != nil {
 		return err
@@ -82,6 +84,11 @@ func (s *Server) classify(x *exchange) error {
 	s.stats.of(spec).record(x.answers, err)
 	if err != nil {
 		return err
+	}
+	if spec.Version != labelled { // another one answered
+		if labels, err = s.labels(spec); err != nil {
+			return err
+		}
 	}
 	if len(answer.Outputs) == 0 {
 		return &refusal{status: 500, reason: "execution", msg: "the backend sent no output"}
@@ -193,7 +200,11 @@ func (s *Server) labels(spec *catalog.ModelSpec) ([]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), labelsTime)
 	defer cancel()
-	return s.cfg.Client.Labels(ctx, spec.Name, spec.Version)
+	all, err := s.cfg.Client.Labels(ctx, spec.Name, spec.Version)
+	if errors.Is(err, frontend.ErrUnknownModel) { // it has gone since it was chosen: its answers have indices
+		return nil, nil
+	}
+	return all, err
 }
 
 // label has the model's labels at hand where an output is asked for as classes.

@@ -19,7 +19,11 @@
 //     Retry-After, at once. Memory is charged as a body comes, not as announced.
 //  3. No goroutine is started per request: handlers run on their connection's
 //     and wait there. Items of a batch are asked for asynchronously and joined.
-//  4. A binary tensor of one item goes from the connection into the slab (direct.go);
+//  4. A request takes one turn of its model's versions (Inferrer.Choose), all items of a
+//     batch together, whether it is good or bad; the reply names the version that answered.
+//     One that goes while the body comes is followed by another (settle), unless the path
+//     names it.
+//  5. A binary tensor of one item goes from the connection into the slab (direct.go);
 //     any other from the body to the slab in one copy.
 //
 // # Ownership
@@ -30,8 +34,8 @@
 //
 // # Refuses
 //
-// Shared memory, loading and unloading models, changing log or trace settings:
-// these answer 501 with a text. It does not schedule, and keeps no queue.
+// Shared memory, changing log or trace settings, and without a Repository loading and unloading
+// models: these answer 501 or 400 with a text. It does not schedule, and keeps no queue.
 //
 // # Rejected
 //

@@ -139,6 +139,11 @@ func (c *Cluster) admit(b *backend) {
 	b.announced = true
 	c.recall(b)
 	c.settle(b.info.Name)
+	for _, u := range b.units {
+		if u.pool != nil && !u.joined {
+			c.out.note(fmt.Sprintf("pool %s: GPU %s waits until it has what is routed there; it lacks: %s", u.pool.label(), u.name, some(c.lacks(u, u.pool))))
+		}
+	}
 }
 
 // unitOf begins a device.

@@ -13,16 +13,18 @@ import (
 // listed is how many names an error tells.
 const listed = 5
 
-// plain reports whether one of a newcomer's devices belongs to the sub-cluster of its type that
-// nobody plans.
-func (c *Cluster) plain(info *catalog.BackendInfo, index int) bool {
+// plainOf counts the newcomer's devices that belong to the sub-cluster of their type that nobody
+// plans.
+func (c *Cluster) plainOf(info *catalog.BackendInfo, index int) (n int) {
 	for device := range info.Pools[index].Devices {
 		if c.inOf(info, index, device) == "" {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
+
+func (c *Cluster) plain(info *catalog.BackendInfo, index int) bool { return c.plainOf(info, index) > 0 }
 
 // check finds why b cannot be admitted, before anything is changed.
 func (c *Cluster) check(b *backend) error {
@@ -54,10 +56,10 @@ func (c *Cluster) check(b *backend) error {
 		p := c.poolOf(doc.DeviceType, "")
 		if p == nil {
 			begun++
-		} else if free := c.limits.GPUs - len(p.units); doc.Devices > free {
+		} else if free := c.limits.GPUs - len(p.units); c.plainOf(b.info, i) > free {
 			return fmt.Errorf("pool %s has room for %d more devices of %d", doc.DeviceType, free, c.limits.GPUs)
 		}
-		if err := c.checkPlain(p, doc, l); err != nil {
+		if err := c.checkPlain(p, doc, l, c.plainOf(b.info, i) == doc.Devices); err != nil {
 			return err
 		}
 	}
@@ -99,8 +101,9 @@ func (c *Cluster) holderOf(m *model) string {
 }
 
 // checkPlain says why l's models cannot be served by pool p, which nobody plans; nil where it is
-// not there yet.
-func (c *Cluster) checkPlain(p *pool, doc *catalog.Pool, l *list) error {
+// not there yet. Where some of the newcomer's devices are elsewhere (whole is false) the list is
+// only what they have in common: each of the others waits until it has what is routed.
+func (c *Cluster) checkPlain(p *pool, doc *catalog.Pool, l *list, whole bool) error {
 	if p != nil && slices.ContainsFunc(p.uses, func(u *use) bool { return u.list == l && u.pure > 0 }) {
 		return nil // another device there has the very same models
 	}
@@ -111,7 +114,7 @@ func (c *Cluster) checkPlain(p *pool, doc *catalog.Pool, l *list) error {
 			return fmt.Errorf("model %s is served on %s already; a model belongs to one pool", m.key, m.home.pool.deviceType)
 		}
 	}
-	if p == nil || len(p.units) == 0 {
+	if p == nil || len(p.units) == 0 || !whole {
 		return nil
 	}
 	var missing, extra []string

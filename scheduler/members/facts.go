@@ -22,7 +22,7 @@ type parted struct {
 }
 
 // partedMax is how many are remembered.
-const partedMax = 4096
+const partedMax = 2048
 
 func (g *gone) add(list *[]parted, p parted) {
 	if len(*list) >= partedMax {

@@ -157,7 +157,16 @@ func (f *fleet) dial(p *proc) bool {
 	}
 	p.conn, p.bound = f.conns+1, map[wire.ModelID]bool{}
 	p.out = make([]bool, p.devices)
+	was, news := f.planned(), f.newer(doc)
 	f.join(info)
+	for k, at := range f.planned() {
+		if was[k] == at {
+			delete(was, k)
+		}
+	}
+	if len(was) > 0 && !news {
+		f.r.Fatalf("%v comes, and %v is routed there no longer", p, was)
+	}
 	if f.admitted[p.conn] == nil {
 		p.conn = 0
 		return false
@@ -168,6 +177,17 @@ func (f *fleet) dial(p *proc) bool {
 		}
 	}
 	return true
+}
+
+// newer tells whether a process was told something that the scheduler has not heard.
+func (f *fleet) newer(doc *catalog.Pool) bool {
+	for _, t := range doc.Told {
+		p := f.c.poolOf(doc.DeviceType, t.SubCluster)
+		if p == nil || (stamp{t.Epoch, t.Serial}).after(p.stamp) {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *fleet) hangUp(p *proc) {

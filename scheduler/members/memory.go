@@ -183,7 +183,7 @@ func (c *Cluster) hearOf(b *backend, deviceType string, t *catalog.Told) {
 		kept[key] = true
 	}
 	for _, e := range slices.Clone(p.entries) {
-		if e.pinned() && !kept[e.model.key] && at.after(e.model.stamp) {
+		if e.pinned() && !kept[e.model.key] { // by a word that is older
 			c.pinTo(e.model, pinNone, nil, at)
 		}
 	}

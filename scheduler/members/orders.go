@@ -143,7 +143,8 @@ func (c *Cluster) orderUnload(u *unit, o *catalog.Order) (k catalog.Keep, err er
 				return catalog.Keep{}, fmt.Errorf("model %s is served by sub-cluster %s, where GPU %s is: route it elsewhere first", key, u.pool.label(), u.name)
 			}
 		}
-		if u.stock().there(u.device, key) && !slices.Contains(k.Unload, key) {
+		// What it was ordered and does not have, too: else it is tried again for ever.
+		if s := u.stock(); (s.there(u.device, key) || s.byKey[key] != nil) && !slices.Contains(k.Unload, key) {
 			k.Unload = append(k.Unload, key)
 		}
 	}

@@ -328,3 +328,65 @@ func BenchmarkWholeFacts(b *testing.B) {
 		}
 	}
 }
+
+// What a backend says of a model for the first time is as old as its configuration; what it says
+// anew is new.
+func TestSettingsThatAreToldLater(t *testing.T) {
+	p := newPlant(t, limits())
+	join := func(name string, configured int64) Conn {
+		return p.must(p.join(p.info(name, uint64(configured), configured, on("gpu", 1, spec("m")))))
+	}
+	old, young := join("old", 1), join("young", 2)
+	p.now = p.now.Add(mono.Second)
+	tell := func(conn Conn, at int64, d mono.Dur) {
+		var out Effects
+		if err := p.c.Stock(p.now, at, conn, &catalog.Stock{Models: []catalog.Stocked{has(1, spec("n", slo(d)), 0)}}, &out); err != nil {
+			t.Fatal(err)
+		}
+		p.carryOut(out)
+	}
+	tell(young, 10, 50*mono.Millisecond)
+	tell(old, 20, 70*mono.Millisecond)
+	if got := p.model("n/1").SLO; got != 50*mono.Millisecond {
+		t.Errorf("SLO %v: the older configuration holds", got)
+	}
+	tell(old, 30, 80*mono.Millisecond)
+	if got := p.model("n/1").SLO; got != 80*mono.Millisecond {
+		t.Errorf("SLO %v: what changed last does not hold", got)
+	}
+}
+
+// A device's place that the scheduler has only heard of outlives the process that told it.
+func TestAPlaceThatWasHeardOf(t *testing.T) {
+	p := newPlant(t, limits())
+	info := p.info("a", 1, 1, on("gpu", 1, spec("m")))
+	info.Pools[0].Runtime, info.Pools[0].In, info.Pools[0].Told = true, []string{"A"}, toldOf(7, "m/1")
+	p.leave(p.must(p.join(info)))
+	fresh := p.info("a", 2, 2, on("gpu", 1, spec("m")))
+	fresh.Pools[0].Runtime = true
+	p.keeps = nil
+	p.must(p.join(fresh))
+	if len(p.gpus) != 1 || p.names[0] != "A" || p.model("m/1") == nil {
+		t.Errorf("%d GPUs in %v serve %v", len(p.gpus), p.names, p.models)
+	}
+	if len(p.keeps) != 1 || p.keeps[0].In != "A" || p.keeps[0].Told == nil || !p.keeps[0].Told.Whole || len(p.keeps[0].Told.Keys) != 1 {
+		t.Errorf("it is told %+v", p.keeps)
+	}
+}
+
+// A host whose devices are in two sub-clusters has in its list what they have in common: it is not
+// refused for what one of them has beside that.
+func TestAHostInTwoPlaces(t *testing.T) {
+	p := newPlant(t, limits())
+	p.host("a", 1, "", spec("m"))
+	info := p.info("b", 50, 1, on("gpu", 2))
+	info.Pools[0].Runtime, info.Pools[0].In, info.Pools[0].Told = true, []string{"A", ""}, toldOf(7, "n/1")
+	b := p.must(p.join(info))
+	if len(p.gpus) != 1 {
+		t.Errorf("%d GPUs before b has said what its devices have", len(p.gpus))
+	}
+	p.stock(b, has(0, spec("n"), 0), has(1, spec("m"), 1))
+	if len(p.gpus) != 3 || p.model("m/1") == nil || p.model("n/1") == nil {
+		t.Errorf("%d GPUs serve %v", len(p.gpus), p.models)
+	}
+}

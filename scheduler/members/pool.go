@@ -29,8 +29,8 @@ type pool struct {
 	alone      mono.Time // since when units wait and none is a member; 0: it is not so
 	looked     bool
 
-	stamp     stamp    // of the newest decision on what is pinned here
-	come, go_ []string // pinned or not any more, in the event at hand
+	stamp      stamp    // of the newest decision on what is pinned here
+	come, went []string // pinned or not any more, in the event at hand
 
 	far, news, partial, lost, older changes // notes of the event at hand
 	author                          string  // of older: whose holds

@@ -57,7 +57,13 @@ func (f *fleet) event() {
 		f.now = f.now.Add(rapid.SampledFrom([]mono.Dur{mono.Second, patience + 1, poolRest + 1}).Draw(f.r, "passes"))
 		f.tick()
 	case 7:
-		f.service(p)
+		if f.draw(6, "retires") > 0 {
+			f.service(p)
+		} else if p.conn != 0 {
+			var out Effects
+			f.c.Retire(p.conn, &out)
+			f.carryOut(out)
+		}
 	case 8:
 		if f.draw(4, "restart") == 0 {
 			f.restart()

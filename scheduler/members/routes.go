@@ -182,13 +182,13 @@ func (c *Cluster) pinTo(m *model, how pin, target *pool, at stamp) {
 	if m.pin == pinTo && (how != pinTo || target != m.target) {
 		old := m.target
 		old.pinned--
-		old.come, old.go_ = without(old.come, m.key), append(old.go_, m.key)
+		old.come, old.went = without(old.come, m.key), append(old.went, m.key)
 		old.decided(c, at)
 	}
 	if how == pinTo && (m.pin != pinTo || m.target != target) {
 		c.entry(m, target)
 		target.pinned++
-		target.come, target.go_ = append(target.come, m.key), without(target.go_, m.key)
+		target.come, target.went = append(target.come, m.key), without(target.went, m.key)
 		target.decided(c, at)
 	}
 	m.pin, m.target, m.stamp = how, target, at
@@ -212,11 +212,11 @@ func (c *Cluster) decides() stamp { return stamp{c.limits.Epoch, c.next()} }
 
 // tellPinned tells the backends of a pool what became of its pins, so that they can repeat it.
 func (c *Cluster) tellPinned(p *pool) {
-	if len(p.come)+len(p.go_) == 0 {
+	if len(p.come)+len(p.went) == 0 {
 		return
 	}
-	told := &catalog.Told{SubCluster: p.name, Epoch: p.stamp.epoch, Serial: p.stamp.serial, Keys: p.come, Gone: p.go_}
-	p.come, p.go_ = nil, nil
+	told := &catalog.Told{SubCluster: p.name, Epoch: p.stamp.epoch, Serial: p.stamp.serial, Keys: p.come, Gone: p.went}
+	p.come, p.went = nil, nil
 	var before *unit
 	for _, u := range p.units { // those of a backend's pool are told once
 		if before != nil && before.b == u.b && before.index == u.index || !u.doc().Runtime || !u.b.announced {

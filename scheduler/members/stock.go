@@ -196,7 +196,13 @@ func (c *Cluster) stocked(at int64, b *backend, index int, d *catalog.Stocked) *
 		it.devices = nil
 	}
 	if d.Spec != nil {
-		it.told, it.speed, it.configured = d.Spec, nil, at
+		switch { // what it says for the first time it has read when it began
+		case it.told == nil:
+			it.configured = b.info.Configured
+		case news(it.told, d.Spec) != "":
+			it.configured = at
+		}
+		it.told, it.speed = d.Spec, nil
 	}
 	it.doc = *d
 	it.changed = c.next()

@@ -17,8 +17,9 @@ type controller struct {
 	name   string
 	conn   members.Conn // 0: it has ordered nothing yet. Owned by the receiving goroutine until then.
 
-	link transport.Link // Guarded by Server.mu, as is what follows.
+	link transport.Link // Guarded by Server.mu until it has joined, then immutable.
 
+	// Owned by tellControllers.
 	known  uint64 // the facts' serial that it knows
 	behind bool   // a part is missing
 	rates  uint64 // the look at rates that it was told

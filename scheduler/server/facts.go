@@ -3,6 +3,8 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
@@ -79,14 +81,16 @@ func (s *Server) tellControllers() {
 // tellFacts brings all controllers up to date; true when somebody's link could not take it all.
 func (s *Server) tellFacts(rates bool) (behind bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.closed {
+		s.mu.Unlock()
 		return false
 	}
 	if rates && len(s.controllers.all) > 0 {
 		s.lookAtRates(mono.Now())
 	}
-	for _, c := range s.controllers.all {
+	all := slices.Collect(maps.Values(s.controllers.all))
+	s.mu.Unlock()
+	for _, c := range all {
 		if !s.tellController(c) {
 			behind = true
 		}
@@ -94,9 +98,30 @@ func (s *Server) tellFacts(rates bool) (behind bool) {
 	return behind
 }
 
-// tellController sends one all that it does not know, or as much as its link takes.
+// tellController sends one all that it does not know, or as much as its link takes. Documents are
+// written and sent without the lock: of a large cluster they are many.
 func (s *Server) tellController(c *controller) bool {
-	for c.behind || c.known < s.cluster.FactsSerial() {
+	for {
+		facts, rates := s.factsFor(c)
+		if facts == nil {
+			return true
+		}
+		for i := range facts {
+			if sent, ok := s.sendFacts(c, &facts[i]); !sent {
+				return ok // rates are told anew, the others follow
+			}
+			c.known, c.behind = facts[i].Serial, facts[i].More
+		}
+		c.rates = rates
+	}
+}
+
+// factsFor are a controller's next documents, and the look at rates that it knows with them; nil:
+// it knows all.
+func (s *Server) factsFor(c *controller) ([]catalog.Facts, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.behind || c.known < s.cluster.FactsSerial() {
 		facts := s.cluster.Facts(c.known, factsMost)
 		for i := range facts.Models {
 			s.rateOf(&facts.Models[i])
@@ -104,23 +129,16 @@ func (s *Server) tellController(c *controller) bool {
 		for i := range facts.SubClusters {
 			s.busyOf(&facts.SubClusters[i])
 		}
-		sent, ok := s.sendFacts(c, &facts)
-		if !sent {
-			return ok
-		}
-		c.known, c.behind = facts.Serial, facts.More
+		return []catalog.Facts{facts}, c.rates
 	}
 	if c.rates == s.controllers.looks {
-		return true
+		return nil, c.rates
 	}
-	for _, facts := range s.ratesNow() {
-		facts.Serial = c.known
-		if sent, ok := s.sendFacts(c, &facts); !sent {
-			return ok // the next second tells anew
-		}
+	facts := s.ratesNow()
+	for i := range facts {
+		facts[i].Serial = c.known
 	}
-	c.rates = s.controllers.looks
-	return true
+	return facts, s.controllers.looks
 }
 
 // sendFacts sends a document; ok is false where the link takes it later.

@@ -20,6 +20,7 @@ type Command struct {
 	Peers       peersCmd       `cmd:"" help:"Symphony beside Triton, Ray Serve and BentoML on this machine, each at its best settings; Linux."`
 	Draws       drawsCmd       `cmd:"" help:"Random mixes of models, few GPUs and many: every policy's goodput, and ours to the best other."`
 	Frontier    frontierCmd    `cmd:"" help:"What latency costs in GPUs, by simulation: schedulers that wait more or less, at 5 % to 100 % of the goodput."`
+	Fleet       fleetCmd       `cmd:"" help:"A day of many sub-clusters, by simulation: plans, moves, failures, and what requests notice of them."`
 	Subclusters subclustersCmd `cmd:"" help:"GPUs that sub-clusters need by the paper's objective and by ours, by simulation."`
 	Paper       paperCmd       `cmd:"" help:"The paper's figures and tables, by simulation, with a report."`
 }

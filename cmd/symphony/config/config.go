@@ -83,6 +83,7 @@ type Frontend struct {
 	Advertise   string   `yaml:"advertise"`     // that address as backends reach it, behind a proxy or a translated address; empty: as listen says
 	HTTP        string   `yaml:"http"`          // host:port of the ingress; empty: none
 	Admin       string   `yaml:"admin"`         // host:port of repository, settings and shared memory calls; empty: that of http
+	Control     string   `yaml:"control"`       // URL of the control plane's API, for clients that load and unload models; empty: those calls are refused
 	Arena       Size     `yaml:"arena"`         // memory for inputs
 	MaxInFlight int      `yaml:"max_in_flight"` // open requests
 	Preprocess  int      `yaml:"preprocess"`    // images decoded at a time; 0: the processors it may use less one, at least 1

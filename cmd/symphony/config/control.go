@@ -12,7 +12,7 @@ import (
 )
 
 // Control says where the control plane keeps its state: in an etcd in this process (data or
-// ephemeral), or in an etcd cluster (endpoints). Without any of them there is no control plane.
+// ephemeral), or in an etcd cluster (endpoints).
 type Control struct {
 	Data         string       `yaml:"data"`          // folder of the etcd in this process: a restart finds all in it
 	Ephemeral    bool         `yaml:"ephemeral"`     // an etcd in this process, in memory, gone at the end
@@ -77,6 +77,7 @@ func (c Control) validate(r *report) {
 	r.need(c.Moves > 0 && c.Moves <= 1, "control.moves", "is %g, must be above 0 and at most 1", c.Moves)
 	r.need(c.Password == "" || c.PasswordFile == "", "control.password", "is there beside password_file: leave one of them out")
 	s := c.store()
+	s.Ephemeral = s.Ephemeral || !c.Configured() // what serve takes where nothing is said; controller asks
 	if c.PasswordFile != "" {
 		s.Password = "of the file"
 	}

@@ -59,9 +59,14 @@ log: {level: loud}
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
 	}
-	_, err = Load(write(t, "control: {listen: \"127.0.0.1:1\"}\n"), nil, nil)
-	if err == nil || !strings.Contains(err.Error(), "control: nothing says where the state is kept") {
+	if _, err = Load(write(t, "control: {http: \"127.0.0.1:1\"}\n"), nil, nil); err != nil { // serve keeps it in memory then
 		t.Errorf("%v", err)
+	}
+	_, err = Load(write(t, "control: {ephemeral: true, http: x, moves: 2, objective: luck, sub_clusters: 300}\n"), nil, nil)
+	for _, want := range []string{"control.http", "control.moves", "control.objective", "control.sub_clusters"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
 	}
 	if _, err = Load(write(t, "control: {ephemeral: true, lease: 1s, endpoint: x}\n"), nil, nil); err == nil || !strings.Contains(err.Error(), "control: lease: 1s") || !strings.Contains(err.Error(), "the nearest is control.endpoints") {
 		t.Errorf("%v", err)

@@ -85,8 +85,12 @@ func wrongs(err error, from func(key string) string) (all []error) {
 	if !unknown {
 		return []error{fmt.Errorf("%s: %w%s", one.Name(), one.Unwrap(), from(one.Name()))}
 	}
+	group := one.Name()
+	if group == reflect.TypeFor[Config]().String() { // the whole of it has no name of its own
+		group = ""
+	}
 	for key := range strings.SplitSeq(keys, ", ") {
-		key = strings.TrimPrefix(one.Name()+"."+key, ".")
+		key = strings.TrimPrefix(group+"."+key, ".")
 		all = append(all, fmt.Errorf("%s: there is no such key%s%s", key, nearestText(key), from(key)))
 	}
 	return all

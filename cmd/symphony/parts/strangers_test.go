@@ -79,7 +79,7 @@ func hostile(t *testing.T) []attack {
 		{"pings without end", toScheduler, backend.sends(times(string((&wire.Ping{}).Append(nil)), 100_000)), ""},
 		{"the wrong token", toScheduler, stranger{wire.RoleBackend, "guess"}.sends(), "cluster token"},
 		{"no token", toFrontend, stranger{wire.RoleBackend, ""}.sends(), "cluster token"},
-		{"a scheduler", toScheduler, stranger{wire.RoleScheduler, secret}.sends(), "a scheduler serves frontends and backends"},
+		{"a scheduler", toScheduler, stranger{wire.RoleScheduler, secret}.sends(), "a scheduler serves frontends, backends and controllers"},
 		{"a frontend at a frontend", toFrontend, frontend.sends(), "only backends"},
 		{"a document to a frontend", toFrontend, backend.sends(document(wire.DocChanges, times(" ", 1<<20))), "which it may not have"},
 		{"READs without end", toFrontend, backend.sends(times(string((&wire.Read{Request: 1, Input: wire.SlabRef{Length: 1 << 20}}).Append(nil)), 100_000)), ""},

@@ -30,12 +30,16 @@ func (p *Process) Serve(ctx context.Context) (*System, error) {
 		return nil, cli.InUse(err, "--set scheduler.listen=inproc:scheduler,tcp:127.0.0.1:9001")
 	}
 	s.Client, err = p.Client()
-	if err = cli.InUse(err, "--set frontend.listen=inproc:frontend"); err == nil {
-		s.Web, err = p.Ingress(s.Client)
-	}
+	err = cli.InUse(err, "--set frontend.listen=inproc:frontend")
 	if err == nil && p.cfg.Control.Configured() {
 		p.cfg.Control.Scheduler = s.Scheduler.Addresses()[0]
 		s.Control, err = p.Control(ctx)
+	}
+	if err == nil && s.Control != nil && p.cfg.Frontend.Control == "" {
+		p.cfg.Frontend.Control = "http://" + s.Control.Address
+	}
+	if err == nil {
+		s.Web, err = p.Ingress(s.Client)
 	}
 	if err == nil {
 		s.Backend, err = p.Backend(ctx)

@@ -11,6 +11,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/ingress"
+	control "github.com/symphony-serving/symphony/scheduler/control/client"
 )
 
 // Web is a running HTTP ingress.
@@ -26,6 +27,13 @@ type Web struct {
 // addresses of their own where these are configured.
 func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	c := p.cfg.Frontend
+	if c.Control != "" && p.Models == nil {
+		plane, err := control.New(control.Options{URL: c.Control, Token: p.cfg.Token})
+		if err != nil {
+			return nil, fmt.Errorf("frontend.control: %w", err)
+		}
+		p.Models = Repository(plane)
+	}
 	server, err := ingress.New(ingress.Config{Client: client, Repository: p.Models, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
 		GiveUp: func() { _ = client.Close() }, MetricsApart: p.cfg.Metrics != "", AdminApart: c.Admin != "",
 		Connections: c.Connections, FullStatus: c.FullStatus,

@@ -126,21 +126,37 @@ func (c *Controller) Await(ctx context.Context, name string, since uint64) (api.
 
 // written waits until the view has a model's change, so that whoever made it sees it.
 func (c *Controller) written(ctx context.Context, name string, revision int64) (api.Model, error) {
+	var m api.Model
+	if !c.seen(ctx, func() bool {
+		_, there := c.view.models[name]
+		if there = there && c.view.revs[name] >= uint64(revision); there {
+			m = c.view.model(name)
+		}
+		return there
+	}) {
+		return m, api.Away(retryAway, true, "model %s was changed, and what it is now is not known yet: ask again", name)
+	}
+	return m, nil
+}
+
+// seen waits until the view is as is says, which is called with its lock held; false: it took
+// too long.
+func (c *Controller) seen(ctx context.Context, is func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, viewWait)
 	defer cancel()
 	for {
 		c.view.mu.Lock()
-		changed, rev := c.view.changed, c.view.revs[name]
+		changed, there := c.view.changed, is()
 		c.view.mu.Unlock()
-		if m, there := c.look(name); there && rev >= uint64(revision) {
-			return m, nil
+		if there {
+			return true
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return api.Model{}, api.Away(retryAway, true, "model %s was changed, and what it is now is not known yet: ask again", name)
+			return false
 		case <-c.ctx.Done():
-			return api.Model{}, api.Away(retryAway, true, "the controller is shutting down")
+			return false
 		}
 	}
 }
@@ -215,6 +231,9 @@ func (c *Controller) DeleteVersion(ctx context.Context, name, version string) (a
 		if slices.ContainsFunc(m.Shares, func(s schema.Share) bool { return s.Version == version && s.Weight > 0 }) {
 			return api.Conflict("version %s of model %s has a share of the requests: give it to others first (symphony model share)", version, name)
 		}
+		if m.Policy.Kind == schema.PolicyListed && slices.Equal(m.Policy.Listed, []string{version}) {
+			return api.Conflict("version %s of model %s is the only one that its policy lists: list others first (symphony model versions)", version, name)
+		}
 		m.Versions = slices.Delete(m.Versions, i, i+1)
 		without := func(s schema.Share) bool { return s.Version == version }
 		m.Shares = slices.DeleteFunc(m.Shares, without)
@@ -232,7 +251,11 @@ func (c *Controller) DeleteVersion(ctx context.Context, name, version string) (a
 
 // DeleteModel implements api.Models.
 func (c *Controller) DeleteModel(ctx context.Context, name string) error {
-	return wrong(c.cfg.Store.Models.Delete(ctx, schema.ID(name), 0), name)
+	if err := c.cfg.Store.Models.Delete(ctx, schema.ID(name), 0); err != nil {
+		return wrong(err, name)
+	}
+	c.seen(ctx, func() bool { _, there := c.view.models[name]; return !there })
+	return nil
 }
 
 // SetSettings implements api.Models.
@@ -287,7 +310,9 @@ func (c *Controller) SetShares(ctx context.Context, name string, shares []api.Sh
 			}
 			next = append(next, schema.Share{Version: s.Version, Weight: s.Weight})
 		}
-		m.SetShares(next, time.Now().UnixNano())
+		if !slices.Equal(m.Shares, next) { // else a roll-back would return to what is there
+			m.SetShares(next, time.Now().UnixNano())
+		}
 		return nil
 	})
 }

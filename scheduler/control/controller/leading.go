@@ -23,6 +23,7 @@ type leading struct {
 	lead    *lead.Lead
 	effects lead.Effects
 	paused  bool
+	stored  uint64                        // the last plan's epoch
 	since   map[string]schema.Observation // what was written, for the instants of states
 
 	observed *store.Writer[schema.Observation]
@@ -39,6 +40,7 @@ type leading struct {
 type planned struct {
 	head  schema.Plan
 	parts []schema.SubCluster
+	first bool // of the epoch: its parts go with it
 }
 
 // plansWaiting is how many changes of plans wait for the store: the newest state of each epoch
@@ -242,7 +244,8 @@ func partsOf(epoch uint64, all []schema.SubCluster) (of, rest []schema.SubCluste
 // storePlan has a plan's head stored, and its parts with the first one.
 func (l *leading) storePlan(h schema.Plan, parts []schema.SubCluster, now int64) {
 	h.By, h.At = l.c.cfg.Name, now
-	p := planned{head: h, parts: parts}
+	p := planned{head: h, parts: parts, first: h.Epoch > l.stored}
+	l.stored = max(l.stored, h.Epoch)
 	if h.State != schema.RollsOut && h.State != schema.Proposed {
 		p.head.Ended = now
 	}
@@ -281,7 +284,7 @@ func (l *leading) storePlans(guard store.Guard) {
 }
 
 func (l *leading) writePlan(p planned, guard store.Guard) error {
-	if p.parts != nil {
+	if p.first {
 		return l.c.cfg.Store.PutPlan(l.ctx, p.head, p.parts, guard)
 	}
 	_, err := l.c.cfg.Store.Plans.Change(l.ctx, p.head.ID(), func(h *schema.Plan) error {

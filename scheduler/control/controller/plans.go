@@ -96,6 +96,10 @@ func (c *Controller) preview(ctx context.Context, use func(l *leading, p plan.Pl
 func (c *Controller) Diff(ctx context.Context) (api.Diff, error) {
 	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}}
 	err := c.preview(ctx, func(l *leading, p plan.Plan) { d = diff(l.lead, p) })
+	if errors.Is(err, &api.Error{Kind: api.KindAway}) { // nothing is known of what there is: no plan would be made
+		d.Reason = err.Error()
+		return d, nil
+	}
 	return d, err
 }
 
@@ -219,6 +223,10 @@ func (c *Controller) Resume(ctx context.Context) (api.Epochs, error) {
 func (c *Controller) setEpochs(ctx context.Context, to schema.Control) (api.Epochs, error) {
 	if err := c.cfg.Store.Controls.Write(ctx, []schema.Control{to}, nil); err != nil {
 		return api.Epochs{}, wrong(err, "")
+	}
+	seen := c.seen(ctx, func() bool { return c.view.epochs == to })
+	if !seen {
+		return api.Epochs{}, api.Away(retryAway, true, "it was written, and is not in force here yet: ask again")
 	}
 	return epochsOut(to), nil
 }

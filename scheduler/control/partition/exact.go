@@ -33,8 +33,8 @@ func (p *Problem) tryAll(nodes int) (of []int, sure bool) {
 
 // tryBest returns the best assignment, or nil where there are too many to try.
 func (p *Problem) tryBest(nodes int) []int {
-	if float64(len(p.Models))*math.Log2(float64(p.SubClusters)) > math.Log2(float64(nodes))+2 {
-		return nil // symmetry saves some, not that many
+	if !p.few(nodes) {
+		return nil
 	}
 	t := p.trial(nodes)
 	t.all = true
@@ -42,6 +42,11 @@ func (p *Problem) tryBest(nodes int) []int {
 		return nil
 	}
 	return t.best
+}
+
+// few is whether so many nodes may be enough for all assignments. Symmetry saves some.
+func (p *Problem) few(nodes int) bool {
+	return float64(len(p.Models))*math.Log2(float64(p.SubClusters)) <= math.Log2(float64(nodes))+2
 }
 
 func (p *Problem) trial(nodes int) *trial {

@@ -247,6 +247,11 @@ func (p *Problem) find(seed uint64, steps int) []int {
 	if p.proof() != nil {
 		return nil
 	}
+	if p.few(trialNodes) {
+		if of, sure := p.tryAll(trialNodes); sure {
+			return of
+		}
+	}
 	q := *p
 	q.Objective = Balance // a search for any assignment has no use for the other
 	s, err := New(&q, rand.New(rand.NewPCG(seed, 1)))

@@ -62,6 +62,8 @@ const (
 	SubClustersMost = 1 << 12
 	// valueMost keeps sums far from overflow, and differences from rounding.
 	valueMost = 1e15
+	// BytesMost is of one model, or one GPU: 32 TiB, so that no sum overflows.
+	BytesMost = 1 << 45
 )
 
 // Validate says what is wrong with the problem as it was put: a number that is none, or out of range. Whether it has a
@@ -75,7 +77,7 @@ func (p *Problem) Validate() error {
 		return bad("%d models, must be 1 to %d", len(p.Models), ModelsMost)
 	case p.SubClusters < 1 || p.SubClusters > SubClustersMost:
 		return bad("%d sub-clusters, must be 1 to %d", p.SubClusters, SubClustersMost)
-	case !within(p.RateMax) || !within(p.Weight) || p.MemoryMax < 0 || !within(float64(p.MemoryMax)) || p.ModelsMax < 0:
+	case !within(p.RateMax) || !within(p.Weight) || p.MemoryMax < 0 || p.MemoryMax > BytesMost || p.ModelsMax < 0:
 		return bad("cap of %g requests/s, %d bytes, %d models, weight %g: must be 0 (none) to %g", p.RateMax, p.MemoryMax, p.ModelsMax, p.Weight, valueMost)
 	case p.From != nil && len(p.From) != len(p.Models):
 		return bad("the assignment before is of %d models, there are %d", len(p.From), len(p.Models))
@@ -98,10 +100,13 @@ func (p *Problem) validateModel(i int) error {
 	for _, f := range []struct {
 		name string
 		v    float64
-	}{{"rate", m.Rate}, {"need", m.Need}, {"batch", m.Batch}, {"slack", m.Slack}, {"static memory", float64(m.Static)}, {"dynamic memory", float64(m.Dynamic)}, {"cost", m.Cost}} {
+	}{{"rate", m.Rate}, {"need", m.Need}, {"batch", m.Batch}, {"slack", m.Slack}, {"cost", m.Cost}} {
 		if !within(f.v) {
 			return bad("%s %g, must be 0 to %g", f.name, f.v, valueMost)
 		}
+	}
+	if min(m.Static, m.Dynamic) < 0 || max(m.Static, m.Dynamic) > BytesMost {
+		return bad("static memory of %d bytes, dynamic of %d, must be 0 to %d", m.Static, m.Dynamic, int64(BytesMost))
 	}
 	if m.Costs != nil && len(m.Costs) != p.SubClusters {
 		return bad("%d costs, must be one for each of %d sub-clusters", len(m.Costs), p.SubClusters)

@@ -17,7 +17,8 @@ type Effort struct {
 	Seed uint64
 	// More is asked between slices of the search, of some milliseconds, whether to go on; it is told the steps so far.
 	More func(steps int64) bool
-	// Solver, if not nil, has SolverLimit after the search. Not for GPUs: its program is the paper's.
+	// Solver, if not nil, has SolverLimit after the search, where there is more than gapWorth to gain. Not for GPUs: its
+	// program is the paper's.
 	Solver      Solver
 	SolverLimit mono.Dur
 }
@@ -60,7 +61,7 @@ func Solve(p *Problem, e Effort) (_ *Result, solverFailed, _ error) {
 	if all := p.tryBest(trialNodes / 4); all != nil {
 		return p.proven(all, r), nil, nil
 	}
-	if e.Solver == nil || p.Objective != Balance {
+	if e.Solver == nil || p.Objective != Balance || r.Gap(p) <= gapWorth {
 		return r, nil, nil
 	}
 	better, err := r.improve(p, e)
@@ -129,6 +130,9 @@ func (r *Result) improve(p *Problem, e Effort) (*Result, error) {
 	other.Found, other.Steps = BySolver, r.Steps
 	return other, nil
 }
+
+// gapWorth is the gap, as a share of the mean rate, that a solver is not asked to close: one in ten thousand.
+const gapWorth = 1e-4
 
 // proven is the best of all assignments, which is its own bound.
 func (p *Problem) proven(all []int, r *Result) *Result {

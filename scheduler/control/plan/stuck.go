@@ -256,7 +256,7 @@ func (r *Rollout) clean() bool {
 	}
 	before := len(r.out)
 	for len(r.garbage) > 0 && !r.enough() {
-		r.discard(r.garbage[0])
+		r.discard(r.garbage[0], false)
 		r.garbage = r.garbage[1:]
 	}
 	return len(r.out) > before

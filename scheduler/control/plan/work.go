@@ -201,11 +201,14 @@ func (r *Rollout) loadFor(g *gpu, s *sub, urgent bool) (missing bool) {
 		}
 		return g.loads < r.limits.LoadsGPU
 	}
-	for _, part := range [...]bool{true, false} {
-		for i := range s.target.without(g.resident) {
-			if s.routed.has(i) == part && !try(i) {
-				return true
-			}
+	for i := range s.target.without(g.resident) {
+		if s.routed.has(i) && !try(i) {
+			return true
+		}
+	}
+	for i := range s.target.without(g.resident) {
+		if !s.routed.has(i) && (g.ordered.has(i) || r.fitsBeside(g, r.models[i], s)) && !try(i) {
+			return true
 		}
 	}
 	for i := range s.coming.without(g.resident) {
@@ -291,7 +294,7 @@ func (r *Rollout) load(g *gpu, m *model) outcome {
 	case r.enough():
 		return full
 	case !r.fits(g, m):
-		return r.makeRoom(g)
+		return r.makeRoom(g, m)
 	}
 	g.ordered.add(m.index)
 	g.loads++
@@ -317,9 +320,13 @@ func (r *Rollout) busy(g *gpu) bool {
 	return true
 }
 
-// makeRoom unloads what nobody wants on a GPU.
-func (r *Rollout) makeRoom(g *gpu) outcome {
-	if r.discard(g) {
+// makeRoom unloads what nobody wants on a GPU, and on one that is to join a sub-cluster, for a
+// model that is served there, also those that are not served yet.
+func (r *Rollout) makeRoom(g *gpu, m *model) outcome {
+	if r.discard(g, false) {
+		return later
+	}
+	if s := g.goal; s != nil && g.state == Free && g.seating == nil && (s.routed.has(m.index) || s.coming.has(m.index)) && r.discard(g, true) {
 		return later
 	}
 	if !g.unload.empty() || !g.ordered.empty() || !g.loading.empty() {
@@ -328,8 +335,9 @@ func (r *Rollout) makeRoom(g *gpu) outcome {
 	return blocked
 }
 
-// discard unloads what is on a GPU for nothing. It tells whether there was anything.
-func (r *Rollout) discard(g *gpu) bool {
+// discard unloads what is on a GPU for nothing, or also what is not served. It tells whether
+// there was anything.
+func (r *Rollout) discard(g *gpu, unserved bool) bool {
 	if g.state != Free && g.state != Serving || g.measure || g.retry[ofGPU] > r.now || r.busy(g) {
 		return false
 	}
@@ -342,7 +350,9 @@ func (r *Rollout) discard(g *gpu) bool {
 		if s != nil {
 			gone.drop(s.routed)
 			gone.drop(s.coming)
-			gone.drop(s.target)
+			if !unserved {
+				gone.drop(s.target)
+			}
 		}
 	}
 	var keys []string

@@ -275,12 +275,19 @@ func (r *Rollout) requiredAtEnd(s *sub) int {
 }
 
 // fits tells whether a GPU has room for m beside all that is there, or may be.
-func (r *Rollout) fits(g *gpu, m *model) bool {
+func (r *Rollout) fits(g *gpu, m *model) bool { return r.fitsBeside(g, m, nil) }
+
+// fitsBeside tells whether it has room also for all that is served in a sub-cluster (nil: none).
+func (r *Rollout) fitsBeside(g *gpu, m *model, s *sub) bool {
 	if g.facts.Memory <= 0 {
 		return true
 	}
 	static, dynamic := m.facts.Static, m.facts.Dynamic
 	r.scratch.copyOf(g.resident)
+	if s != nil {
+		r.scratch.or(s.routed)
+		r.scratch.or(s.coming)
+	}
 	r.scratch.or(g.ordered)
 	r.scratch.or(g.loading)
 	r.scratch.or(g.leaving)

@@ -25,6 +25,7 @@ type embedded struct {
 	etcd     *embed.Etcd
 	running  atomic.Bool
 	died     atomic.Pointer[string] // why it ended by itself
+	over     chan struct{}          // closed when died is set
 }
 
 // Tuning of the etcd in this process. Defaults are for clusters of members far apart, under
@@ -49,7 +50,7 @@ var segmentOnce sync.Once
 
 // startEmbedded starts the etcd in this process, and waits until it is ready.
 func startEmbedded(ctx context.Context, c Config) (e *embedded, err error) {
-	e = &embedded{}
+	e = &embedded{over: make(chan struct{})}
 	if c.Ephemeral {
 		e.folder, err = tempFolder()
 	} else {
@@ -68,11 +69,7 @@ func startEmbedded(ctx context.Context, c Config) (e *embedded, err error) {
 		return e, err
 	}
 	segmentOnce.Do(func() { wal.SegmentSizeBytes = logSegment })
-	if e.etcd, err = embed.StartEtcd(e.config(c, listen)); err != nil {
-		e.etcd = nil // it has closed itself
-		if why := e.died.Load(); why != nil {
-			err = fmt.Errorf("%w (%s)", err, *why)
-		}
+	if err = e.launch(ctx, e.config(c, listen)); err != nil {
 		return e, err
 	}
 	limit := time.NewTimer(startMax)
@@ -93,6 +90,48 @@ func startEmbedded(ctx context.Context, c Config) (e *embedded, err error) {
 	return e, nil
 }
 
+// launch starts etcd in a goroutine of its own: what etcd calls fatal, files that it cannot
+// read for example, ends a goroutine (newEtcdLog), that one or one that it waits for without
+// end. Then it is left behind: whoever cannot start has little else to do.
+func (e *embedded) launch(ctx context.Context, c *embed.Config) error {
+	type result struct {
+		etcd *embed.Etcd
+		err  error
+	}
+	results := make(chan result, 1)
+	go func() {
+		defer func() { // its cleaning up does not expect to be cut short
+			if why := recover(); why != nil {
+				e.die(fmt.Sprint(why))
+			}
+		}()
+		etcd, err := embed.StartEtcd(c)
+		results <- result{etcd, err}
+	}()
+	limit := time.NewTimer(startMax)
+	defer limit.Stop()
+	select {
+	case r := <-results:
+		if r.err == nil {
+			e.etcd = r.etcd
+		}
+		return r.err // then it has closed itself
+	case <-e.over:
+		return fmt.Errorf("%s: are its files whole? Restore them from a copy, or begin with an empty folder", *e.died.Load())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-limit.C:
+		return fmt.Errorf("it has not started after %v: is the disk very slow?", startMax)
+	}
+}
+
+// die notes why etcd ended by itself: the first reason.
+func (e *embedded) die(why string) {
+	if e.died.CompareAndSwap(nil, &why) {
+		close(e.over)
+	}
+}
+
 func (e *embedded) config(c Config, listen url.URL) *embed.Config {
 	ec := embed.NewConfig()
 	ec.Name = "symphony"
@@ -109,7 +148,7 @@ func (e *embedded) config(c Config, listen url.URL) *embed.Config {
 	ec.DowngradeCheckTime = time.Hour
 	ec.CompactHashCheckTime = time.Hour
 	ec.UnsafeNoFsync = e.folder.temp // nobody will read it again
-	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newEtcdLog(c.Logger, &e.running, func(why string) { e.died.Store(&why) }))
+	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newEtcdLog(c.Logger, &e.running, e.die))
 	return ec
 }
 

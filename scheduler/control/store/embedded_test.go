@@ -1,8 +1,10 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -195,5 +197,48 @@ func TestFullFile(t *testing.T) {
 		if err := again.Observed.Write(limited(t), many, nil); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Files that etcd cannot read, an address that is taken and a folder that cannot be made are
+// errors of Open.
+func TestBadStarts(t *testing.T) {
+	for _, file := range []string{"snap/db", "wal/*.wal"} {
+		dir := t.TempDir()
+		s, err := Open(limited(t), Config{Data: filepath.Join(dir, "data")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		all, err := filepath.Glob(filepath.Join(dir, "data/etcd/member", file))
+		if err != nil || len(all) == 0 {
+			t.Fatal(all, err)
+		}
+		for _, f := range all {
+			if err := os.WriteFile(f, []byte(strings.Repeat("garbage", 4096)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.CommandContext(limited(t), os.Args[0]) // a process of its own: etcd may leave goroutines behind
+		cmd.Env = append(os.Environ(), childWriter+"="+dir)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "starting the etcd in this process ("+dir) {
+			t.Errorf("%s: %v:\n%s", file, err, out)
+		}
+	}
+	taken, _ := open(t, Config{Ephemeral: true, Listen: "127.0.0.1:0"})
+	address := strings.TrimPrefix(taken.Endpoint(), "http://")
+	if _, err := Open(limited(t), Config{Ephemeral: true, Listen: address}); err == nil || !strings.Contains(err.Error(), address) {
+		t.Errorf("%v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(limited(t), Config{Data: filepath.Join(file, "data")}); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("%v", err)
 	}
 }

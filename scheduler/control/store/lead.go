@@ -84,7 +84,10 @@ func (s *Store) campaign(ctx context.Context, me schema.Leader) (*Lead, error) {
 	}
 	lead := &Lead{s: s, lease: l, guard: Guard{s.leaderKey(), created}, done: make(chan struct{})}
 	lead.ctx, lead.end = context.WithCancelCause(s.ctx)
-	s.wg.Go(lead.run)
+	if !s.start(lead.run) {
+		lead.end(ErrClosed)
+		return nil, ErrClosed
+	}
 	return lead, nil
 }
 

@@ -35,11 +35,14 @@ type Store struct {
 
 	schemaValue, identity string // Owned by Open, then by health.
 
-	schema atomic.Int64   // revision of the schema's key: every write compares it
-	newest atomic.Int64   // the highest revision that etcd told
-	led    atomic.Int64   // the lease of the Lead that this process had last; see campaign
-	wg     sync.WaitGroup // goroutines that end with ctx
-	closed sync.Once
+	schema atomic.Int64 // revision of the schema's key: every write compares it
+	newest atomic.Int64 // the highest revision that etcd told
+	led    atomic.Int64 // the lease of the Lead that this process had last; see campaign
+	once   sync.Once
+
+	mu     sync.Mutex // Guards what follows.
+	closed bool
+	wg     sync.WaitGroup // goroutines that end with ctx; none begins after closed
 }
 
 // Open connects, starting the etcd in this process if that is configured, brings the state to
@@ -58,8 +61,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.wg.Go(func() { s.health.run(s.ctx) })
-	s.wg.Go(func() { s.session.run(s.ctx) })
+	s.start(func() { s.health.run(s.ctx) })
+	s.start(func() { s.session.run(s.ctx) })
 	return s, nil
 }
 
@@ -143,8 +146,11 @@ func (s *Store) connect(ctx context.Context, endpoints []string) error {
 // Close ends everything: leadership is resigned and registrations are taken back, if etcd
 // answers; an etcd in this process is ended, with all on its disk.
 func (s *Store) Close() (err error) {
-	s.closed.Do(func() {
+	s.once.Do(func() {
 		s.session.end()
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
 		s.cancel(ErrClosed)
 		s.wg.Wait()
 		if s.client != nil {
@@ -162,6 +168,17 @@ func (s *Store) Close() (err error) {
 		}
 	})
 	return err
+}
+
+// start runs f, which ends with ctx, unless the store is closed.
+func (s *Store) start(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.wg.Go(f)
+	return true
 }
 
 // Endpoint is where others on this machine reach the same state: of the etcd in this process.

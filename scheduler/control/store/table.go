@@ -71,7 +71,7 @@ func (t *Table[T]) Count(ctx context.Context) (int, error) {
 	return int(resp.Count), nil
 }
 
-// List is a page: up to limit documents whose ids come after one, in the order of ids. more
+// List is a page: up to limit (at most 500) documents whose ids come after one, in the order of ids. more
 // says that there are others behind it. Documents that cannot be read (written by hand, say)
 // are left out and logged.
 func (t *Table[T]) List(ctx context.Context, after string, limit int) (page []Entry[T], more bool, err error) {

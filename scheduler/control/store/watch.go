@@ -68,12 +68,15 @@ func (t *Table[T]) Watch(ctx context.Context, since int64) *Watch[T] {
 		w.next = since + 1
 	}
 	stop := context.AfterFunc(t.s.ctx, func() { cancel(ErrClosed) })
-	t.s.wg.Go(func() {
+	if !t.s.start(func() {
 		defer close(w.done)
 		defer cancel(nil)
 		defer stop()
 		w.run()
-	})
+	}) {
+		cancel(ErrClosed)
+		close(w.done)
+	}
 	return w
 }
 

@@ -40,7 +40,7 @@ func (t *Table[T]) Writer(ctx context.Context, guards ...Guard) *Writer[T] {
 	close(w.idle)
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	stop := context.AfterFunc(t.s.ctx, w.cancel)
-	t.s.wg.Go(func() {
+	if !t.s.start(func() {
 		defer close(w.done)
 		defer w.cancel()
 		defer stop()
@@ -48,7 +48,11 @@ func (t *Table[T]) Writer(ctx context.Context, guards ...Guard) *Writer[T] {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.err = err
-	})
+	}) {
+		w.cancel()
+		w.err = ErrClosed
+		close(w.done)
+	}
 	return w
 }
 

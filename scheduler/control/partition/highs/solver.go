@@ -48,6 +48,15 @@ func New(ctx context.Context) *Solver {
 	return &Solver{ctx: ctx, cache: wazero.NewCompilationCache()}
 }
 
+// Prepare compiles the module, so that no Solve has to within its limit.
+func (s *Solver) Prepare() error {
+	m, err := s.start(s.ctx)
+	if err == nil {
+		m.close()
+	}
+	return err
+}
+
 // Close frees the compiled module.
 func (s *Solver) Close() error { return s.cache.Close(context.Background()) }
 

@@ -89,8 +89,8 @@ func TestOptimum(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	s := New(t.Context())
 	defer s.Close()
-	if _, err := s.Solve(drawn(4, 2, 1), []int{0, 1, 0, 1}, 60*mono.Second); err != nil {
-		t.Fatal(err) // compiled
+	if err := s.Prepare(); err != nil {
+		t.Fatal(err)
 	}
 	p := drawn(300, 10, 1)
 	start := make([]int, 300)
