@@ -400,8 +400,20 @@ func TestPlans(t *testing.T) {
 	w.ok("plan diff", "nothing would change")
 	w.ok("plan show --models", "SUB-CLUSTER", "emulated", "s1: m/1")
 	w.ok("plan history", "EPOCH", "by hand", "in-force")
+	w.bad("plan apply --file /nowhere", "--file", "no such file")
+	for text, want := range map[string]string{"{": "--file", "plan: {epoch: 1}": "it has no sub_clusters", "sub_clusters: [{name: a, device_type: emulated, modles: []}]": "the nearest is models",
+		"sub_clusters: [{name: a, device_type: emulated, models: [m/1], gpus: 1}, {name: b, device_type: emulated, models: [m/1], gpus: 1}]": "in a already",
+		"sub_clusters: [{name: a, device_type: emulated, models: [x/1], gpus: 1}]":                                                           "not in the catalogue"} {
+		w.in = text
+		w.bad("plan apply --file -", want)
+	}
+	w.in = w.ok("plan show --json")
+	w.ok("plan apply --wait --file -", "plan 2, in-force", "1 models")
+	w.in = "sub_clusters:\n- {name: a, device_type: emulated, models: [], gpus: 1}\n- {name: b, device_type: emulated, models: [m/1], gpus: 1}\n"
+	w.ok("plan apply --file -", "plan 3, in-force")
+	w.ok("plan show --models", "b: m/1")
 	var shown shownPlan
-	if err := json.Unmarshal([]byte(w.ok("plan show --json")), &shown); err != nil || shown.Plan.Epoch != 1 || shown.State.Name != "fake" {
+	if err := json.Unmarshal([]byte(w.ok("plan show --json")), &shown); err != nil || shown.Plan.Epoch != 3 || shown.State.Name != "fake" {
 		t.Errorf("%+v, %v", shown, err)
 	}
 	w.SetAway(api.Away(0, false, "etcd does not answer"))

@@ -13,7 +13,7 @@ import (
 type Plan struct {
 	Show    planShowCmd    `cmd:"" help:"Show the plan in force: sub-clusters with their GPUs, needs and models; who leads; what is away."`
 	Diff    planDiffCmd    `cmd:"" help:"Make a plan now and show what it would change, without rolling it out."`
-	Apply   planApplyCmd   `cmd:"" help:"Make a plan now and roll it out, also while epochs are paused."`
+	Apply   planApplyCmd   `cmd:"" help:"Make a plan now and roll it out, also while epochs are paused; or roll out one of your own (--file)."`
 	Pause   planPauseCmd   `cmd:"" help:"Make no more plans until resume. A roll-out that is under way ends first."`
 	Resume  planResumeCmd  `cmd:"" help:"Make plans again."`
 	History planHistoryCmd `cmd:"" help:"Show the last plans and how their roll-outs ended."`
@@ -149,6 +149,7 @@ func orNowhere(name string) string {
 type planApplyCmd struct {
 	Flags   `embed:""`
 	Waiting `embed:""`
+	File    string `help:"Roll out this plan: JSON or YAML with sub_clusters, as symphony plan show --json prints them; - is standard input. It holds until plan resume, or apply without a file." placeholder:"FILE"`
 }
 
 // Run applies.
@@ -158,7 +159,7 @@ func (c planApplyCmd) Run() error { return c.run(c.apply) }
 const pollEvery = 300 * time.Millisecond
 
 func (c planApplyCmd) apply(s *session) error {
-	p, err := s.Apply(s.ctx)
+	p, err := c.order(s)
 	if err != nil {
 		return err
 	}
@@ -169,6 +170,18 @@ func (c planApplyCmd) apply(s *session) error {
 		}
 	}
 	return errors.Join(s.print(p, func() { fmt.Fprintln(s.out, planLine(&p)) }), err)
+}
+
+// order has the plan rolled out: the controller's own, or that of the file.
+func (c planApplyCmd) order(s *session) (api.Plan, error) {
+	if c.File == "" {
+		return s.Apply(s.ctx)
+	}
+	spec, err := s.readPlan(c.File)
+	if err != nil {
+		return api.Plan{}, err
+	}
+	return s.Put(s.ctx, spec)
 }
 
 // await waits until the plan's roll-out has ended, or another plan has overtaken it.

@@ -36,19 +36,30 @@ func (f *traffic) Observe(o load.Observation) {
 // traffic starts load on a model until stop.
 func (c *cluster) traffic(model string, rate float64) *traffic {
 	c.t.Helper()
-	e, err := c.client.Model(model, "")
+	return c.trafficOf(rate, model)
+}
+
+// trafficOf is traffic over several models alike.
+func (c *cluster) trafficOf(rate float64, models ...string) *traffic {
+	c.t.Helper()
+	gen, err := workload.New(workload.Config{Process: workload.Poisson, Rate: rate, Models: len(models), Seed: 1})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	gen, err := workload.New(workload.Config{Process: workload.Poisson, Rate: rate, Models: 1, Seed: 1})
-	if err != nil {
-		c.t.Fatal(err)
+	target := &load.ClientTarget{Client: c.client}
+	cfg := load.Config{Duration: 600 * mono.Second, OutstandingMax: 10000, Drain: 3 * mono.Second}
+	for _, model := range models {
+		e, err := c.client.Model(model, "")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		cfg.SLO = append(cfg.SLO, e.Spec.SLO)
+		target.Models = append(target.Models, load.MakeInput(&e.Spec, 1))
 	}
 	f := &traffic{done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
-	cfg := load.Config{SLO: []mono.Dur{e.Spec.SLO}, Duration: 60 * mono.Second, OutstandingMax: 10000, Drain: 3 * mono.Second}
-	target := &load.ClientTarget{Client: c.client, Models: []load.ModelInput{load.MakeInput(&e.Spec, 1)}}
+	c.t.Cleanup(func() { cancel(); <-f.done })
 	go func() {
 		defer close(f.done)
 		load.Run(ctx, cfg, target, gen, f, &f.counts)

@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if os.Getenv(etcdEnv) != "" {
+		serveEtcd()
+		return
+	}
 	dir, err := os.MkdirTemp("", "symphony-e2e")
 	if err != nil {
 		panic(err)

@@ -14,6 +14,10 @@ import (
 // Limits of the API. Those of the store are the same or wider.
 const (
 	BodyMax     = 64 << 10 // bytes of a call
+	PlanBodyMax = 8 << 20  // likewise, of one that brings a plan
+	PartsMax    = 256      // sub-clusters of a plan
+	PartMax     = 4096     // models of a sub-cluster
+	GPUsMax     = 1 << 16  // of a plan
 	NameMax     = 256      // bytes of a model's name
 	TextMax     = 1024     // bytes of a source or a reason
 	VersionsMax = 32       // of a model
@@ -202,3 +206,58 @@ func (o *LoadOrder) Check() error {
 
 // Check bounds the reason.
 func (p *Pause) Check() error { return checkText("why", p.Why) }
+
+// Check refuses plans that no cluster could roll out. Whether this one can is for the plan's
+// maker to say.
+func (p *PlanSpec) Check() error {
+	if n := len(p.SubClusters); n == 0 || n > PartsMax {
+		return Invalid("sub_clusters", "%d of them, must be 1 to %d", n, PartsMax)
+	}
+	home, gpus := map[string]string{}, 0
+	for i := range p.SubClusters {
+		s, at := &p.SubClusters[i], fmt.Sprintf("sub_clusters[%d].", i)
+		if err := s.check(at, home); err != nil {
+			return err
+		}
+		if slices.IndexFunc(p.SubClusters, func(o PlanPart) bool { return o.Name == s.Name }) != i {
+			return Invalid(at+"name", "%q is there twice", s.Name)
+		}
+		gpus += s.GPUs
+	}
+	if gpus > GPUsMax {
+		return Invalid("sub_clusters", "%d GPUs in all, at most %d", gpus, GPUsMax)
+	}
+	return nil
+}
+
+// check is of one sub-cluster; home is where models are by now.
+func (s *PlanPart) check(at string, home map[string]string) error {
+	t := s.DeviceType
+	switch {
+	case t == "" || len(t) > NameMax || !printable(t) || strings.Contains(t, "/"):
+		return Invalid(at+"device_type", "%.40q is no device type", t)
+	case s.Name == "" || len(s.Name) > NameMax || !printable(s.Name) || strings.HasPrefix(s.Name, "/") && s.Name != "/"+t:
+		return Invalid(at+"name", "%.40q must be a name without a slash in front; /%s is the one of all GPUs that no other has", s.Name, t)
+	case s.GPUs < 0 || s.GPUs > GPUsMax:
+		return Invalid(at+"gpus", "%d, must be 0 to %d", s.GPUs, GPUsMax)
+	case !(s.Need >= 0 && s.Need <= GPUsMax):
+		return Invalid(at+"need", "%g GPUs, must be 0 to %d", s.Need, GPUsMax)
+	case len(s.Models) > PartMax:
+		return Invalid(at+"models", "%d of them, at most %d", len(s.Models), PartMax)
+	}
+	for i, key := range s.Models {
+		field := fmt.Sprintf("%smodels[%d]", at, i)
+		name, version, _ := strings.Cut(key, "/")
+		if err := CheckName(field, name); err != nil {
+			return err
+		}
+		if err := CheckVersion(field, version); err != nil {
+			return err
+		}
+		if home[key] != "" {
+			return Invalid(field, "%s is in %s already: a model is in one sub-cluster", key, home[key])
+		}
+		home[key] = s.Name
+	}
+	return nil
+}

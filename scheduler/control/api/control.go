@@ -55,6 +55,9 @@ type Plans interface {
 	Diff(ctx context.Context) (Diff, error)
 	// Apply makes a plan and rolls it out, also while epochs are paused.
 	Apply(ctx context.Context) (Plan, error)
+	// Put rolls out a plan of the caller's own. It holds, with what the catalogue becomes
+	// meanwhile, until Apply or Resume; a model that is not to be served is KindInvalid.
+	Put(ctx context.Context, spec PlanSpec) (Plan, error)
 	// Pause makes no more plans until Resume. A roll-out that is under way ends first.
 	Pause(ctx context.Context, why string) (Epochs, error)
 	Resume(ctx context.Context) (Epochs, error)

@@ -19,12 +19,16 @@ type checked interface{ Check() error }
 // readBody reads a call's body into v, and checks it. An empty body is none where one is
 // needed.
 func readBody(r *http.Request, v checked, needed bool) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, BodyMax+1))
+	most := BodyMax
+	if _, whole := v.(*PlanSpec); whole {
+		most = PlanBodyMax
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
 	switch {
 	case err != nil:
 		return &Error{Kind: KindInvalid, Msg: "the body cannot be read: " + err.Error()}
-	case len(body) > BodyMax:
-		return &Error{Kind: KindTooLarge, Msg: fmt.Sprintf("the body has more than %d bytes", BodyMax)}
+	case len(body) > most:
+		return &Error{Kind: KindTooLarge, Msg: fmt.Sprintf("the body has more than %d bytes", most)}
 	case len(bytes.TrimSpace(body)) == 0 && needed:
 		return &Error{Kind: KindInvalid, Msg: "the body is empty: send JSON with " + strings.Join(fields(reflect.TypeOf(v).Elem()), ", ")}
 	case len(bytes.TrimSpace(body)) == 0:

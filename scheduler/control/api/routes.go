@@ -32,6 +32,7 @@ func routes() []route {
 		{name: "load", method: "POST", pattern: m + "/load", serve: (*call).load},
 		{name: "unload", method: "POST", pattern: m + "/unload", serve: (*call).unload},
 		{name: "plan", method: "GET", pattern: "/v1/plan", serve: (*call).plan},
+		{name: "put_plan", method: "PUT", pattern: "/v1/plan", serve: (*call).putPlan},
 		{name: "history", method: "GET", pattern: "/v1/plan/history", serve: (*call).history},
 		{name: "diff", method: "GET", pattern: "/v1/plan/diff", serve: (*call).diff},
 		{name: "apply", method: "POST", pattern: "/v1/plan/apply", serve: (*call).apply},
@@ -171,6 +172,14 @@ func (c *call) diff() (any, error)    { return of(c, c.control.Diff) }
 func (c *call) apply() (any, error)   { return of(c, c.control.Apply) }
 func (c *call) resume() (any, error)  { return of(c, c.control.Resume) }
 func (c *call) state() (any, error)   { return of(c, c.control.State) }
+
+func (c *call) putPlan() (any, error) {
+	var spec PlanSpec
+	if err := readBody(c.Request, &spec, true); err != nil {
+		return nil, err
+	}
+	return of(c, func(ctx context.Context) (Plan, error) { return c.control.Put(ctx, spec) })
+}
 
 func (c *call) pause() (any, error) {
 	var p Pause

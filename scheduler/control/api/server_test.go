@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,29 @@ type badCall struct {
 	status     int
 	field      string
 	text       string
+}
+
+func badPlans() []badCall {
+	const put = "PUT /v1/plan"
+	part := func(text string) string {
+		return `{"sub_clusters":[{"name":"a","device_type":"t","models":["m/1"],"gpus":1},` + text + `]}`
+	}
+	return []badCall{
+		{put, ``, 400, "", "send JSON with sub_clusters"},
+		{put, `{}`, 400, "sub_clusters", "0 of them"},
+		{put, part(`{"name":"a","device_type":"t"}`), 400, "sub_clusters[1].name", "twice"},
+		{put, part(`{"name":"","device_type":"t"}`), 400, "sub_clusters[1].name", "without a slash"},
+		{put, part(`{"name":"/u","device_type":"t"}`), 400, "sub_clusters[1].name", "/t is the one"},
+		{put, part(`{"name":"b","device_type":"t/u"}`), 400, "sub_clusters[1].device_type", "no device type"},
+		{put, part(`{"name":"b","device_type":"t","gpus":-1}`), 400, "sub_clusters[1].gpus", "0 to 65536"},
+		{put, part(`{"name":"b","device_type":"t","gpus":65536}`), 400, "sub_clusters", "65537 GPUs in all"},
+		{put, part(`{"name":"b","device_type":"t","need":-1}`), 400, "sub_clusters[1].need", "must be 0 to"},
+		{put, part(`{"name":"b","device_type":"t","models":["m/1"]}`), 400, "sub_clusters[1].models[0]", "in a already"},
+		{put, part(`{"name":"b","device_type":"t","models":["n"]}`), 400, "sub_clusters[1].models[0]", "whole number"},
+		{put, part(`{"name":"b","device_type":"t","models":["x/1"]}`), 400, "sub_clusters[1].models[0]", "not in the catalogue"},
+		{put, part(`{"name":"b","device_type":"t","model":["m/1"]}`), 400, "sub_clusters[1].model", "the nearest is models"},
+		{put, `{"x":"` + strings.Repeat("x", api.PlanBodyMax) + `"}`, 413, "", "more than 8388608 bytes"},
+	}
 }
 
 func badVersions() []badCall {
@@ -128,7 +152,7 @@ func badCalls() []badCall {
 // What is wrong is refused with the field, and what to do; nothing of it reaches the Control.
 func TestBadCalls(t *testing.T) {
 	h, f := filled(t)
-	for _, c := range append(badVersions(), badCalls()...) {
+	for _, c := range slices.Concat(badVersions(), badPlans(), badCalls()) {
 		before := f.Calls()["add"]
 		method, path, _ := strings.Cut(c.call, " ")
 		resp, body := ask(h, method, path, c.body)

@@ -232,6 +232,15 @@ func (c *Client) Apply(ctx context.Context) (p api.Plan, err error) {
 	return p, err
 }
 
+// Put implements api.Control. A plan that is put twice is the same plan.
+func (c *Client) Put(ctx context.Context, spec api.PlanSpec) (p api.Plan, err error) {
+	if err := spec.Check(); err != nil {
+		return p, err
+	}
+	err = c.do(ctx, order{method: "PUT", path: "/v1/plan", body: spec, again: true}, &p)
+	return p, err
+}
+
 // Pause implements api.Control.
 func (c *Client) Pause(ctx context.Context, why string) (e api.Epochs, err error) {
 	err = c.do(ctx, order{method: "POST", path: "/v1/plan/pause", body: api.Pause{Why: why}, again: true}, &e)

@@ -21,6 +21,7 @@ type cluster struct {
 	stock  map[string]map[string]string // GPU -> key -> state
 	routes map[string]catalog.ModelFacts
 	names  map[string]catalog.Name
+	set    map[string]int64  // SLOs by order
 	broken map[string]string // key -> why it does not load
 
 	observed map[string]schema.Observation
@@ -30,7 +31,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, cfg Config, gpus ...string) *cluster {
 	c := &cluster{fatal: t, lead: New(cfg), epoch: 1, gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]string{}, routes: map[string]catalog.ModelFacts{},
-		names: map[string]catalog.Name{}, broken: map[string]string{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
+		names: map[string]catalog.Name{}, set: map[string]int64{}, broken: map[string]string{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
 	for _, name := range gpus {
 		c.gpus[name] = &catalog.GPUFacts{Name: name, DeviceType: "t", State: catalog.GPUServing, Memory: 1000}
 		c.stock[name] = map[string]string{}
@@ -158,6 +159,10 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 			}
 		}
 		c.gpus[o.GPU].State, c.gpus[o.GPU].In = catalog.GPUServing, o.To
+	case catalog.OrderSet:
+		for _, key := range o.Keys {
+			c.set[key] = *o.Settings.SLO
+		}
 	case catalog.OrderNames:
 		for _, n := range o.Names {
 			c.names[n.Name] = n

@@ -88,8 +88,10 @@ func New(cfg Config) *Lead {
 	return l
 }
 
-// forget what belongs to one life of the scheduler.
+// forget what belongs to one life of the scheduler. What was set, too: one that was started
+// again has what the models' own files say.
 func (l *Lead) forget() {
+	l.inForce = map[string]plan.Settings{}
 	l.world, l.rollout, l.orders, l.naming = newWorld(), nil, map[uint64]flight{}, false
 	l.named, l.unnamed, l.inForce = map[string]catalog.Name{}, map[string]bool{}, map[string]plan.Settings{} // a scheduler that starts knows none
 	for _, name := range names(l.known) {
@@ -219,14 +221,16 @@ func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
+	homes := map[string]string{}
 	for _, s := range p.SubClusters {
 		for _, key := range s.Models {
+			homes[key] = s.DeviceType
 			if v := l.version(key); (v == nil || !v.wanted) && !l.localOnly(key) {
 				return fmt.Errorf("%w: model %s is not in the catalogue, or not to be served: add it or load it first", plan.ErrInvalid, key)
 			}
 		}
 	}
-	l.byHand, l.task = true, nil
+	l.byHand, l.task, p.Settings = true, nil, l.settings(homes)
 	l.adopt(now, p, ByHand, out)
 	l.want(now, causeCatalogue) // which may want more than people's plan has
 	return nil

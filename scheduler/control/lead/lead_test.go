@@ -148,6 +148,42 @@ func TestByHand(t *testing.T) {
 	}
 }
 
+// A plan of people's own is one epoch: nothing is amended where it leaves nothing out. A
+// scheduler that is started again is told the settings again.
+func TestSettingsAreSetAgain(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "a/t/1")
+	c.connect()
+	m := wants("m", 1)
+	m.Settings.SLO = 3 * second
+	c.lead.SetModel(c.now, m)
+	c.lead.SetModel(c.now, wants("n", 1))
+	c.run(10 * second)
+	var out Effects
+	p := plan.Plan{SubClusters: []plan.SubCluster{{Name: "x", DeviceType: "t", Models: []string{"m/1"}, GPUs: 1}, {Name: "y", DeviceType: "t", Models: []string{"n/1"}, GPUs: 1}}}
+	before := c.lead.Plan().Epoch
+	if err := c.lead.Apply(c.now, p, &out); err != nil {
+		t.Fatal(err)
+	}
+	c.take(&out)
+	c.run(30 * second)
+	if got := c.lead.Plan().Epoch; got != before+1 || c.heads[got].State != schema.InForce {
+		t.Errorf("the plan of people's own became epoch %d after %d: %+v", got, before, c.heads[got])
+	}
+	for life := range 2 {
+		if c.set["m/1"] != int64(3*second) {
+			t.Errorf("life %d of the scheduler: SLOs were set to %v\n%s", life, c.set, strings.Join(c.story, "\n"))
+		}
+		if _, needless := c.set["n/1"]; needless {
+			t.Errorf("life %d of the scheduler: n/1 has what its own file says, and was set", life)
+		}
+		c.epoch++
+		clear(c.set)
+		c.lead.Lost()
+		c.connect()
+		c.run(30 * second)
+	}
+}
+
 // Two sub-clusters of a type are divided by the planner; models and GPUs of an epoch that
 // follows stay where they are as far as the bound on moves says.
 func TestSubClusters(t *testing.T) {

@@ -234,15 +234,22 @@ func (l *Lead) target(d *draft) plan.Plan {
 		}
 	}
 	l.succeed(d, &t)
+	t.Settings = l.settings(d.homes)
+	return t
+}
+
+// settings are those of the models that are wanted and known, by the device types that they
+// are served on.
+func (l *Lead) settings(homes map[string]string) (out []plan.ModelSettings) {
 	for _, name := range names(l.known) {
 		for i := range l.known[name].versions {
 			v := &l.known[name].versions[i]
-			if a := l.world.about[kind{v.key, d.homes[v.key]}]; v.wanted && a.spec != nil {
-				t.Settings = append(t.Settings, plan.ModelSettings{Key: v.key, Settings: filled(v.sets(), a.spec)})
+			if a := l.world.about[kind{v.key, homes[v.key]}]; v.wanted && a.spec != nil {
+				out = append(out, plan.ModelSettings{Key: v.key, Settings: filled(v.sets(), a.spec)})
 			}
 		}
 	}
-	return t
+	return out
 }
 
 // divided are a part's sub-clusters.

@@ -23,7 +23,7 @@ func TestKilledEtcd(t *testing.T) {
 	opened := make(chan *Store, 1)
 	log := &logged{}
 	go func() {
-		s, err := Open(limited(t), Config{Endpoints: []string{e.endpoint()}, Timeout: time.Second, LeaseTTL: 2 * time.Second, Logger: logger(log)})
+		s, err := Open(limited(t), Config{Endpoints: []string{e.endpoint()}, Timeout: time.Second, LeaseTTL: killedTTL, Logger: logger(log)})
 		if err != nil {
 			t.Error(err)
 		}
@@ -55,6 +55,7 @@ func TestKilledEtcd(t *testing.T) {
 	if err := s.Await(ctx); err != nil {
 		t.Fatal(err)
 	}
+	back, again := time.Now(), campaign(t, s, "me")
 	if got, err := s.Models.Get(ctx, "m"); err != nil || got.Value.Name != "m" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -65,10 +66,16 @@ func TestKilledEtcd(t *testing.T) {
 		t.Errorf("the watch tells %+v, %v", c, err)
 	}
 	until(t, "the backend is registered again", func() bool { n, err := s.Backends.Count(ctx); return err == nil && n == 1 })
-	if lead := <-campaign(t, s, "me"); lead == nil {
+	if lead := <-again; lead == nil {
 		t.Error("nobody leads")
 	}
+	if took := time.Since(back); took > killedTTL*3/4 {
+		t.Errorf("it leads %v after etcd's return: it waited for its own lease of before", took)
+	}
 }
+
+// killedTTL is long beside what a campaign takes: etcd, started again, counts it from its start.
+const killedTTL = 8 * time.Second
 
 // Behind the same address is another etcd, empty: the schema is made anew, the watch tells
 // that all is gone, and what is registered is registered there.

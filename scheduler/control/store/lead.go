@@ -57,6 +57,10 @@ func (s *Store) campaign(ctx context.Context, me schema.Leader) (*Lead, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(resp.Kvs) > 0 && resp.Kvs[0].Lease != 0 && resp.Kvs[0].Lease == s.led.Load() {
+		former := lease{s: s, id: clientv3.LeaseID(resp.Kvs[0].Lease)}
+		return nil, former.revoke() // this process's own: etcd was away when it ended, and counts its time anew
+	}
 	if len(resp.Kvs) > 0 {
 		return nil, s.awaitVacancy(ctx, resp.Header.Revision+1)
 	}
@@ -75,7 +79,7 @@ func (s *Store) campaign(ctx context.Context, me schema.Leader) (*Lead, error) {
 		look:    []clientv3.Op{clientv3.OpGet(s.leaderKey(), clientv3.WithKeysOnly())},
 		differs: func(*keyValue) error { return errors.New("another one was faster") }})
 	if err != nil {
-		l.revoke() // if it was taken after all, and the answer lost, that ends it
+		_ = l.revoke() // if it was taken after all, and the answer lost, that ends it
 		return nil, err
 	}
 	lead := &Lead{s: s, lease: l, guard: Guard{s.leaderKey(), created}, done: make(chan struct{})}
@@ -133,7 +137,8 @@ func (l *Lead) run() {
 		sleep(l.ctx, leadRetry)
 	}
 	<-kept
-	l.lease.revoke() // the next one need not wait for its end
+	l.s.led.Store(int64(l.lease.id))
+	_ = l.lease.revoke() // the next one need not wait for its end
 }
 
 // look ends the Lead if its key is not there any more.

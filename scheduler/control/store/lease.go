@@ -103,10 +103,12 @@ func (l *lease) renew(ctx context.Context) error {
 }
 
 // revoke ends the lease and removes its keys now, if etcd answers; otherwise its time does.
-func (l *lease) revoke() {
+func (l *lease) revoke() error {
 	ctx, cancel := context.WithTimeout(context.Background(), revokeMax)
 	defer cancel()
-	if st, _ := l.s.State(); !st.Away {
-		l.s.client.Revoke(ctx, l.id) // if that fails its time ends it
+	if st, _ := l.s.State(); st.Away {
+		return errors.New("ending a lease: etcd is away")
 	}
+	_, err := l.s.client.Revoke(ctx, l.id)
+	return err
 }

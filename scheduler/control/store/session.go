@@ -226,6 +226,6 @@ func (n *session) end() {
 	clear(n.wanted)
 	n.mu.Unlock()
 	if l != nil && n.s.client != nil {
-		l.revoke()
+		_ = l.revoke()
 	}
 }

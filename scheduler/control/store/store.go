@@ -37,6 +37,7 @@ type Store struct {
 
 	schema atomic.Int64 // revision of the schema's key: every write compares it
 	newest atomic.Int64 // the highest revision that etcd told
+	led    atomic.Int64 // the lease of the Lead that this process had last; see campaign
 	once   sync.Once
 
 	mu     sync.Mutex // Guards what follows.

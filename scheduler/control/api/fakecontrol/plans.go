@@ -2,6 +2,8 @@ package fakecontrol
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/symphony-serving/symphony/scheduler/control/api"
@@ -80,6 +82,28 @@ func (c *Control) Apply(context.Context) (api.Plan, error) {
 	}
 	c.plans = append([]api.Plan{c.next()}, c.plans...)
 	return c.plans[0], nil
+}
+
+// Put implements api.Control.
+func (c *Control) Put(_ context.Context, spec api.PlanSpec) (api.Plan, error) {
+	err := c.begin("put_plan")
+	defer c.mu.Unlock()
+	if err != nil {
+		return api.Plan{}, err
+	}
+	p := api.Plan{Epoch: uint64(len(c.plans) + 1), At: time.Unix(int64(c.revision), 0).UTC(), By: "fake", Cause: "by hand", State: api.PlanInForce}
+	for i, s := range spec.SubClusters {
+		for j, key := range s.Models {
+			name, version, _ := strings.Cut(key, "/")
+			if m := c.models[name]; m == nil || m.Find(version) == nil {
+				return api.Plan{}, api.Invalid(fmt.Sprintf("sub_clusters[%d].models[%d]", i, j), "model %s is not in the catalogue", key)
+			}
+		}
+		p.Models, p.GPUs, p.Need = p.Models+len(s.Models), p.GPUs+s.GPUs, p.Need+s.Need
+		p.SubClusters = append(p.SubClusters, api.SubCluster{Name: s.Name, DeviceType: s.DeviceType, Models: s.Models, GPUs: s.GPUs, Need: s.Need, Seated: s.GPUs})
+	}
+	c.plans = append([]api.Plan{p}, c.plans...)
+	return p, nil
 }
 
 // Pause implements api.Control.

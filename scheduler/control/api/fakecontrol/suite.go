@@ -287,6 +287,11 @@ func (s *suite) plans() {
 	if e, err := s.Resume(s.ctx); err != nil || e.Paused {
 		s.Errorf("%+v, %v", e, err)
 	}
+	_, err := s.Put(s.ctx, api.PlanSpec{SubClusters: []api.PlanPart{{Name: "a", DeviceType: "emulated", Models: []string{"nobody/1"}, GPUs: 1}}})
+	var e *api.Error
+	if !errors.As(err, &e) || e.Kind != api.KindInvalid && e.Kind != api.KindAway { // or no scheduler is there
+		s.Errorf("a plan with a model that nobody added: %v", err)
+	}
 	if _, err := s.Diff(s.ctx); err != nil {
 		s.Errorf("diff: %v", err)
 	}

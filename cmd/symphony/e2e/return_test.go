@@ -1,0 +1,211 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/symphony-serving/symphony/scheduler/control/api"
+)
+
+// kept is what restarts must not change.
+type kept struct {
+	Models []api.Model
+	Plan   []api.SubCluster
+	Config map[string]string // what the ingress says of each model, and of each version
+}
+
+// TestRestart: of everything, of the scheduler alone, and of a backend alone, by Ctrl-C or by
+// kill -9: models, versions, SLOs, shares and the plan are as before, and all is served.
+func TestRestart(t *testing.T) {
+	beside(t)
+	models := many(6, "400ms")
+	p := startPlanned(t, []string{"--data", t.TempDir()}, 2, 2, models...)
+	p.history(t)
+	before := p.kept(t)
+	restarts := []struct {
+		name string
+		do   func()
+	}{
+		{"the scheduler, killed", func() { p.scheduler.kill(); p.startScheduler() }},
+		{"the controller, killed", func() { p.controller.kill(); p.startController() }},
+		{"a backend, stopped, whose models' source is gone", func() { p.backendFromCache(t, 0, false) }},
+		{"a backend, killed, whose models' source is gone", func() { p.backendFromCache(t, 1, true) }},
+		{"everything, stopped", func() { p.restartAll(t, false) }},
+		{"everything, killed", func() { p.restartAll(t, true) }},
+	}
+	for _, r := range restarts {
+		begin := time.Now()
+		r.do()
+		eventually(t, 60*time.Second, r.name+": all is as before", func() error {
+			now, err := p.keptNow()
+			if err == nil && !reflect.DeepEqual(now, before) {
+				err = differ(before, now)
+			}
+			return err
+		})
+		took := time.Since(begin)
+		for _, m := range models {
+			p.inferred(t, m.name)
+		}
+		t.Logf("%s: as before after %v", r.name, took.Round(100*time.Millisecond))
+	}
+}
+
+// history makes what a restart must keep: versions, settings, shares, a plan.
+func (p *planned) history(t *testing.T) {
+	t.Helper()
+	m := p.models[0]
+	m.alpha, m.beta = 1, 6
+	p.ordered("model", "versions", m.name, "--policy", "all")
+	p.ordered("model", "add", m.name+"/2", "--source", p.source(m, 2), "--wait", "--timeout", "60s")
+	p.ordered("model", "share", m.name, "1=70", "2=30")
+	p.ordered("model", "update", p.models[1].name, "--slo", "333ms", "--max-batch", "7", "--drop-policy", "head")
+	spec := halves(p.models, 3, 1, 3)
+	spec.SubClusters[1].Models = append(spec.SubClusters[1].Models, m.name+"/2")
+	p.apply(spec)
+	eventually(t, epochTime, "the plan is in force", func() error { return p.settled(spec) })
+	eventually(t, 10*time.Second, "the SLO is in force", func() error {
+		_, body, err := get("http://" + p.http + "/v2/models/" + p.models[1].name + "/config")
+		if err == nil && !bytes.Contains([]byte(body), []byte(`"333"`)) {
+			err = fmt.Errorf("%s", body)
+		}
+		return err
+	})
+}
+
+// kept is what there is when nothing changes any more.
+func (p *planned) kept(t *testing.T) (k kept) {
+	t.Helper()
+	eventually(t, 30*time.Second, "all versions are served", func() (err error) {
+		if k, err = p.keptNow(); err != nil {
+			return err
+		}
+		for _, m := range k.Models {
+			for _, v := range m.Versions {
+				if v.State != api.Serving {
+					return fmt.Errorf("%s/%s: %s %s", m.Name, v.Version, v.State, v.Reason)
+				}
+			}
+		}
+		return nil
+	})
+	return k
+}
+
+func (p *planned) keptNow() (k kept, err error) {
+	ctx, cancel := p.call()
+	defer cancel()
+	err = p.control.All(ctx, "", func(m api.Model) error {
+		m.Revision = 0
+		for i := range m.Versions {
+			v := &m.Versions[i]
+			v.Since, v.Rate, v.Need, v.Done, v.Total = time.Time{}, 0, 0, 0, 0
+			v.GPUs = 0 // it may be resident where it is not routed any more
+		}
+		k.Models = append(k.Models, m)
+		return nil
+	})
+	if err != nil {
+		return k, err
+	}
+	now, err := p.control.Plan(ctx)
+	if err != nil {
+		return k, err
+	}
+	for _, s := range now.SubClusters {
+		s.Rate, s.Busy, s.Need = 0, 0, 0
+		k.Plan = append(k.Plan, s)
+	}
+	slices.SortFunc(k.Plan, func(a, b api.SubCluster) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
+	k.Config = map[string]string{}
+	for _, m := range k.Models {
+		paths := []string{"/v2/models/" + m.Name + "/config"}
+		for _, v := range m.Versions {
+			paths = append(paths, "/v2/models/"+m.Name+"/versions/"+v.Version+"/config")
+		}
+		for _, path := range paths {
+			code, body, err := get("http://" + p.http + path)
+			if err != nil || code != 200 {
+				return k, fmt.Errorf("%s: %d %s %w", path, code, body, err)
+			}
+			k.Config[path] = body
+		}
+	}
+	return k, nil
+}
+
+// differ tells the lines in which two documents differ.
+func differ(before, now any) error {
+	lines := func(v any) []string {
+		b, err := json.MarshalIndent(v, "", " ")
+		return append(strings.Split(string(b), "\n"), fmt.Sprint(err))
+	}
+	a, b := lines(before), lines(now)
+	var out []string
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			out = append(out, "- "+a[i], "+ "+b[i])
+		}
+	}
+	return fmt.Errorf("%d lines, before %d; they differ:\n%s", len(b), len(a), strings.Join(out[:min(len(out), 20)], "\n"))
+}
+
+// backendFromCache starts a backend again while the models' files are only in its cache.
+func (p *planned) backendFromCache(t *testing.T, i int, kill bool) {
+	t.Helper()
+	if old := p.backends[i]; kill {
+		old.kill()
+	} else if code := old.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("%s ended with status %d", old.name, code)
+	}
+	source := filepath.Join(p.folder, "models")
+	if _, err := os.Stat(source); err == nil { // it stays away
+		if err := os.Rename(source, source+"-gone"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.startBackend(i)
+}
+
+// restartAll ends all processes and starts them again, in another order.
+func (p *planned) restartAll(t *testing.T, kill bool) {
+	t.Helper()
+	for _, one := range append([]*process{p.controller, p.frontend, p.scheduler}, p.backends...) {
+		if kill {
+			one.kill()
+		} else if code := one.end(syscall.SIGTERM); code != 0 {
+			t.Errorf("%s ended with status %d", one.name, code)
+		}
+	}
+	p.startFrontend()
+	for i := range p.backends {
+		p.startBackend(i)
+	}
+	p.startController()
+	p.startScheduler()
+}
+
+// inferred asks a model over HTTP until it answers: the first answers of a machine that starts
+// everything at once may be late.
+func (p *planned) inferred(t *testing.T, model string) {
+	t.Helper()
+	eventually(t, 20*time.Second, model+" answers", func() error {
+		code, _, body := post(t, "http://"+p.http+"/v2/models/"+model+"/infer", []byte(oneInput))
+		if code != 200 {
+			return fmt.Errorf("%d %s", code, body)
+		}
+		return nil
+	})
+}
+
+// oneInput is a request that each of these models takes.
+const oneInput = `{"inputs":[{"name":"input","datatype":"FP32","shape":[1,8],"data":[0,0,0,0,0,0,0,0]}]}`
