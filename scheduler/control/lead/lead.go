@@ -91,7 +91,6 @@ func New(cfg Config) *Lead {
 // forget what belongs to one life of the scheduler. What was set, too: one that was started
 // again has what the models' own files say.
 func (l *Lead) forget() {
-	l.inForce = map[string]plan.Settings{}
 	l.world, l.rollout, l.orders, l.naming = newWorld(), nil, map[uint64]flight{}, false
 	l.named, l.unnamed, l.inForce = map[string]catalog.Name{}, map[string]bool{}, map[string]plan.Settings{} // a scheduler that starts knows none
 	for _, name := range names(l.known) {
