@@ -119,6 +119,29 @@ func (c *cluster) take(out *Effects) {
 	out.Observed, out.Gone, out.Heads = nil, nil, nil
 }
 
+// needs tells other needs of the routed models, by their sub-cluster.
+func (c *cluster) needs(of func(in string) float64) {
+	sums := map[string]float64{}
+	for _, key := range names(c.routes) {
+		m := c.routes[key]
+		m.Need = of(m.In)
+		m.Rate = 100 * m.Need
+		c.routes[key] = m
+		sums[m.In] += m.Need
+	}
+	f := c.facts([]string{}, names(c.routes))
+	for _, in := range names(sums) {
+		s := catalog.SubClusterFacts{Name: in, DeviceType: "t", Models: 1, Need: sums[in]}
+		for _, g := range c.gpus {
+			if g.In == in {
+				s.GPUs++
+			}
+		}
+		f.SubClusters = append(f.SubClusters, s)
+	}
+	c.lead.Facts(c.now, f)
+}
+
 // carryOut does what an order says, and refuses what the scheduler would refuse.
 func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	line := o.Kind

@@ -68,6 +68,8 @@ type Lead struct {
 	due      mono.Time // of the next plan; Never: not before Interval
 	cause    string    // of it
 	planned  mono.Time // when the last plan was made
+	looked   mono.Time // when needs were last looked at
+	epochs   *plan.Epochs
 	retryAt  mono.Time // of what failed
 	retryFor mono.Dur  // the last wait
 
@@ -82,7 +84,7 @@ type Lead struct {
 // New makes one that knows nothing: the wishes, the last plan and the facts are handed in.
 func New(cfg Config) *Lead {
 	cfg.fill()
-	l := &Lead{cfg: cfg, known: map[string]*known{}, due: mono.Never, retryAt: mono.Never,
+	l := &Lead{cfg: cfg, epochs: plan.NewEpochs(plan.EpochConfig{Every: cfg.Interval}), known: map[string]*known{}, due: mono.Never, retryAt: mono.Never,
 		told: map[string]schema.Observation{}, dirty: map[string]bool{}}
 	l.forget()
 	return l
@@ -145,6 +147,7 @@ func (l *Lead) Restore(head schema.Plan, parts []schema.SubCluster) {
 		l.plan.SubClusters = append(l.plan.SubClusters, plan.SubCluster{Name: p.Name, DeviceType: p.DeviceType, Models: p.Models, GPUs: p.GPUs, Need: p.Need})
 	}
 	l.byHand = head.Cause == ByHand
+	l.epochs.Planned(l.planned)
 }
 
 // Told takes over what was told of a version before, by the controller that led.
@@ -177,7 +180,6 @@ func (l *Lead) want(now mono.Time, cause string) {
 const (
 	causeCatalogue = "catalogue"
 	causeGPUs      = "GPUs"
-	causeInterval  = "interval"
 	causeResumed   = "resumed"
 )
 
@@ -249,9 +251,7 @@ func (l *Lead) Step(now mono.Time, out *Effects) {
 		l.observe(out)
 		return
 	}
-	if now >= l.nextEpoch() {
-		l.want(now, causeInterval)
-	}
+	l.regular(now)
 	if now >= l.due && l.mayPlan() {
 		l.due = mono.Never
 		l.replan(now, out)
@@ -270,7 +270,7 @@ func (l *Lead) Wake() mono.Time {
 	if !l.world.whole {
 		return mono.Never
 	}
-	at := min(l.retryAt, l.nextEpoch())
+	at := min(l.retryAt, l.nextLook())
 	if l.mayPlan() {
 		at = min(at, l.due)
 	}
@@ -278,15 +278,6 @@ func (l *Lead) Wake() mono.Time {
 		at = min(at, l.rollout.Wake())
 	}
 	return at
-}
-
-// nextEpoch is when an epoch begins that nothing else calls for; Never, where people have
-// said so, or one is due anyway.
-func (l *Lead) nextEpoch() mono.Time {
-	if l.paused || l.byHand || l.due != mono.Never || l.task != nil {
-		return mono.Never
-	}
-	return l.planned.Add(l.cfg.Interval)
 }
 
 // mayPlan reports whether a plan that is due may be made now: while epochs are paused only the
@@ -329,8 +320,10 @@ func (l *Lead) finish(now mono.Time, out *Effects) {
 	if l.byHand { // people's plan holds; the catalogue goes on
 		p, cause = l.amended(l.task, &p), ByHand
 	}
+	d := l.task
 	l.task = nil
-	if l.rollout != nil && l.plan.Epoch > 0 && same(&p, &l.plan) {
+	l.epochs.Planned(now)
+	if l.rollout != nil && l.plan.Epoch > 0 && (same(&p, &l.plan) || !l.worth(d, &p)) {
 		return
 	}
 	l.adopt(now, p, cause, out)

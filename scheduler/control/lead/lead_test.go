@@ -211,3 +211,33 @@ func TestSubClusters(t *testing.T) {
 		t.Errorf("%d plans were made", c.lead.plan.Epoch)
 	}
 }
+
+// Needs that have moved call for another plan of sub-clusters, and those that wobble do not.
+func TestNeedsMoveGPUs(t *testing.T) {
+	c := newCluster(t, Config{SubClusters: 2, MovesMax: 0.01}, "a/t/0", "a/t/1", "b/t/0", "b/t/1", "c/t/0", "c/t/1")
+	c.connect()
+	for _, name := range strings.Split("abcdefgh", "") {
+		c.lead.SetModel(c.now, wants(name, 1))
+	}
+	c.run(60 * second)
+	epoch := c.lead.plan.Epoch
+	c.needs(func(in string) float64 { return 0.1 })
+	c.run(100 * second)
+	if c.lead.plan.Epoch != epoch {
+		t.Errorf("needs as before, and yet plan %+v", c.lead.head)
+	}
+	c.needs(func(in string) float64 { // 3.6 GPUs in one, 0.4 in the other
+		if in == "t-0" {
+			return 0.9
+		}
+		return 0.1
+	})
+	c.run(100 * second)
+	in := map[string]int{}
+	for _, g := range c.gpus {
+		in[g.In]++
+	}
+	if in["t-0"] < 4 || in["t-1"] < 1 {
+		t.Errorf("GPUs %v; %+v\n%s", in, c.lead.head, strings.Join(c.story, "\n"))
+	}
+}
