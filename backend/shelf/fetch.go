@@ -87,7 +87,11 @@ func (s *Shelf) fetch(ctx context.Context, from *catalog.Source, progress func(d
 	if err := firstOf(write(filepath.Join(part, manifestFile), text), syncDir(f.dir), syncDir(part)); err != nil {
 		return "", nil, err
 	}
-	return s.put(part, digest, total)
+	dir, release, err := s.put(part, digest, total)
+	if err == nil && from.Digest == "" {
+		s.cameFrom(from, digest)
+	}
+	return dir, release, err
 }
 
 // put gives what was fetched its name.

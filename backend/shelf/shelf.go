@@ -42,9 +42,10 @@ type Shelf struct {
 
 	mu       sync.Mutex // Guards what follows.
 	items    map[catalog.Digest]*item
-	kept     int64                    // bytes of all items
-	reserved int64                    // of those that are being fetched
-	fetching map[string]chan struct{} // by what is fetched; closed at its end
+	kept     int64                     // bytes of all items
+	reserved int64                     // of those that are being fetched
+	origins  map[string]catalog.Digest // what came from where last; see origin
+	fetching map[string]chan struct{}  // by what is fetched; closed at its end
 }
 
 // item is what lies under a digest.
@@ -80,7 +81,7 @@ func Open(c Config) (*Shelf, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("model cache %s: another process has it (%w): give each backend a folder of its own by backend.cache", c.Dir, err)
 	}
-	s := &Shelf{c: c, lock: lock, turns: make(chan struct{}, c.Parallel), rate: rate{perSecond: c.Rate}, items: map[catalog.Digest]*item{}, fetching: map[string]chan struct{}{}}
+	s := &Shelf{c: c, lock: lock, turns: make(chan struct{}, c.Parallel), rate: rate{perSecond: c.Rate}, items: map[catalog.Digest]*item{}, origins: map[string]catalog.Digest{}, fetching: map[string]chan struct{}{}}
 	if err := s.look(); err != nil {
 		return nil, errors.Join(fmt.Errorf("model cache: %w", err), s.Close())
 	}
@@ -120,6 +121,9 @@ func (s *Shelf) look() error {
 		if err := os.RemoveAll(at); err != nil {
 			return err
 		}
+	}
+	if err := s.readOrigins(); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,6 +176,11 @@ func (s *Shelf) Fetch(ctx context.Context, source *catalog.Source, progress func
 		return "", nil, ctx.Err()
 	}
 	nice.Run(nice.Most, func() { dir, release, err = s.fetch(ctx, source, progress) })
+	if err != nil && ctx.Err() == nil {
+		if dir, release, ok := s.last(source, err); ok {
+			return dir, release, nil
+		}
+	}
 	return dir, release, err
 }
 

@@ -332,7 +332,7 @@ func TestAfterACrash(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	want := []string{filepath.Base(digests[0]), filepath.Base(digests[1]), "lock", "mine", "notes.txt"}
+	want := []string{filepath.Base(digests[0]), filepath.Base(digests[1]), "lock", "mine", "notes.txt", originsFile}
 	slices.Sort(want)
 	if !slices.Equal(names, want) {
 		t.Errorf("there is %v, want %v", names, want)

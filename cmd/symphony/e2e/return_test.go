@@ -35,7 +35,7 @@ func TestRestart(t *testing.T) {
 		name string
 		do   func()
 	}{
-		{"the scheduler, killed", func() { p.scheduler.kill(); p.startScheduler() }},
+		{"the scheduler, killed", func() { p.scheduler.kill(); p.noScheduler(t); p.startScheduler() }},
 		{"the controller, killed", func() { p.controller.kill(); p.startController() }},
 		{"a backend, stopped, whose models' source is gone", func() { p.backendFromCache(t, 0, false) }},
 		{"a backend, killed, whose models' source is gone", func() { p.backendFromCache(t, 1, true) }},
@@ -86,8 +86,13 @@ func (p *planned) history(t *testing.T) {
 func (p *planned) kept(t *testing.T) (k kept) {
 	t.Helper()
 	eventually(t, 30*time.Second, "all versions are served", func() (err error) {
+		before := k
 		if k, err = p.keptNow(); err != nil {
 			return err
+		}
+		if !reflect.DeepEqual(k, before) { // frontends hear of it later than the control plane
+			time.Sleep(time.Second)
+			return differ(before, k)
 		}
 		for _, m := range k.Models {
 			for _, v := range m.Versions {
@@ -167,6 +172,15 @@ func (p *planned) backendFromCache(t *testing.T, i int, kill bool) {
 	} else if code := old.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("%s ended with status %d", old.name, code)
 	}
+	eventually(t, 20*time.Second, "it is known to be away", func() error {
+		ctx, cancel := p.call()
+		defer cancel()
+		state, err := p.control.State(ctx)
+		if err == nil && state.GPUs != p.devices*(len(p.backends)-1) {
+			err = fmt.Errorf("%d GPUs are in service", state.GPUs)
+		}
+		return err
+	})
 	source := filepath.Join(p.folder, "models")
 	if _, err := os.Stat(source); err == nil { // it stays away
 		if err := os.Rename(source, source+"-gone"); err != nil {
@@ -174,6 +188,24 @@ func (p *planned) backendFromCache(t *testing.T, i int, kill bool) {
 		}
 	}
 	p.startBackend(i)
+}
+
+// noScheduler waits until frontend and controller know that it is away: what they tell then is
+// of the next one.
+func (p *planned) noScheduler(t *testing.T) {
+	t.Helper()
+	eventually(t, 20*time.Second, "the scheduler is known to be away", func() error {
+		ctx, cancel := p.call()
+		defer cancel()
+		state, err := p.control.State(ctx)
+		if err != nil || len(state.Schedulers) != 0 {
+			return fmt.Errorf("the controller has %v, %v", state.Schedulers, err)
+		}
+		if code, _, err := get("http://" + p.http + "/v2/health/ready"); err != nil || code == 200 {
+			return fmt.Errorf("the frontend is ready: %v", err)
+		}
+		return nil
+	})
 }
 
 // restartAll ends all processes and starts them again, in another order.
