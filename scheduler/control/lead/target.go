@@ -137,12 +137,24 @@ func (l *Lead) subClusters(p *Part) int {
 			static, dynamic = static+a.static, max(dynamic, a.dynamic)
 		}
 		n = (len(p.keys) + l.cfg.ModelsMax - 1) / l.cfg.ModelsMax
-		if memory := l.memory(p.DeviceType); memory > dynamic && memory > 0 {
-			room := memory - dynamic
+		if room := l.room(p) - dynamic; room > 0 {
 			n = max(n, int((static+room-1)/room))
 		}
 	}
 	return max(1, min(n, p.gpus, len(p.keys)))
+}
+
+// room is what the models of a sub-cluster may take of each GPU, bytes; 0: no bound. The largest
+// one's size is left: a new version is loaded beside the one before.
+func (l *Lead) room(p *Part) int64 {
+	memory, largest := l.memory(p.DeviceType), int64(0)
+	for _, key := range p.keys {
+		largest = max(largest, l.world.about[kind{key, p.DeviceType}].static)
+	}
+	if largest >= memory/2 { // GPUs for one model or two: nothing can be left
+		return memory
+	}
+	return memory - largest
 }
 
 // memory is what the smallest GPU of a type has for models; 0: no bound.
@@ -159,7 +171,7 @@ func (l *Lead) memory(deviceType string) int64 {
 
 // problem is a type's models to be divided among n sub-clusters.
 func (l *Lead) problem(p *Part, n int) *partition.Problem {
-	q := &partition.Problem{SubClusters: n, MemoryMax: l.memory(p.DeviceType), ModelsMax: l.cfg.ModelsMax, RateMax: l.cfg.RateMax, Objective: l.cfg.Objective}
+	q := &partition.Problem{SubClusters: n, MemoryMax: l.room(p), ModelsMax: l.cfg.ModelsMax, RateMax: l.cfg.RateMax, Objective: l.cfg.Objective}
 	total, fresh := 0.0, 0.0
 	for _, key := range p.keys {
 		a := l.world.about[kind{key, p.DeviceType}]
