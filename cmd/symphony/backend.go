@@ -14,6 +14,13 @@ type backendCmd struct {
 	Metrics    string `help:"Address of /metrics." placeholder:"HOST:PORT"`
 }
 
+// Help says what goes on without the control plane, and what does not.
+func (backendCmd) Help() string {
+	return `Without a controller it keeps its models, and gets those back that it was ordered before
+when it is started again, as long as the scheduler lives; a watched folder works as
+always. What does not work: models that nobody has ordered yet.`
+}
+
 // Run executes batches until Ctrl-C.
 func (c backendCmd) Run() error {
 	cfg, err := c.Load(config.Set{Key: "backend.scheduler", Value: c.Scheduler}, config.Set{Key: "backend.repository", Value: c.Repository},

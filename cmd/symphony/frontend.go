@@ -18,6 +18,12 @@ type frontendCmd struct {
 	Name      string `help:"This frontend's name, for logs."`
 }
 
+// Help says what goes on without the control plane, and what does not.
+func (frontendCmd) Help() string {
+	return `Without a controller requests are served as before, by the versions and shares told last.
+What does not work: the calls that load and unload models (frontend.control).`
+}
+
 // Run serves HTTP until Ctrl-C. It waits for its scheduler as long as it takes, and is
 // live and not ready meanwhile.
 func (c frontendCmd) Run() error {

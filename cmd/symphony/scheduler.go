@@ -14,6 +14,14 @@ type schedulerCmd struct {
 	Metrics   string `help:"Address of /metrics." placeholder:"HOST:PORT"`
 }
 
+// Help says what goes on without the control plane, and what does not.
+func (schedulerCmd) Help() string {
+	return `Without a controller it goes on with what it was told last: no model is added, moved or
+removed by symphony model, and GPUs stay where they are. It says so in one line and by
+symphony_scheduler_controllers. Started again without one, it learns from the backends
+which models go where; SLOs and shares that were set are the controller's to tell again.`
+}
+
 // Run schedules until Ctrl-C.
 func (c schedulerCmd) Run() error {
 	cfg, err := c.Load(config.Set{Key: "scheduler.listen", Value: c.Listen}, config.Set{Key: "metrics", Value: c.Metrics})
