@@ -114,7 +114,6 @@ func (p *planned) keptNow() (k kept, err error) {
 		for i := range m.Versions {
 			v := &m.Versions[i]
 			v.Since, v.Rate, v.Need, v.Done, v.Total = time.Time{}, 0, 0, 0, 0
-			v.GPUs = 0 // it may be resident where it is not routed any more
 		}
 		k.Models = append(k.Models, m)
 		return nil
