@@ -166,12 +166,15 @@ func (m *Model) Find(version string) *Version {
 	return nil
 }
 
-// Wanted reports whether a version is to be served, as Desired and Policy have it.
+// Wanted reports whether a version is to be served, as Desired and Policy have it; one that has
+// a share of the requests is, whatever the policy says of the others.
 func (m *Model) Wanted(version string) bool {
 	at := slices.IndexFunc(m.Versions, func(v Version) bool { return v.Version == version })
 	switch {
 	case at < 0 || m.Desired != Served:
 		return false
+	case slices.ContainsFunc(m.Shares, func(s Share) bool { return s.Version == version && s.Weight > 0 }):
+		return true
 	case m.Policy.Kind == PolicyAll:
 		return true
 	case m.Policy.Kind == PolicyListed:

@@ -316,3 +316,27 @@ func TestErrorsAreKinds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A version is wanted by the policy, or by its share; nothing is of a model that is stopped.
+func TestWanted(t *testing.T) {
+	m := api.Model{Desired: api.Served, Policy: api.Policy{Kind: api.PolicyLatest}, Versions: []api.Version{{Version: "1"}, {Version: "2"}, {Version: "3"}}}
+	wanted := func(want string) {
+		t.Helper()
+		got := ""
+		for _, v := range []string{"1", "2", "3", "4"} {
+			if m.Wanted(v) {
+				got += v
+			}
+		}
+		if got != want {
+			t.Errorf("%+v: wanted are %q, want %q", m, got, want)
+		}
+	}
+	wanted("3")
+	m.Shares = []api.Share{{Version: "1", Weight: 9}, {Version: "2"}, {Version: "3", Weight: 1}}
+	wanted("13")
+	m.Policy = api.Policy{Kind: api.PolicyListed, Listed: []string{"2"}}
+	wanted("123")
+	m.Desired = api.Stopped
+	wanted("")
+}
