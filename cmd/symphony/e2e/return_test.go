@@ -240,3 +240,55 @@ func (p *planned) inferred(t *testing.T, model string) {
 
 // oneInput is a request that each of these models takes.
 const oneInput = `{"inputs":[{"name":"input","datatype":"FP32","shape":[1,8],"data":[0,0,0,0,0,0,0,0]}]}`
+
+// TestWithoutController: while no controller is there, the scheduler is killed and started
+// again: sub-clusters, their models and their GPUs are as planned last, and all is served. A
+// backend that is killed and started again comes back with nothing, and the GPUs that are left
+// serve on; it gets its models again from the controller that comes back.
+func TestWithoutController(t *testing.T) {
+	beside(t)
+	models := many(6, "400ms")
+	p := startPlanned(t, []string{"--data", t.TempDir()}, 2, 2, models...)
+	spec := halves(models, 2, 1, 3)
+	p.apply(spec)
+	eventually(t, epochTime, "the plan is in force", func() error { return p.settled(spec) })
+	p.controller.kill()
+	served := func(when string) {
+		t.Helper()
+		eventually(t, 30*time.Second, when+": as planned", func() error { return p.seated(spec) })
+		for _, m := range models {
+			p.inferred(t, m.name)
+		}
+	}
+	served("without a controller")
+	p.scheduler.kill()
+	p.startScheduler()
+	served("after the scheduler's restart")
+	p.backends[0].kill()
+	eventually(t, 20*time.Second, "two GPUs are left", func() error {
+		if n, err := readMetric(p.metrics, "symphony_gpus"); err != nil || int(n) != p.devices {
+			return fmt.Errorf("there are %g, %w", n, err)
+		}
+		return nil
+	})
+	p.startBackend(0)
+	for _, m := range models[2:] { // whose sub-cluster has a GPU of the other backend
+		p.inferred(t, m.name)
+	}
+	p.startController()
+	eventually(t, 30*time.Second, "the plan is in force", func() error { return p.settled(spec) })
+	served("with a controller again")
+}
+
+// seated says where the scheduler's sub-clusters differ from a plan.
+func (p *planned) seated(spec api.PlanSpec) error {
+	for _, s := range spec.SubClusters {
+		for name, want := range map[string]int{"symphony_gpus": s.GPUs, "symphony_scheduler_models": len(s.Models)} {
+			n, err := readMetric(p.metrics, name, fmt.Sprintf("pool=%q", s.DeviceType+"/"+s.Name))
+			if err != nil || int(n) != want {
+				return fmt.Errorf("%s of %s is %g, want %d, %v", name, s.Name, n, want, err)
+			}
+		}
+	}
+	return nil
+}
