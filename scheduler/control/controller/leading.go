@@ -84,6 +84,7 @@ func (l *leading) restore() error {
 	switch {
 	case err == nil:
 		l.lead.Restore(head.Value, parts)
+		l.stored = head.Value.Epoch
 	case !errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("reading the last plan: %w", err)
 	}
