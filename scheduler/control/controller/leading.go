@@ -23,6 +23,7 @@ type leading struct {
 	lead    *lead.Lead
 	effects lead.Effects
 	paused  bool
+	failed  map[string]string             // why versions are failed, as it was logged
 	stored  uint64                        // the last plan's epoch
 	since   map[string]schema.Observation // what was written, for the instants of states
 
@@ -53,7 +54,7 @@ func (c *Controller) lead(won *store.Lead) error {
 	defer cancel(nil)
 	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
 	defer stop()
-	l := &leading{c: c, ctx: ctx, lead: lead.New(c.cfg.Plan), since: map[string]schema.Observation{}, calls: make(chan func()),
+	l := &leading{c: c, ctx: ctx, lead: lead.New(c.cfg.Plan), since: map[string]schema.Observation{}, failed: map[string]string{}, calls: make(chan func()),
 		solved: make(chan *lead.Task, 1), plans: make(chan planned, plansWaiting)}
 	if err := l.restore(); err != nil {
 		return err
@@ -83,6 +84,7 @@ func (l *leading) restore() error {
 	switch {
 	case err == nil:
 		l.lead.Restore(head.Value, parts)
+		l.stored = head.Value.Epoch
 	case !errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("reading the last plan: %w", err)
 	}
@@ -191,6 +193,7 @@ func (l *leading) carryOut() {
 	}
 	for _, o := range e.Gone {
 		delete(l.since, o.Model+"/"+o.Version)
+		delete(l.failed, o.Model+"/"+o.Version)
 		_ = l.observed.Delete(o.ID()) // where it has ended, so has the reign
 	}
 	for _, m := range e.Measured {
@@ -222,7 +225,11 @@ func (l *leading) observe(o schema.Observation, now int64) {
 	if o == before {
 		return
 	}
-	if o.State == schema.Failed && before.State != schema.Failed {
+	switch {
+	case o.State == schema.Serving || o.State == schema.Idle:
+		delete(l.failed, key)
+	case o.State == schema.Failed && l.failed[key] != o.Reason: // once, however often it is tried again
+		l.failed[key] = o.Reason
 		l.c.log.Error().Str("model", key).Str("cause", o.Reason).Msg("a model version is not served; others are not touched, and it is tried again")
 	}
 	l.since[key] = o
