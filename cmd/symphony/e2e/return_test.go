@@ -241,10 +241,10 @@ func (p *planned) inferred(t *testing.T, model string) {
 // oneInput is a request that each of these models takes.
 const oneInput = `{"inputs":[{"name":"input","datatype":"FP32","shape":[1,8],"data":[0,0,0,0,0,0,0,0]}]}`
 
-// TestWithoutController: while no controller is there, the scheduler is killed and started
-// again: sub-clusters, their models and their GPUs are as planned last, and all is served. A
-// backend that is killed and started again comes back with nothing, and the GPUs that are left
-// serve on; it gets its models again from the controller that comes back.
+// TestWithoutController: while no controller is there, a backend is killed and started again,
+// then the scheduler: sub-clusters, their models and their GPUs are as planned last, and all is
+// served. A backend that is killed after that comes back with nothing, since nobody is left who
+// knows where its models are, and the other GPUs serve on; a controller that comes back mends it.
 func TestWithoutController(t *testing.T) {
 	beside(t)
 	models := many(6, "400ms")
@@ -261,16 +261,13 @@ func TestWithoutController(t *testing.T) {
 		}
 	}
 	served("without a controller")
+	p.killBackend(t, 0)
+	p.startBackend(0)
+	served("after the backend's restart")
 	p.scheduler.kill()
 	p.startScheduler()
 	served("after the scheduler's restart")
-	p.backends[0].kill()
-	eventually(t, 20*time.Second, "two GPUs are left", func() error {
-		if n, err := readMetric(p.metrics, "symphony_gpus"); err != nil || int(n) != p.devices {
-			return fmt.Errorf("there are %g, %w", n, err)
-		}
-		return nil
-	})
+	p.killBackend(t, 0)
 	p.startBackend(0)
 	for _, m := range models[2:] { // whose sub-cluster has a GPU of the other backend
 		p.inferred(t, m.name)
@@ -278,6 +275,18 @@ func TestWithoutController(t *testing.T) {
 	p.startController()
 	eventually(t, 30*time.Second, "the plan is in force", func() error { return p.settled(spec) })
 	served("with a controller again")
+}
+
+// killBackend returns when the scheduler knows that it is away.
+func (p *planned) killBackend(t *testing.T, i int) {
+	t.Helper()
+	p.backends[i].kill()
+	eventually(t, 20*time.Second, "its GPUs are away", func() error {
+		if n, err := readMetric(p.metrics, "symphony_gpus"); err != nil || int(n) != p.devices*(len(p.backends)-1) {
+			return fmt.Errorf("there are %g, %w", n, err)
+		}
+		return nil
+	})
 }
 
 // seated says where the scheduler's sub-clusters differ from a plan.
