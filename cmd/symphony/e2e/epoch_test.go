@@ -72,7 +72,12 @@ func (p *planned) move(t *testing.T, n int) (ended func() error) {
 		spec = halves(p.models, 30, 7, 5)
 	}
 	p.apply(spec)
-	ended = func() error { return p.settled(spec) }
+	ended = func() error {
+		if err := p.seated(spec); err != nil { // as the scheduler has it
+			return err
+		}
+		return p.settled(spec) // and the control plane
+	}
 	if n == 0 {
 		eventually(t, epochTime, "the first plan is in force", ended)
 	}
@@ -104,7 +109,7 @@ func (p *planned) epochs(t *testing.T, f *traffic, disturb func()) {
 		bad, all, reasons := f.share(from, to)
 		most := 0.001
 		if !full() {
-			most += control + machine.pardon(t, 250*time.Millisecond)
+			most += min(control, 0.02) + machine.pardon(t, 250*time.Millisecond)
 		}
 		t.Logf("epoch %d: ordered after %v, in force after %v: of %d requests %.4f are bad: %v; %.4f before it", try, ordered.Round(time.Millisecond), to.Sub(from).Round(time.Millisecond), all, bad, reasons, control)
 		if bad <= most {
