@@ -311,9 +311,11 @@ func TestDrainRunsWhatWaits(t *testing.T) {
 	f := frontendPeer(t, n)
 	f.wait("ready", func() bool { return f.entry("m").Ready })
 	f.submit(1, 0, 30*mono.Second)
-	for s.open() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	f.wait("it is queued", func() bool { // open counts orders, too: there may be some without it
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.pools[0].engine.Stats().Models[0].Used == 1
+	})
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
