@@ -95,7 +95,9 @@ func (c *Cluster) order(conn Conn, o *catalog.Order) (later bool, err error) {
 	}
 	switch o.Kind {
 	case catalog.OrderLoad:
-		c.memory.of(u.name).want(o.Sources)
+		if r := c.memory.of(u.name); !r.want(o.Sources) {
+			return false, fmt.Errorf("GPU %s is to have %d models already: unload some", u.name, len(r.wanted))
+		}
 	case catalog.OrderUnload:
 		c.memory.of(u.name).unwant(o.Keys)
 	}
@@ -107,24 +109,27 @@ func (c *Cluster) order(conn Conn, o *catalog.Order) (later bool, err error) {
 // orderLoad is what a GPU lacks of what it shall have.
 func (c *Cluster) orderLoad(u *unit, o *catalog.Order) (k catalog.Keep, err error) {
 	fresh := 0
+	seen := make(map[string]bool, len(o.Sources))
 	for i := range o.Sources {
 		s := &o.Sources[i]
+		key := s.Key()
 		if s.URL == "" {
-			return k, fmt.Errorf("model %s: where its files are is not said", s.Key())
+			return k, fmt.Errorf("model %s: where its files are is not said", key)
 		}
-		if err := checkStocked(&catalog.Stocked{Key: s.Key()}, 0); err != nil {
+		if err := checkStocked(&catalog.Stocked{Key: key}, 0); err != nil {
 			return k, err
 		}
-		if slices.ContainsFunc(o.Sources[:i], func(t catalog.Source) bool { return t.Key() == s.Key() }) {
-			return k, fmt.Errorf("model %s is to be loaded twice", s.Key())
+		if seen[key] {
+			return k, fmt.Errorf("model %s is to be loaded twice", key)
 		}
-		if u.stock().there(u.device, s.Key()) {
-			if it := u.stock().byKey[s.Key()]; it != nil && it.bad != "" {
-				return k, fmt.Errorf("model %s: %s", s.Key(), it.bad)
+		seen[key] = true
+		if u.stock().there(u.device, key) {
+			if it := u.stock().byKey[key]; it != nil && it.bad != "" {
+				return k, fmt.Errorf("model %s: %s", key, it.bad)
 			}
 			continue
 		}
-		if c.models.byKey[s.Key()] == nil {
+		if c.models.byKey[key] == nil {
 			fresh++
 		}
 		k.Load = append(k.Load, *s)
@@ -137,6 +142,7 @@ func (c *Cluster) orderLoad(u *unit, o *catalog.Order) (k catalog.Keep, err erro
 
 // orderUnload is what it has of what it shall not have.
 func (c *Cluster) orderUnload(u *unit, o *catalog.Order) (k catalog.Keep, err error) {
+	seen := make(map[string]bool, len(o.Keys))
 	for _, key := range o.Keys {
 		if m := c.models.byKey[key]; m != nil && u.pool != nil {
 			if e := m.entry(u.pool); e != nil && (e.routed() || e.pinned()) {
@@ -144,7 +150,8 @@ func (c *Cluster) orderUnload(u *unit, o *catalog.Order) (k catalog.Keep, err er
 			}
 		}
 		// What it was ordered and does not have, too: else it is tried again for ever.
-		if s := u.stock(); (s.there(u.device, key) || s.byKey[key] != nil) && !slices.Contains(k.Unload, key) {
+		if s := u.stock(); (s.there(u.device, key) || s.byKey[key] != nil) && !seen[key] {
+			seen[key] = true
 			k.Unload = append(k.Unload, key)
 		}
 	}
