@@ -174,7 +174,7 @@ func (c *Cluster) unroute(m *model) {
 	from.pool.routed--
 	from.pool.changed = c.next()
 	c.look(from.pool)
-	c.out.add(Effect{Kind: RemoveModel, Pool: from.pool.index, Model: m.id})
+	c.out.add(Effect{Kind: RemoveModel, Pool: from.pool.index, Model: m.id, Finish: m.pin == pinNever && from.complete()})
 }
 
 // pinTo decides where a model shall be served.

@@ -16,9 +16,12 @@ var errReplaced = errors.New("replaced by a new link of the same process")
 // carryOut does what the members' core has decided, in its order, and lets frontends hear
 // of what changed. Caller holds mu.
 func (s *Server) carryOut(effects *members.Effects) {
-	rerouted := false
+	rerouted, left := false, (*leaving)(nil)
 	for i := range *effects {
 		e := &(*effects)[i]
+		if e.Kind == members.AddModel && int(e.Model) < len(s.models) && s.models[e.Model].leaving != nil {
+			s.returns(e)
+		}
 		if e.Kind != members.MoveModel && len(s.moves) > 0 {
 			s.finishMoves()
 		}
@@ -45,8 +48,16 @@ func (s *Server) carryOut(effects *members.Effects) {
 		case members.Bind:
 			s.sendBackend(e.Conn, wire.DocBound, e.Bound)
 		case members.Answer:
-			s.answer(e)
+			if left != nil {
+				left.answers = append(left.answers, *e)
+			} else {
+				s.answer(e)
+			}
 		case members.AddModel, members.SetModel, members.RemoveModel:
+			if e.Kind == members.RemoveModel && e.Finish && s.models[e.Model].pool != nil {
+				left = s.leaves(e, left)
+				continue
+			}
 			s.changeModel(e)
 			rerouted = rerouted || e.Kind != members.SetModel
 		case members.AdmitBackend:
@@ -89,6 +100,7 @@ func (s *Server) addPool(e *members.Effect) {
 		s.newPool(e.Pool)
 	}
 	p := s.pools[e.Pool]
+	s.endLeaving(p)
 	p.deviceType, p.name = e.Type, e.SubCluster
 	if p.name != "" {
 		s.log.Info().Str("pool", p.label()).Msg("sub-cluster begins")
@@ -111,6 +123,7 @@ func (s *Server) changeModel(e *members.Effect) {
 	}
 	m.spec = e.Spec
 	cfg, err := modelConfig(e.Spec, s.cfg.QueueMax)
+	s.roomFor(p)
 	switch {
 	case err != nil:
 	case e.Kind == members.SetModel:
@@ -136,6 +149,7 @@ func (s *Server) moveModel(e *members.Effect) {
 	from, to := s.pools[e.From], s.pools[e.Pool]
 	m := &s.models[e.Model]
 	m.spec = e.Spec
+	s.roomFor(to)
 	cfg, err := modelConfig(e.Spec, s.cfg.QueueMax)
 	if err == nil {
 		err = to.engine.AddModel(e.Model, cfg)
@@ -172,6 +186,7 @@ func (s *Server) sendBackend(conn members.Conn, t wire.DocType, doc any) {
 
 func (s *Server) addGPU(e *members.Effect) {
 	p := s.pools[e.Pool]
+	s.endLeaving(p)
 	g := p.grow(e.GPU)
 	g.name = e.Name
 	if err := s.seatGPU(s.backends[e.Conn], p, g, e.Index, e.Device, e.Free); err != nil {

@@ -127,6 +127,7 @@ func (s *Server) newPool(index int) {
 
 // removePool ends a sub-cluster that has neither models nor GPUs.
 func (s *Server) removePool(p *pool) {
+	s.endLeaving(p)
 	s.log.Info().Str("pool", p.label()).Msg("sub-cluster ends")
 	s.pools[p.index] = nil
 	s.setLoops(p.index, nil)
