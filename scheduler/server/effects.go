@@ -19,9 +19,7 @@ func (s *Server) carryOut(effects *members.Effects) {
 	rerouted, left := false, (*leaving)(nil)
 	for i := range *effects {
 		e := &(*effects)[i]
-		if e.Kind == members.AddModel && int(e.Model) < len(s.models) && s.models[e.Model].leaving != nil {
-			s.returns(e)
-		}
+		s.returns(e)
 		if e.Kind != members.MoveModel && len(s.moves) > 0 {
 			s.finishMoves()
 		}
@@ -34,9 +32,7 @@ func (s *Server) carryOut(effects *members.Effects) {
 			}
 			s.forget(e.Conn)
 		case members.Want:
-			if l := s.link(e.Conn); l != nil {
-				transport.SendDoc(l, wire.DocWant, catalog.Want{Models: e.Digest})
-			}
+			s.want(e)
 		case members.AddPool:
 			s.addPool(e)
 		case members.RemovePool:
@@ -48,18 +44,14 @@ func (s *Server) carryOut(effects *members.Effects) {
 		case members.Bind:
 			s.sendBackend(e.Conn, wire.DocBound, e.Bound)
 		case members.Answer:
-			if left != nil {
-				left.answers = append(left.answers, *e)
-			} else {
-				s.answer(e)
-			}
+			s.answerAfter(left, e)
 		case members.AddModel, members.SetModel, members.RemoveModel:
-			if e.Kind == members.RemoveModel && e.Finish && s.models[e.Model].pool != nil {
+			if s.finishes(e) {
 				left = s.leaves(e, left)
-				continue
+			} else {
+				s.changeModel(e)
+				rerouted = rerouted || e.Kind != members.SetModel
 			}
-			s.changeModel(e)
-			rerouted = rerouted || e.Kind != members.SetModel
 		case members.AdmitBackend:
 			if rerouted { // before the first batch of a model there are requests for it
 				s.reroute()
@@ -90,6 +82,12 @@ func (s *Server) carryOut(effects *members.Effects) {
 	}
 	s.teller.look()
 	s.controllers.look()
+}
+
+func (s *Server) want(e *members.Effect) {
+	if l := s.link(e.Conn); l != nil {
+		transport.SendDoc(l, wire.DocWant, catalog.Want{Models: e.Digest})
+	}
 }
 
 func (s *Server) addPool(e *members.Effect) {

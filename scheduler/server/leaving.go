@@ -27,6 +27,20 @@ type leaving struct {
 	answers []members.Effect
 }
 
+// finishes tells whether an effect is the end of a model that may be served on.
+func (s *Server) finishes(e *members.Effect) bool {
+	return e.Kind == members.RemoveModel && e.Finish && s.models[e.Model].pool != nil
+}
+
+// answerAfter answers an order when what left because of it has ended; nil: at once.
+func (s *Server) answerAfter(w *leaving, e *members.Effect) {
+	if w == nil {
+		s.answer(e)
+		return
+	}
+	w.answers = append(w.answers, *e)
+}
+
 // leaves serves a model on until nothing waits. with are those of the same event; nil: none yet.
 func (s *Server) leaves(e *members.Effect, with *leaving) *leaving {
 	if with == nil {
@@ -99,8 +113,12 @@ func (s *Server) roomFor(p *pool) {
 	}
 }
 
-// returns serves a model again that was about to leave: where it is, or it moves.
+// returns serves a model again that was about to leave: where it is, or it moves. Other effects
+// stay as they are.
 func (s *Server) returns(e *members.Effect) {
+	if e.Kind != members.AddModel || int(e.Model) >= len(s.models) || s.models[e.Model].leaving == nil {
+		return
+	}
 	m := &s.models[e.Model]
 	m.leaving = nil
 	if e.Kind = members.SetModel; m.pool.index != e.Pool {
