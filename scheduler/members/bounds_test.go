@@ -125,3 +125,22 @@ func TestWantedIsBounded(t *testing.T) {
 		t.Errorf("one too many: %v, answered %v", err, done)
 	}
 }
+
+// A control plane that lost its state numbers plans from the beginning: what it orders counts when
+// those who knew better have left.
+func TestPlansAreNumberedAnew(t *testing.T) {
+	p := newPlant(t, limits())
+	p.host("a", 1, catalog.Nowhere, spec("m"))
+	old := seatIn("a/gpu/0", "A")
+	old.Plan = 7
+	p.do(old)
+	next := toSub("A", "m/1")
+	next.Plan = 1
+	if err, _ := p.order(next); err == nil {
+		t.Error("an older plan is followed while a controller is there")
+	}
+	var out Effects
+	p.c.Leave(p.now, 1<<40, &out)
+	p.carryOut(out)
+	p.do(next)
+}

@@ -47,8 +47,8 @@ type Cluster struct {
 	memory      memory
 	names       names
 	controllers []Conn
-	orders      []*order // that are under way
-	plan        uint64   // the newest that an order was of
+	underway    int    // orders, of all units
+	plan        uint64 // the newest that an order was of
 	gone        gone
 	heard       stamp // the newest that a backend has repeated
 

@@ -20,8 +20,18 @@ func (c *Cluster) controller(conn Conn) {
 func (c *Cluster) leaveController(conn Conn) bool {
 	before := len(c.controllers)
 	c.controllers = slices.DeleteFunc(c.controllers, func(x Conn) bool { return x == conn })
-	c.orders = slices.DeleteFunc(c.orders, func(w *order) bool { return w.conn == conn })
-	return len(c.controllers) < before
+	if len(c.controllers) == before {
+		return false
+	}
+	for _, b := range c.backends {
+		for _, u := range b.units {
+			c.drop(u, func(w *order) bool { return w.conn == conn })
+		}
+	}
+	if len(c.controllers) == 0 {
+		c.plan = 0 // the next may have lost its state, and number plans anew; who leads is not said here
+	}
+	return true
 }
 
 // names say which versions of a model answer.

@@ -26,7 +26,7 @@ const ordersMax = 1 << 16
 
 // Order carries a step of the control plane's out, or refuses it with a reason: Answer comes
 // once for each, now or when it is done. Orders of a plan that is older than one that was seen
-// are refused.
+// are refused, as long as a controller is there.
 func (c *Cluster) Order(now mono.Time, conn Conn, o *catalog.Order, out *Effects) {
 	c.begin(now, out)
 	c.controller(conn)
@@ -90,8 +90,8 @@ func (c *Cluster) order(conn Conn, o *catalog.Order) (later bool, err error) {
 		return false, err
 	case !u.doc().Runtime:
 		return false, fmt.Errorf("the backend of GPU %s takes no models while it serves", u.name)
-	case len(c.orders) >= ordersMax:
-		return false, fmt.Errorf("%d orders are under way already", len(c.orders))
+	case c.underway >= ordersMax:
+		return false, fmt.Errorf("%d orders are under way already", c.underway)
 	}
 	switch o.Kind {
 	case catalog.OrderLoad:
@@ -101,7 +101,7 @@ func (c *Cluster) order(conn Conn, o *catalog.Order) (later bool, err error) {
 	case catalog.OrderUnload:
 		c.memory.of(u.name).unwant(o.Keys)
 	}
-	c.orders = append(c.orders, w)
+	c.awaits(w)
 	c.keep(u, k)
 	return true, nil
 }
@@ -241,8 +241,8 @@ func (c *Cluster) orderDrain(conn Conn, o *catalog.Order) (later bool, err error
 	if u.pool == nil {
 		return false, nil
 	}
-	if len(c.orders) >= ordersMax {
-		return false, fmt.Errorf("%d orders are under way already", len(c.orders))
+	if c.underway >= ordersMax {
+		return false, fmt.Errorf("%d orders are under way already", c.underway)
 	}
 	if !u.draining {
 		u.draining = true
@@ -253,7 +253,7 @@ func (c *Cluster) orderDrain(conn Conn, o *catalog.Order) (later bool, err error
 		}
 		c.out.add(Effect{Kind: RetireGPU, Pool: u.pool.index, GPU: u.gpu.id})
 	}
-	c.orders = append(c.orders, &order{conn: conn, id: o.ID, kind: o.Kind, unit: u})
+	c.awaits(&order{conn: conn, id: o.ID, kind: o.Kind, unit: u})
 	return true, nil
 }
 
@@ -412,12 +412,22 @@ func (w *order) progress(d *catalog.Stocked, it *item) (bool, error) {
 	return len(w.keys) == 0, nil
 }
 
+// awaits notes an order that is under way.
+func (c *Cluster) awaits(w *order) {
+	w.unit.orders = append(w.unit.orders, w)
+	c.underway++
+}
+
+// drop forgets the orders of a unit that are over.
+func (c *Cluster) drop(u *unit, over func(*order) bool) {
+	before := len(u.orders)
+	u.orders = slices.DeleteFunc(u.orders, over)
+	c.underway -= before - len(u.orders)
+}
+
 // finish answers the orders of a unit that over says are over.
 func (c *Cluster) finish(u *unit, over func(*order) (bool, error)) {
-	c.orders = slices.DeleteFunc(c.orders, func(w *order) bool {
-		if w.unit != u {
-			return false
-		}
+	c.drop(u, func(w *order) bool {
 		done, err := over(w)
 		if done {
 			c.answer(w.conn, w.id, err)
