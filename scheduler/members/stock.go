@@ -215,6 +215,7 @@ func (c *Cluster) stocked(at int64, b *backend, index int, d *catalog.Stocked) *
 		it.told, it.speed = d.Spec, nil
 	}
 	it.doc = *d
+	it.doc.Spec, it.doc.Devices = nil, nil // they are kept once, as told and devices
 	it.changed = c.next()
 	c.name(it)
 	c.recount(it, units, 1)
