@@ -144,3 +144,27 @@ func TestPlansAreNumberedAnew(t *testing.T) {
 	p.carryOut(out)
 	p.do(next)
 }
+
+// A model that the scheduler does not take is a line in the log, however often its backend tells of it.
+func TestBadModelsAreSaidOnce(t *testing.T) {
+	p := newPlant(t, limits())
+	conn := p.host("a", 1, catalog.Nowhere)
+	bad := spec("m")
+	bad.SLO = 0
+	notes := 0
+	for range 10 {
+		var out Effects
+		if err := p.c.Stock(p.now, 1, conn, &catalog.Stock{Models: []catalog.Stocked{has(0, bad, 0)}}, &out); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range out {
+			if e.Kind == Note && strings.Contains(e.Text, "not served") {
+				notes++
+			}
+		}
+		p.carryOut(out)
+	}
+	if notes != 1 {
+		t.Errorf("said %d times, want once", notes)
+	}
+}

@@ -126,9 +126,13 @@ func (c *Cluster) Stock(now mono.Time, at int64, conn Conn, doc *catalog.Stock, 
 	var bound []*item
 	var failed changes
 	for i := range doc.Models {
+		said := ""
+		if it := s.byKey[doc.Models[i].Key]; it != nil {
+			said = it.bad
+		}
 		it := c.stocked(at, b, doc.Pool, &doc.Models[i])
 		bound = append(bound, it)
-		if it.bad != "" {
+		if it.bad != "" && it.bad != said { // once for a reason
 			failed.add(it.key, it.bad)
 		}
 	}

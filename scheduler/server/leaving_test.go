@@ -6,6 +6,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -137,5 +139,25 @@ func TestRefusedOrdersAreFewLines(t *testing.T) {
 	most := 2 + int(time.Since(begin)/(5*time.Second))
 	if got := log.count("not carried out"); got == 0 || got > most {
 		t.Errorf("%d lines of 1000 refused orders, want 1 to %d", got, most)
+	}
+}
+
+// A report of a GPU's life before does not count for the one that has begun: else the GPU would
+// seem to owe nothing while a batch runs there.
+func TestReportsOfTheLifeBefore(t *testing.T) {
+	s, n := newServer(t, nil)
+	backendPeer(t, n, "b", 1, "m")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pools[0]
+	now := p.gpu(0).seat.Load()
+	p.sink.Completed(0, &shard.Run{GPU: 0, Life: now.life.Life - 1, Size: 1}, &engine.Done{})
+	if owed := now.undone.Load(); owed != 0 {
+		t.Errorf("%d batches are owed after a report of the life before, want 0", owed)
+	}
+	now.undone.Add(1)
+	p.sink.Completed(0, &shard.Run{GPU: 0, Life: now.life.Life, Size: 1}, &engine.Done{})
+	if owed := now.undone.Load(); owed != 0 {
+		t.Errorf("%d batches are owed after the report, want 0", owed)
 	}
 }
