@@ -29,7 +29,7 @@ type devices struct {
 	served   int
 	reasons  map[wire.Reason]int
 	overlaps int
-	timers   sync.WaitGroup
+	running  int // batches that are not reported yet
 }
 
 func newDevices(seed uint64, jitter float64) *devices {
@@ -62,12 +62,28 @@ func (d *devices) Dispatch(_ int, b *shard.Dispatch) {
 	for i, r := range b.Requests {
 		ids[i] = r.ID
 	}
-	d.timers.Add(1)
+	d.running++
 	batch, gpu := b.Batch, b.GPU
 	time.AfterFunc(end.Sub(mono.Now()).Std(), func() {
-		defer d.timers.Done()
 		d.finish(batch, gpu, ids, end)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.running--
 	})
+}
+
+// wait waits until nothing runs. On a busy machine the engine may begin another batch just then:
+// only after its Stop nothing more comes.
+func (d *devices) wait() {
+	for {
+		d.mu.Lock()
+		n := d.running
+		d.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func (d *devices) finish(batch wire.BatchID, gpu wire.GPUID, ids []wire.RequestID, end mono.Time) {
@@ -149,6 +165,7 @@ func offerFrom(e *Engine, before, models int, rate float64, span time.Duration) 
 }
 
 func (d *devices) checkOnce(t *testing.T, accepted int) {
+	d.wait() // also for what the engine began just before its Stop
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -177,7 +194,7 @@ func TestReplayGivesTheSameGrants(t *testing.T) {
 			})
 			accepted := offer(e, 5, 1500, 900*time.Millisecond)
 			time.Sleep(150 * time.Millisecond)
-			d.timers.Wait()
+			d.wait()
 			e.Stop()
 			d.checkOnce(t, accepted)
 			grants, batches, err := cfg.Record.Replay(cfg)
@@ -199,7 +216,7 @@ func TestReplaySeesADifference(t *testing.T) {
 	e, _ := start(t, cfg, d, 1, 2)
 	offer(e, 1, 500, 200*time.Millisecond)
 	time.Sleep(100 * time.Millisecond)
-	d.timers.Wait()
+	d.wait()
 	e.Stop()
 	for log, i := &cfg.Record.models[0].submissions, 0; i < log.len(); i++ {
 		r := &log.at(i).Request
@@ -250,7 +267,7 @@ func TestSubmitsAmongStop(t *testing.T) {
 		}
 		e.Stop()
 		wg.Wait()
-		d.timers.Wait()
+		d.wait()
 		accepted.Range(func(id, _ any) bool {
 			if n := d.answers[id.(wire.RequestID)]; n != 1 {
 				t.Fatalf("round %d: request %v was accepted and has %d answers", round, id, n)

@@ -18,7 +18,7 @@ import (
 func checkOnceAmong(t *testing.T, accepted int, ds ...*devices) {
 	t.Helper()
 	for _, d := range ds {
-		d.timers.Wait()
+		d.wait()
 	}
 	for id := 1; id <= accepted; id++ {
 		n := 0

@@ -65,7 +65,7 @@ func TestHastenRunsWhatWaits(t *testing.T) {
 			e.SetModel(1, batching.Config{Profile: line(t, 1, 5), SLO: 3600 * mono.Second, QueueMax: 100})
 			submit(7, 1)
 			await("a model that has changed", 7)
-			d.timers.Wait()
+			d.wait()
 			e.Stop()
 			if _, batches, err := cfg.Record.Replay(cfg); err != nil || batches < 4 {
 				t.Errorf("replay of %d batches: %v", batches, err)

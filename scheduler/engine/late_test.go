@@ -37,7 +37,7 @@ func TestLatenessIsPlannedWith(t *testing.T) {
 	accepted := offer(e, 3, 500, 2500*time.Millisecond)
 	e.SetDelay(batching.Delay{Ctrl: 50 * mono.Microsecond})
 	time.Sleep(150 * time.Millisecond)
-	d.timers.Wait()
+	d.wait()
 	reckoned := e.Stats().Models[0].Reckoned
 	e.Stop()
 	if reckoned < 4*mono.Millisecond {

@@ -26,7 +26,7 @@ func TestStatsTellTheNeed(t *testing.T) {
 	if math.Abs(got-want) > 0.4*want {
 		t.Errorf("need %.2f, want about %.2f", got, want)
 	}
-	d.timers.Wait()
+	d.wait()
 	if got := e.rank.stats.needBy(mono.Now().Add(2 * needSilence)); got != 0 {
 		t.Errorf("need %.2f after a long silence", got)
 	}

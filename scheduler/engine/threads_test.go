@@ -147,7 +147,7 @@ func TestManyEnginesOnTwoThreads(t *testing.T) {
 	}
 	answers, served, reasons := map[wire.RequestID]int{}, 0, map[wire.Reason]int{}
 	for _, d := range append(f.past, f.sinks...) {
-		d.timers.Wait()
+		d.wait()
 		for id, n := range d.answers {
 			answers[id] += n
 		}
@@ -298,6 +298,6 @@ func TestIdleEnginesCostNothing(t *testing.T) {
 	for _, e := range append(idle, e, works) {
 		e.Stop()
 	}
-	busy.timers.Wait()
+	busy.wait()
 	busy.checkOnce(t, accepted)
 }

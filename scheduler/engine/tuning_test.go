@@ -61,7 +61,7 @@ func TestTunedReplayGivesTheSameGrants(t *testing.T) {
 				e.setSetting(settings[(3*round+4)%len(settings)])
 			}
 			time.Sleep(150 * time.Millisecond)
-			d.timers.Wait()
+			d.wait()
 			e.Stop()
 			choice, spent, ok := e.Tuning()
 			d.checkOnce(t, accepted)
@@ -122,7 +122,7 @@ func TestTunerChooses(t *testing.T) {
 		}
 	}
 	e.Stop()
-	d.timers.Wait()
+	d.wait()
 	for _, cfg := range []Config{{}, {TunerShare: 0.02, Headroom: rank.Headroom{Limited: true}}} {
 		cfg.Margin = margin
 		e, err := New(cfg, d)
@@ -182,7 +182,7 @@ func TestTunerAmongChanges(t *testing.T) {
 	wg.Wait()
 	time.Sleep(100 * time.Millisecond)
 	e.Stop()
-	d.timers.Wait()
+	d.wait()
 	if choice, spent, _ := e.Tuning(); spent == 0 {
 		t.Errorf("%v spent, %v", spent, choice)
 	}
@@ -211,7 +211,7 @@ func TestTunerHearsOfServedModels(t *testing.T) {
 		}
 	}
 	e.Stop()
-	d.timers.Wait()
+	d.wait()
 }
 
 // What nobody has looked at yet is what things have become, in the order that matters.
@@ -304,7 +304,7 @@ func TestFeedsFull(t *testing.T) {
 		}
 	}
 	e.Stop()
-	d.timers.Wait()
+	d.wait()
 	d.checkOnce(t, requests)
 	taken = taken[:0]
 	if missed := e.tuning.feeds[0].take(&taken); len(taken) != feedSize || missed != requests-feedSize {
@@ -343,7 +343,7 @@ func TestTunerStops(t *testing.T) {
 		}
 		close(over)
 		wg.Wait()
-		d.timers.Wait()
+		d.wait()
 	}
 	e, err := New(Config{Margin: margin, TunerShare: 0.5}, newDevices(1, 0))
 	if err != nil {
@@ -371,7 +371,7 @@ func TestTunerShare(t *testing.T) {
 	if used > most {
 		t.Errorf("%.4f s of a processor, may be %.4f", used, most)
 	}
-	d.timers.Wait()
+	d.wait()
 	var u [2]syscall.Rusage
 	_, before, _ = e.Tuning()
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u[0])

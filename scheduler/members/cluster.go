@@ -47,9 +47,10 @@ type Cluster struct {
 	memory      memory
 	names       names
 	controllers []Conn
-	orders      []*order // that are under way
-	plan        uint64   // the newest that an order was of
+	underway    int    // orders, of all units
+	plan        uint64 // the newest that an order was of
 	gone        gone
+	heard       stamp // the newest that a backend has repeated
 
 	// Of the event at hand: when it is, what comes of it, and what must be looked at before it
 	// is over (settle).

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // controller notes a link of the control plane's.
@@ -19,8 +20,18 @@ func (c *Cluster) controller(conn Conn) {
 func (c *Cluster) leaveController(conn Conn) bool {
 	before := len(c.controllers)
 	c.controllers = slices.DeleteFunc(c.controllers, func(x Conn) bool { return x == conn })
-	c.orders = slices.DeleteFunc(c.orders, func(w *order) bool { return w.conn == conn })
-	return len(c.controllers) < before
+	if len(c.controllers) == before {
+		return false
+	}
+	for _, b := range c.backends {
+		for _, u := range b.units {
+			c.drop(u, func(w *order) bool { return w.conn == conn })
+		}
+	}
+	if len(c.controllers) == 0 {
+		c.plan = 0 // the next may have lost its state, and number plans anew; who leads is not said here
+	}
+	return true
 }
 
 // names say which versions of a model answer.
@@ -29,9 +40,11 @@ type names struct {
 	all    []*name
 }
 
+// name is a model's; of one without shares frontends must hear, and then it may be forgotten.
 type name struct {
 	doc     catalog.Name
 	changed uint64
+	at      mono.Time
 }
 
 // versionsMax bounds the versions of a name.
@@ -59,6 +72,9 @@ func (n *names) set(c *Cluster, docs []catalog.Name) error {
 		}
 	}
 	if len(n.all)+fresh > c.limits.Models {
+		n.sweep(c)
+	}
+	if len(n.all)+fresh > c.limits.Models {
 		return fmt.Errorf("more than %d names", c.limits.Models)
 	}
 	for _, d := range docs {
@@ -70,7 +86,18 @@ func (n *names) set(c *Cluster, docs []catalog.Name) error {
 		} else if slices.Equal(x.doc.Shares, d.Shares) {
 			continue
 		}
-		x.doc, x.changed = d, c.tell()
+		x.doc, x.changed, x.at = d, c.tell(), c.now
 	}
 	return nil
+}
+
+// sweep forgets names without shares that all have heard of.
+func (n *names) sweep(c *Cluster) {
+	n.all = slices.DeleteFunc(n.all, func(x *name) bool {
+		forget := len(x.doc.Shares) == 0 && c.now.Sub(x.at) > rest
+		if forget {
+			delete(n.byName, x.doc.Name)
+		}
+		return forget
+	})
 }

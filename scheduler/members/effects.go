@@ -30,7 +30,8 @@ const (
 	SetModel
 	// MoveModel: Pool serves Model from now on, as Spec, and From no longer; what waits moves, too.
 	MoveModel
-	// RemoveModel: Pool serves Model no longer; what waits is answered.
+	// RemoveModel: Pool serves Model no longer; what waits is answered. Finish: all its GPUs have
+	// the model, and will until the order that ended it is answered: what waits may be served.
 	RemoveModel
 	// AdmitBackend: tell Conn that it is admitted, then of all frontends, then of its models' ids (Bound).
 	AdmitBackend
@@ -70,6 +71,7 @@ type Effect struct {
 	Index      int
 	Device     int
 	Free       mono.Dur
+	Finish     bool
 	Frontend   wire.FrontendID
 	Bound      *catalog.Bound
 	Order      *catalog.Keep

@@ -193,7 +193,7 @@ func (u *unit) tell(p piece, f *catalog.GPUFacts) {
 // facts is a model as a device has it.
 func (it *item) facts(device int) catalog.Stocked {
 	d := it.doc
-	d.Slot, d.Devices, d.Spec = 0, nil, nil
+	d.Slot = 0
 	switch {
 	case it.there(device) && it.bad != "":
 		d.State, d.Error = catalog.StateFailed, it.bad

@@ -67,16 +67,35 @@ func (m *memory) sweep(now mono.Time) {
 	})
 }
 
-// want notes that a device shall have models.
-func (r *record) want(sources []catalog.Source) {
+// wantedMax bounds the models that a device shall have: those of a sub-cluster, and those that
+// are to take their places.
+const wantedMax = 2 * catalog.ModelsMax
+
+// want notes that a device shall have models; false: they are too many.
+func (r *record) want(sources []catalog.Source) bool {
+	at := make(map[string]int, len(r.wanted)+len(sources))
+	for i := range r.wanted {
+		at[r.wanted[i].Key()] = i
+	}
+	fresh := 0
 	for i := range sources {
-		at := slices.IndexFunc(r.wanted, func(s catalog.Source) bool { return s.Key() == sources[i].Key() })
-		if at < 0 {
-			r.wanted = append(r.wanted, sources[i])
-		} else {
-			r.wanted[at] = sources[i]
+		if _, there := at[sources[i].Key()]; !there {
+			fresh++
 		}
 	}
+	if len(r.wanted)+fresh > wantedMax {
+		return false
+	}
+	for i := range sources {
+		key := sources[i].Key()
+		if k, there := at[key]; there {
+			r.wanted[k] = sources[i]
+		} else {
+			at[key] = len(r.wanted)
+			r.wanted = append(r.wanted, sources[i])
+		}
+	}
+	return true
 }
 
 // unwant notes that it shall not.
@@ -164,7 +183,9 @@ func (c *Cluster) hear(b *backend) {
 	for i := range b.info.Pools {
 		doc := &b.info.Pools[i]
 		for k := range doc.Told {
-			c.hearOf(b, doc.DeviceType, &doc.Told[k])
+			if slices.Contains(doc.In, doc.Told[k].SubCluster) { // of others it knows nothing
+				c.hearOf(b, doc.DeviceType, &doc.Told[k])
+			}
 		}
 	}
 }
@@ -173,6 +194,9 @@ func (c *Cluster) hearOf(b *backend, deviceType string, t *catalog.Told) {
 	at := stamp{t.Epoch, t.Serial}
 	if t.SubCluster == "" || t.SubCluster == catalog.Nowhere || len(t.SubCluster) > nameMax || len(t.Keys) > c.limits.PoolModels {
 		return
+	}
+	if at.after(c.heard) {
+		c.heard = at
 	}
 	p := c.poolFor(deviceType, t.SubCluster, b)
 	if p == nil || !at.after(p.stamp) {

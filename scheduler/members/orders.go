@@ -26,7 +26,7 @@ const ordersMax = 1 << 16
 
 // Order carries a step of the control plane's out, or refuses it with a reason: Answer comes
 // once for each, now or when it is done. Orders of a plan that is older than one that was seen
-// are refused.
+// are refused, as long as a controller is there.
 func (c *Cluster) Order(now mono.Time, conn Conn, o *catalog.Order, out *Effects) {
 	c.begin(now, out)
 	c.controller(conn)
@@ -90,16 +90,18 @@ func (c *Cluster) order(conn Conn, o *catalog.Order) (later bool, err error) {
 		return false, err
 	case !u.doc().Runtime:
 		return false, fmt.Errorf("the backend of GPU %s takes no models while it serves", u.name)
-	case len(c.orders) >= ordersMax:
-		return false, fmt.Errorf("%d orders are under way already", len(c.orders))
+	case c.underway >= ordersMax:
+		return false, fmt.Errorf("%d orders are under way already", c.underway)
 	}
 	switch o.Kind {
 	case catalog.OrderLoad:
-		c.memory.of(u.name).want(o.Sources)
+		if r := c.memory.of(u.name); !r.want(o.Sources) {
+			return false, fmt.Errorf("GPU %s is to have %d models already: unload some", u.name, len(r.wanted))
+		}
 	case catalog.OrderUnload:
 		c.memory.of(u.name).unwant(o.Keys)
 	}
-	c.orders = append(c.orders, w)
+	c.awaits(w)
 	c.keep(u, k)
 	return true, nil
 }
@@ -107,24 +109,27 @@ func (c *Cluster) order(conn Conn, o *catalog.Order) (later bool, err error) {
 // orderLoad is what a GPU lacks of what it shall have.
 func (c *Cluster) orderLoad(u *unit, o *catalog.Order) (k catalog.Keep, err error) {
 	fresh := 0
+	seen := make(map[string]bool, len(o.Sources))
 	for i := range o.Sources {
 		s := &o.Sources[i]
+		key := s.Key()
 		if s.URL == "" {
-			return k, fmt.Errorf("model %s: where its files are is not said", s.Key())
+			return k, fmt.Errorf("model %s: where its files are is not said", key)
 		}
-		if err := checkStocked(&catalog.Stocked{Key: s.Key()}, 0); err != nil {
+		if err := checkStocked(&catalog.Stocked{Key: key}, 0); err != nil {
 			return k, err
 		}
-		if slices.ContainsFunc(o.Sources[:i], func(t catalog.Source) bool { return t.Key() == s.Key() }) {
-			return k, fmt.Errorf("model %s is to be loaded twice", s.Key())
+		if seen[key] {
+			return k, fmt.Errorf("model %s is to be loaded twice", key)
 		}
-		if u.stock().there(u.device, s.Key()) {
-			if it := u.stock().byKey[s.Key()]; it != nil && it.bad != "" {
-				return k, fmt.Errorf("model %s: %s", s.Key(), it.bad)
+		seen[key] = true
+		if u.stock().there(u.device, key) {
+			if it := u.stock().byKey[key]; it != nil && it.bad != "" {
+				return k, fmt.Errorf("model %s: %s", key, it.bad)
 			}
 			continue
 		}
-		if c.models.byKey[s.Key()] == nil {
+		if c.models.byKey[key] == nil {
 			fresh++
 		}
 		k.Load = append(k.Load, *s)
@@ -137,6 +142,7 @@ func (c *Cluster) orderLoad(u *unit, o *catalog.Order) (k catalog.Keep, err erro
 
 // orderUnload is what it has of what it shall not have.
 func (c *Cluster) orderUnload(u *unit, o *catalog.Order) (k catalog.Keep, err error) {
+	seen := make(map[string]bool, len(o.Keys))
 	for _, key := range o.Keys {
 		if m := c.models.byKey[key]; m != nil && u.pool != nil {
 			if e := m.entry(u.pool); e != nil && (e.routed() || e.pinned()) {
@@ -144,7 +150,8 @@ func (c *Cluster) orderUnload(u *unit, o *catalog.Order) (k catalog.Keep, err er
 			}
 		}
 		// What it was ordered and does not have, too: else it is tried again for ever.
-		if s := u.stock(); (s.there(u.device, key) || s.byKey[key] != nil) && !slices.Contains(k.Unload, key) {
+		if s := u.stock(); (s.there(u.device, key) || s.byKey[key] != nil) && !seen[key] {
+			seen[key] = true
 			k.Unload = append(k.Unload, key)
 		}
 	}
@@ -234,8 +241,8 @@ func (c *Cluster) orderDrain(conn Conn, o *catalog.Order) (later bool, err error
 	if u.pool == nil {
 		return false, nil
 	}
-	if len(c.orders) >= ordersMax {
-		return false, fmt.Errorf("%d orders are under way already", len(c.orders))
+	if c.underway >= ordersMax {
+		return false, fmt.Errorf("%d orders are under way already", c.underway)
 	}
 	if !u.draining {
 		u.draining = true
@@ -246,7 +253,7 @@ func (c *Cluster) orderDrain(conn Conn, o *catalog.Order) (later bool, err error
 		}
 		c.out.add(Effect{Kind: RetireGPU, Pool: u.pool.index, GPU: u.gpu.id})
 	}
-	c.orders = append(c.orders, &order{conn: conn, id: o.ID, kind: o.Kind, unit: u})
+	c.awaits(&order{conn: conn, id: o.ID, kind: o.Kind, unit: u})
 	return true, nil
 }
 
@@ -405,12 +412,22 @@ func (w *order) progress(d *catalog.Stocked, it *item) (bool, error) {
 	return len(w.keys) == 0, nil
 }
 
+// awaits notes an order that is under way.
+func (c *Cluster) awaits(w *order) {
+	w.unit.orders = append(w.unit.orders, w)
+	c.underway++
+}
+
+// drop forgets the orders of a unit that are over.
+func (c *Cluster) drop(u *unit, over func(*order) bool) {
+	before := len(u.orders)
+	u.orders = slices.DeleteFunc(u.orders, over)
+	c.underway -= before - len(u.orders)
+}
+
 // finish answers the orders of a unit that over says are over.
 func (c *Cluster) finish(u *unit, over func(*order) (bool, error)) {
-	c.orders = slices.DeleteFunc(c.orders, func(w *order) bool {
-		if w.unit != u {
-			return false
-		}
+	c.drop(u, func(w *order) bool {
 		done, err := over(w)
 		if done {
 			c.answer(w.conn, w.id, err)

@@ -406,6 +406,13 @@ func (f *fleet) finish() {
 
 // check holds the rules between events.
 func (f *fleet) check() {
+	underway := 0
+	for _, u := range f.c.byUnit {
+		underway += len(u.orders)
+	}
+	if underway != f.c.underway {
+		f.r.Fatalf("%d orders are under way, and %d are counted", underway, f.c.underway)
+	}
 	byName := map[string][2]string{}
 	for id, m := range f.models {
 		key := m.spec.Key()

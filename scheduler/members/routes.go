@@ -174,7 +174,7 @@ func (c *Cluster) unroute(m *model) {
 	from.pool.routed--
 	from.pool.changed = c.next()
 	c.look(from.pool)
-	c.out.add(Effect{Kind: RemoveModel, Pool: from.pool.index, Model: m.id})
+	c.out.add(Effect{Kind: RemoveModel, Pool: from.pool.index, Model: m.id, Finish: m.pin == pinNever && from.complete()})
 }
 
 // pinTo decides where a model shall be served.
@@ -207,8 +207,16 @@ func (p *pool) decided(c *Cluster, at stamp) {
 	c.look(p)
 }
 
-// decides is the stamp of a decision of this scheduler's.
-func (c *Cluster) decides() stamp { return stamp{c.limits.Epoch, c.next()} }
+// decides is the stamp of a decision of this scheduler's: after all that it has heard of, also
+// from a scheduler before it whose clock was ahead.
+func (c *Cluster) decides() stamp {
+	at := stamp{c.limits.Epoch, c.next()}
+	if !at.after(c.heard) {
+		c.heard.serial++
+		at = c.heard
+	}
+	return at
+}
 
 // tellPinned tells the backends of a pool what became of its pins, so that they can repeat it.
 func (c *Cluster) tellPinned(p *pool) {

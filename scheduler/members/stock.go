@@ -91,6 +91,16 @@ func (s *stock) item(key string) *item {
 	return it
 }
 
+// fresh counts the models that it was not told of before.
+func (s *stock) fresh(models []catalog.Stocked) (n int) {
+	for i := range models {
+		if s.byKey[models[i].Key] == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // stockMax is how many models a backend's pool may have told of.
 const stockMax = 2 * catalog.ModelsMax
 
@@ -110,15 +120,19 @@ func (c *Cluster) Stock(now mono.Time, at int64, conn Conn, doc *catalog.Stock, 
 			return err
 		}
 	}
-	if len(s.items)+len(doc.Models) > stockMax {
+	if s.fresh(doc.Models)+len(s.items) > stockMax {
 		return fmt.Errorf("stock of pool %d: more than %d models were told of", doc.Pool, stockMax)
 	}
 	var bound []*item
 	var failed changes
 	for i := range doc.Models {
+		said := ""
+		if it := s.byKey[doc.Models[i].Key]; it != nil {
+			said = it.bad
+		}
 		it := c.stocked(at, b, doc.Pool, &doc.Models[i])
 		bound = append(bound, it)
-		if it.bad != "" {
+		if it.bad != "" && it.bad != said { // once for a reason
 			failed.add(it.key, it.bad)
 		}
 	}
@@ -205,6 +219,7 @@ func (c *Cluster) stocked(at int64, b *backend, index int, d *catalog.Stocked) *
 		it.told, it.speed = d.Spec, nil
 	}
 	it.doc = *d
+	it.doc.Spec, it.doc.Devices = nil, nil // they are kept once, as told and devices
 	it.changed = c.next()
 	c.name(it)
 	c.recount(it, units, 1)
@@ -322,19 +337,22 @@ func (c *Cluster) stockChanged(b *backend, index int) {
 // the facts hears of them.
 const tombstones = 256
 
+// purge forgets the older half of those that are gone where there are too many: who follows the
+// facts has heard of these, and need not begin anew.
 func (s *stock) purge(c *Cluster) {
 	over := func(it *item) bool { return it.state == catalog.StateGone && it.at < 0 }
-	n := 0
+	var since []uint64
 	for _, it := range s.items {
 		if over(it) {
-			n++
+			since = append(since, it.changed)
 		}
 	}
-	if n <= tombstones {
+	if len(since) <= tombstones {
 		return
 	}
+	slices.Sort(since)
 	s.items = slices.DeleteFunc(s.items, func(it *item) bool {
-		if !over(it) {
+		if !over(it) || it.changed > since[len(since)/2] {
 			return false
 		}
 		delete(s.byKey, it.key)

@@ -26,7 +26,8 @@ type unit struct {
 	// Why it is no GPU though it is a member: its backend says so, or the scheduler does.
 	out, suspect bool
 
-	born, changed uint64 // serials
+	orders        []*order // that are under way
+	born, changed uint64   // serials
 }
 
 // unitName is what the control plane calls a device.

@@ -49,6 +49,8 @@ type Config struct {
 	ModelsMax    int // over all sub-clusters, of which each serves at most 4096 [10000]
 	GPUsMax      int // per sub-cluster [4096]
 
+	reportGrace mono.Dur // how late a report may be, at least; for tests [a second]
+
 	Record *engine.Recording // of the first pool, for replay tests [none]
 	Watch  Watch             // for benchmarks [none]
 }
@@ -82,6 +84,9 @@ func (c *Config) complete() error {
 	def(&c.PoolsMax, max(1, loopsMax/max(1, c.ModelLoops)))
 	def(&c.ModelsMax, modelsMax)
 	def(&c.GPUsMax, 4096)
+	if c.reportGrace == 0 {
+		c.reportGrace = mono.Second
+	}
 	if c.Name == "" {
 		c.Name = "scheduler"
 	}

@@ -3,10 +3,13 @@ package server
 import (
 	"fmt"
 
+	"github.com/rs/zerolog"
+
 	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/sampled"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -98,11 +101,28 @@ func (s *Server) answer(e *members.Effect) {
 		out.Error = e.Err.Error()
 		s.controllers.carried--
 		s.controllers.refused++
-		s.log.Info().Uint64("order", e.ID).Err(e.Err).Msg("an order of the control plane's is not carried out")
+		s.controllers.refusals.Add(refusedOrder{e.ID, e.Err})
 	}
 	if c := s.controllers.all[e.Conn]; c != nil {
 		transport.SendDoc(c.link, wire.DocOutcome, out)
 	}
+}
+
+// refusedOrder is one that was not carried out.
+type refusedOrder struct {
+	id  uint64
+	err error
+}
+
+// newRefusedOrders logs them, as many as are worth a line: the controller that gave them knows all.
+func newRefusedOrders(log zerolog.Logger) *sampled.Log[refusedOrder] {
+	return sampled.New(sampled.Span, func(r refusedOrder, left int) {
+		e := log.Info().Uint64("order", r.id).Err(r.err)
+		if left > 0 {
+			e = e.Int("and_others", left)
+		}
+		e.Msg("an order of the control plane's is not carried out")
+	})
 }
 
 // Closed implements transport.Handler.

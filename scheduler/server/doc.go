@@ -23,8 +23,11 @@
 //     on some, it loses these for a while.
 //  6. A model that moves is added to its new engine, then requests go there, and
 //     then the old engine hands over what waits (finishMoves).
-//  7. Nothing waits for a controller. What was ordered last holds while none is there.
-//  8. Epochs rise: the start in unix nanoseconds. A clock set back over a
+//  7. A model that the control plane removes is out of the catalogue at once, and
+//     served until nothing waits, for a few seconds at most; only then is the order
+//     answered, and its GPUs may unload it (leaving).
+//  8. Nothing waits for a controller. What was ordered last holds while none is there.
+//  9. Epochs rise: the start in unix nanoseconds. A clock set back over a
 //     restart would break that, and backends would refuse the new scheduler
 //     until its epoch is above the one that they promised; they say so.
 package server

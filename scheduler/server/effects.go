@@ -16,9 +16,10 @@ var errReplaced = errors.New("replaced by a new link of the same process")
 // carryOut does what the members' core has decided, in its order, and lets frontends hear
 // of what changed. Caller holds mu.
 func (s *Server) carryOut(effects *members.Effects) {
-	rerouted := false
+	rerouted, left := false, (*leaving)(nil)
 	for i := range *effects {
 		e := &(*effects)[i]
+		s.returns(e)
 		if e.Kind != members.MoveModel && len(s.moves) > 0 {
 			s.finishMoves()
 		}
@@ -31,9 +32,7 @@ func (s *Server) carryOut(effects *members.Effects) {
 			}
 			s.forget(e.Conn)
 		case members.Want:
-			if l := s.link(e.Conn); l != nil {
-				transport.SendDoc(l, wire.DocWant, catalog.Want{Models: e.Digest})
-			}
+			s.want(e)
 		case members.AddPool:
 			s.addPool(e)
 		case members.RemovePool:
@@ -45,10 +44,14 @@ func (s *Server) carryOut(effects *members.Effects) {
 		case members.Bind:
 			s.sendBackend(e.Conn, wire.DocBound, e.Bound)
 		case members.Answer:
-			s.answer(e)
+			s.answerAfter(left, e)
 		case members.AddModel, members.SetModel, members.RemoveModel:
-			s.changeModel(e)
-			rerouted = rerouted || e.Kind != members.SetModel
+			if s.finishes(e) {
+				left = s.leaves(e, left)
+			} else {
+				s.changeModel(e)
+				rerouted = rerouted || e.Kind != members.SetModel
+			}
 		case members.AdmitBackend:
 			if rerouted { // before the first batch of a model there are requests for it
 				s.reroute()
@@ -81,6 +84,12 @@ func (s *Server) carryOut(effects *members.Effects) {
 	s.controllers.look()
 }
 
+func (s *Server) want(e *members.Effect) {
+	if l := s.link(e.Conn); l != nil {
+		transport.SendDoc(l, wire.DocWant, catalog.Want{Models: e.Digest})
+	}
+}
+
 func (s *Server) addPool(e *members.Effect) {
 	for e.Pool >= len(s.pools) {
 		s.pools = append(s.pools, nil)
@@ -89,6 +98,7 @@ func (s *Server) addPool(e *members.Effect) {
 		s.newPool(e.Pool)
 	}
 	p := s.pools[e.Pool]
+	s.endLeaving(p)
 	p.deviceType, p.name = e.Type, e.SubCluster
 	if p.name != "" {
 		s.log.Info().Str("pool", p.label()).Msg("sub-cluster begins")
@@ -111,6 +121,7 @@ func (s *Server) changeModel(e *members.Effect) {
 	}
 	m.spec = e.Spec
 	cfg, err := modelConfig(e.Spec, s.cfg.QueueMax)
+	s.roomFor(p)
 	switch {
 	case err != nil:
 	case e.Kind == members.SetModel:
@@ -136,6 +147,7 @@ func (s *Server) moveModel(e *members.Effect) {
 	from, to := s.pools[e.From], s.pools[e.Pool]
 	m := &s.models[e.Model]
 	m.spec = e.Spec
+	s.roomFor(to)
 	cfg, err := modelConfig(e.Spec, s.cfg.QueueMax)
 	if err == nil {
 		err = to.engine.AddModel(e.Model, cfg)
@@ -172,6 +184,7 @@ func (s *Server) sendBackend(conn members.Conn, t wire.DocType, doc any) {
 
 func (s *Server) addGPU(e *members.Effect) {
 	p := s.pools[e.Pool]
+	s.endLeaving(p)
 	g := p.grow(e.GPU)
 	g.name = e.Name
 	if err := s.seatGPU(s.backends[e.Conn], p, g, e.Index, e.Device, e.Free); err != nil {

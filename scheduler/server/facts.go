@@ -7,12 +7,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/sampled"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -29,8 +32,9 @@ const (
 
 // controllers are the links of the control plane's, and the goroutine that tells them facts.
 type controllers struct {
-	wake chan struct{}
-	done chan struct{}
+	wake     chan struct{}
+	done     chan struct{}
+	refusals *sampled.Log[refusedOrder]
 
 	// Guarded by Server.mu.
 	all              map[members.Conn]*controller
@@ -40,8 +44,8 @@ type controllers struct {
 	fresh            []wire.ModelID // models with something new at the last look
 }
 
-func newControllers() controllers {
-	return controllers{wake: make(chan struct{}, 1), done: make(chan struct{}), all: map[members.Conn]*controller{}}
+func newControllers(log zerolog.Logger) controllers {
+	return controllers{refusals: newRefusedOrders(log), wake: make(chan struct{}, 1), done: make(chan struct{}), all: map[members.Conn]*controller{}}
 }
 
 // look makes the goroutine look whether anybody knows less than there is.
@@ -198,7 +202,7 @@ func (s *Server) ratesNow() (docs []catalog.Facts) {
 	}
 	for _, id := range s.controllers.fresh {
 		m := &s.models[id]
-		if m.pool == nil {
+		if m.pool == nil || m.leaving != nil {
 			continue
 		}
 		f := catalog.ModelFacts{Key: m.spec.Key(), DeviceType: m.pool.deviceType, In: m.pool.name}

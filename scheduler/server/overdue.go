@@ -29,12 +29,12 @@ func (s *Server) lookForReports(now mono.Time) {
 	for _, b := range s.backends {
 		var late []seated
 		for _, at := range b.seats {
-			if at.gpu.overdue(now) {
+			if at.gpu.seat.Load().overdue(now, s.cfg.reportGrace) { // a seat of b's is there while it is listed
 				late = append(late, at)
 			}
 		}
 		if len(late) > 0 && len(late) == len(b.seats) {
-			b.link.Close(fmt.Errorf("GPU %s owes a report since %v", late[0].gpu.name, late[0].gpu.overdueFor(now)))
+			b.link.Close(fmt.Errorf("GPU %s owes a report since %v", late[0].gpu.name, late[0].gpu.seat.Load().overdueFor(now)))
 			continue
 		}
 		for _, at := range late {
@@ -64,7 +64,7 @@ func (s *Server) doubts(now mono.Time, g *gpu) {
 	}
 	d.pause = min(2*d.pause, doubtMost)
 	d.seat, d.until, d.tried = g.seat.Load(), now.Add(d.pause), false
-	s.suspect(d, true, fmt.Sprintf("it owes a report since %v; it is tried again in %v", g.overdueFor(now), d.pause))
+	s.suspect(d, true, fmt.Sprintf("it owes a report since %v; it is tried again in %v", d.seat.overdueFor(now), d.pause))
 }
 
 func (s *Server) suspect(d *doubt, suspect bool, why string) {
@@ -73,6 +73,3 @@ func (s *Server) suspect(d *doubt, suspect bool, why string) {
 		s.log.Error().Err(err).Msg("a GPU that is not its backend's")
 	}
 }
-
-// overdueFor is how long ago the GPU should have reported.
-func (g *gpu) overdueFor(now mono.Time) mono.Dur { return now.Sub(mono.Time(g.until.Load())) }

@@ -51,9 +51,6 @@ type gpu struct {
 	// Written by the engine's loops.
 	busy    atomic.Int64 // ns of execution
 	batches atomic.Uint64
-	undone  atomic.Int64
-	until   atomic.Int64 // planned end of the last batch, mono.Time
-	length  atomic.Int64 // planned length of the last batch
 }
 
 // seat is a GPU's place on a backend during one life.
@@ -62,6 +59,12 @@ type seat struct {
 	life    engine.GPU
 	pool    uint32 // index in the backend's list of pools
 	device  uint32 // index in the pool's devices there
+
+	// Written by the engine's loops, of this life: what is on its way when a life ends must not
+	// count for the next one.
+	undone atomic.Int64 // batches that were sent and not reported
+	until  atomic.Int64 // planned end of the last batch, mono.Time
+	length atomic.Int64 // planned length of the last batch
 }
 
 func (p *pool) gpu(id wire.GPUID) *gpu {
@@ -124,6 +127,7 @@ func (s *Server) newPool(index int) {
 
 // removePool ends a sub-cluster that has neither models nor GPUs.
 func (s *Server) removePool(p *pool) {
+	s.endLeaving(p)
 	s.log.Info().Str("pool", p.label()).Msg("sub-cluster ends")
 	s.pools[p.index] = nil
 	s.setLoops(p.index, nil)
@@ -178,7 +182,7 @@ func (s *Server) lookForIdle(now mono.Time) {
 		if d.gpu.seat.Load() != d.seat {
 			return true // it is gone, and the core knows
 		}
-		if d.quiet++; d.gpu.undone.Load() > 0 {
+		if d.quiet++; d.seat.undone.Load() > 0 {
 			d.quiet = 0
 		}
 		if d.quiet < drained {
@@ -218,7 +222,6 @@ func modelConfig(m *catalog.ModelSpec, queueMax int) (batching.Config, error) {
 func (s *Server) seatGPU(b *backend, p *pool, g *gpu, index, device int, free mono.Dur) error {
 	// The seat comes first: a loop may have a batch for the GPU before AddGPU returns,
 	// and throws away what it finds no seat for (sink.Dispatch).
-	g.undone.Store(0)
 	life := engine.GPU{ID: g.id, Life: g.life.Life + 1}
 	g.seat.Store(&seat{backend: b, life: life, pool: uint32(index), device: uint32(device)})
 	got, err := p.engine.AddGPU(g.id, mono.Now().Add(free))
@@ -245,6 +248,5 @@ func (s *Server) unseatGPU(p *pool, g *gpu) {
 	}
 	old.backend.seats = slices.DeleteFunc(old.backend.seats, func(x seated) bool { return x.gpu == g })
 	p.alive.Add(-1)
-	g.undone.Store(0)
 	p.engine.RemoveGPU(g.life)
 }

@@ -48,6 +48,7 @@ type Server struct {
 	pools     []*pool         // by the core's index; nil: there is none
 	models    []served        // by wire.ModelID
 	moves     []move          // scratch: models that go from one engine to another
+	leaving   []*leaving      // models that were removed and have something waiting
 	frontends map[members.Conn]*frontend
 	backends  map[members.Conn]*backend
 	labels    labels
@@ -67,9 +68,10 @@ type route struct {
 
 // served is where a model is served.
 type served struct {
-	pool  *pool // nil: nowhere
-	count *modelCount
-	spec  *catalog.ModelSpec
+	pool    *pool // nil: nowhere
+	count   *modelCount
+	spec    *catalog.ModelSpec
+	leaving *leaving // it was removed, and what waits is served; nil: no
 }
 
 // goTo notes where a model is served from now on. Caller holds Server.mu.
@@ -94,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{}, doubted: map[*gpu]*doubt{},
 		labels: labels{kept: map[catalog.Digest][]byte{}, asked: map[catalog.Digest]*question{}}}
 	s.teller = newTeller(s)
-	s.controllers = newControllers()
+	s.controllers = newControllers(cfg.Logger)
 	s.routes.Store(&[]route{})
 	s.frontendsBy.Store(&[]*frontend{})
 	var err error
@@ -234,6 +236,7 @@ func (s *Server) Close() error {
 		errs = append(errs, l.Close())
 	}
 	s.refusals.Close()
+	s.controllers.refusals.Close()
 	s.metrics.unregister()
 	return errors.Join(errs...)
 }

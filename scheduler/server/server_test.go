@@ -82,7 +82,7 @@ func TestBackendsIdentity(t *testing.T) {
 
 // The same process on another link replaces the link, and only it.
 func TestADialAnewReplacesTheLink(t *testing.T) {
-	_, n := newServer(t, nil)
+	s, n := newServer(t, nil)
 	f := frontendPeer(t, n)
 	info := catalog.BackendInfo{Name: "a", Instance: 7, Configured: 1}
 	m := spec("m")
@@ -95,6 +95,11 @@ func TestADialAnewReplacesTheLink(t *testing.T) {
 		if old != nil {
 			old.wait("the old link is closed", func() bool { return old.closed != nil })
 		}
+		s.mu.Lock() // it was told of its admission before its GPUs are seated; what the frontend knows may be of before
+		if gpus := s.pools[0].alive.Load(); gpus != 2 {
+			t.Errorf("round %d: %d GPUs are seated, want 2", round, gpus)
+		}
+		s.mu.Unlock()
 		f.wait("two GPUs", func() bool { return f.entry("m").GPUs == 2 })
 		f.submit(wire.RequestID(round+1), 0, 10*mono.Second)
 		p.wait("it is served", func() bool { return len(p.answers) == 1 })
@@ -306,9 +311,11 @@ func TestDrainRunsWhatWaits(t *testing.T) {
 	f := frontendPeer(t, n)
 	f.wait("ready", func() bool { return f.entry("m").Ready })
 	f.submit(1, 0, 30*mono.Second)
-	for s.open() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	f.wait("it is queued", func() bool { // open counts orders, too: there may be some without it
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.pools[0].engine.Stats().Models[0].Used == 1
+	})
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -356,7 +363,7 @@ func TestConfigErrors(t *testing.T) {
 // A device that leaves service is no GPU until it is back; what it had is run elsewhere. Its
 // backend stays, and says it of a device that it does not have at the cost of its link.
 func TestDeviceOutOfService(t *testing.T) {
-	_, n := newServer(t, nil)
+	_, n := newServer(t, func(c *Config) { c.reportGrace = 3600 * mono.Second }) // b reports nothing, and its word alone counts here
 	f := frontendPeer(t, n)
 	b := dial(t, n, wire.RoleBackend, "b")
 	b.mute = true

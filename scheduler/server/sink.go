@@ -66,9 +66,9 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 	if seat == nil || seat.life.Life != d.Life {
 		return // it left just now: Lost is on its way to the loop and queues the batch again
 	}
-	g.undone.Add(1)
-	g.until.Store(int64(d.Until))
-	g.length.Store(int64(d.Until.Sub(d.Exec)))
+	seat.undone.Add(1)
+	seat.until.Store(int64(d.Until))
+	seat.length.Store(int64(d.Until.Sub(d.Exec)))
 	l := &k.loops[loop]
 	m := &l.batch
 	m.Epoch, m.Batch, m.Model, m.GPU = k.server.epoch, d.Batch, d.Model, d.GPU
@@ -110,7 +110,9 @@ func (k *sink) Completed(loop int, r *shard.Run, d *engine.Done) {
 		c.served.Add(uint64(r.Size - late))
 	}
 	g := k.pool.gpu(r.GPU)
-	g.undone.Add(-1)
+	if seat := g.seat.Load(); seat != nil && seat.life.Life == r.Life {
+		seat.undone.Add(-1)
+	}
 	g.batches.Add(1)
 	if d.Ran > 0 && d.End > d.Start {
 		g.busy.Add(int64(d.End.Sub(d.Start)))
@@ -142,10 +144,13 @@ func (k *sink) Flush(loop int) {
 }
 
 // overdue reports whether the GPU has not reported long after it should have.
-func (g *gpu) overdue(now mono.Time) bool {
-	grace := max(mono.Second, 4*mono.Dur(g.length.Load()))
-	return g.undone.Load() > 0 && now > mono.Time(g.until.Load()).Add(grace)
+func (s *seat) overdue(now mono.Time, least mono.Dur) bool {
+	grace := max(least, 4*mono.Dur(s.length.Load()))
+	return s.undone.Load() > 0 && s.overdueFor(now) > grace
 }
+
+// overdueFor is how long ago it should have reported.
+func (s *seat) overdueFor(now mono.Time) mono.Dur { return now.Sub(mono.Time(s.until.Load())) }
 
 // dropCounters are one counter per reason, found without a map.
 type dropCounters [16]prometheus.Counter

@@ -27,6 +27,7 @@ func (s *Server) tick() {
 		if !s.closed {
 			s.lookForReports(mono.Now())
 			s.lookForIdle(mono.Now())
+			s.lookForLeft(mono.Now())
 			s.cluster.Tick(mono.Now(), &s.effects)
 			if len(s.effects) > 0 {
 				s.carryOut(&s.effects)
