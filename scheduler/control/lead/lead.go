@@ -59,6 +59,8 @@ type Lead struct {
 	done    int           // of them
 	byHand  bool          // the plan was applied by hand: it holds until people resume the epochs
 	paused  bool
+	locals  locals // that the plan knows
+	unaware bool   // there are others
 
 	orders  map[uint64]flight // under way, by the order's id
 	orderID uint64
@@ -162,7 +164,7 @@ const ByHand = "by hand"
 // so that a backend that is restarted moves nothing.
 func (l *Lead) want(now mono.Time, cause string) {
 	at := now.Add(l.cfg.Settle)
-	if cause == causeGPUs && l.plan.Epoch > 0 {
+	if cause == causeGPUs && len(l.plan.SubClusters) > 0 {
 		at = now.Add(l.cfg.SettleGPUs)
 	}
 	if l.due == mono.Never || at < l.due && cause == causeCatalogue {
@@ -184,7 +186,8 @@ const (
 // Facts takes what became of the scheduler's world.
 func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	before := l.world.count()
-	if anew := l.world.epoch != f.Epoch || f.Whole; anew {
+	anew := l.world.epoch != f.Epoch || f.Whole
+	if anew {
 		l.forget()
 	}
 	l.world.take(f)
@@ -195,6 +198,9 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	}
 	if len(f.GPUs)+len(f.GoneGPUs) > 0 && !maps.Equal(before, l.world.count()) {
 		l.want(now, causeGPUs)
+	}
+	if anew || len(f.GPUs)+len(f.GoneGPUs) > 0 {
+		l.recount(now)
 	}
 	if !l.world.whole {
 		return
@@ -230,6 +236,7 @@ func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 		}
 	}
 	l.byHand, l.task, p.Settings = true, nil, l.settings(homes)
+	l.locals, l.unaware = l.world.locals(), false // what it does not have is to go
 	l.adopt(now, p, ByHand, out)
 	l.want(now, causeCatalogue) // which may want more than people's plan has
 	return nil
@@ -329,7 +336,8 @@ func (l *Lead) finish(now mono.Time, out *Effects) {
 	if l.byHand { // people's plan holds; the catalogue goes on
 		p, cause = l.amended(l.task, &p), ByHand
 	}
-	l.task = nil
+	l.locals, l.task = l.task.locals, nil
+	l.recount(now) // there may be more since it was sketched
 	if l.rollout != nil && l.plan.Epoch > 0 && same(&p, &l.plan) {
 		return
 	}

@@ -141,7 +141,7 @@ func (l *Lead) tell() {
 
 // roll takes the roll-out's next steps.
 func (l *Lead) roll(now mono.Time, out *Effects) {
-	if l.rollout == nil {
+	if l.rollout == nil || l.unaware {
 		return
 	}
 	for _, s := range l.rollout.Next(now, nil) {
@@ -234,6 +234,9 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 		}
 		p.SubClusters = append(p.SubClusters, s)
 	}
+	for i := range d.parts {
+		l.keep(&d.parts[i], home, &p)
+	}
 	for _, key := range names(d.homes) {
 		if home[key] {
 			continue
@@ -251,6 +254,23 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 		}
 	}
 	return p
+}
+
+// keep adds the models that backends have of their own folders and the plan does not know.
+func (l *Lead) keep(part *Part, home map[string]bool, p *plan.Plan) {
+	name := plan.Unplanned(part.DeviceType)
+	for _, key := range part.local {
+		if home[key] || l.locals.models[kind{key, part.DeviceType}] { // people's plan leaves it out
+			continue
+		}
+		if p.Find(name) == nil {
+			p.SubClusters = append(p.SubClusters, plan.SubCluster{Name: name, DeviceType: part.DeviceType})
+		}
+		s := p.Find(name)
+		s.GPUs = max(s.GPUs, part.kept)
+		s.Models = append(s.Models, key)
+		slices.Sort(s.Models)
+	}
 }
 
 // spare is how much of a sub-cluster's GPUs nothing needs, fewer models first among equals.
