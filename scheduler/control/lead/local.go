@@ -8,22 +8,25 @@ import (
 // locals are the models that backends have of their own folders, by type, and the GPUs that
 // have any. A plan is made with those of its instant in mind.
 type locals struct {
-	models map[kind]bool
-	gpus   map[string]int // by device type
+	models map[string]map[string]bool // keys, by device type
+	gpus   map[string]int
 }
 
 // locals counts them, of GPUs in service.
 func (w *world) locals() locals {
-	n := locals{models: map[kind]bool{}, gpus: map[string]int{}}
+	n := locals{models: map[string]map[string]bool{}, gpus: map[string]int{}}
 	for _, name := range names(w.gpus) {
 		g := w.gpus[name]
 		if g.local == 0 || g.planned().State == plan.Out {
 			continue
 		}
-		n.gpus[g.facts.DeviceType]++
-		for key, s := range g.stock {
-			if s.Local {
-				n.models[kind{key, g.facts.DeviceType}] = true
+		t := g.facts.DeviceType
+		if n.gpus[t]++; n.models[t] == nil {
+			n.models[t] = map[string]bool{}
+		}
+		for _, key := range names(g.stock) {
+			if g.stock[key].Local {
+				n.models[t][key] = true
 			}
 		}
 	}
@@ -33,19 +36,17 @@ func (w *world) locals() locals {
 // know reports whether a plan that was made with these in mind knows all of now. GPUs that
 // went may come back: what they had stays in the plan until GPUs have settled.
 func (then *locals) know(now *locals) bool {
-	for t, n := range now.gpus {
-		if n > then.gpus[t] {
+	for _, t := range names(now.gpus) {
+		if now.gpus[t] > then.gpus[t] {
 			return false
 		}
-	}
-	for k := range now.models {
-		if !then.models[k] {
-			return false
+		for _, key := range names(now.models[t]) {
+			if !then.models[t][key] {
+				return false
+			}
 		}
-	}
-	for k := range then.models {
-		if !now.models[k] && now.gpus[k.deviceType] == then.gpus[k.deviceType] {
-			return false // its folder went, not its GPUs
+		if now.gpus[t] == then.gpus[t] && len(now.models[t]) < len(then.models[t]) {
+			return false // a folder went, not its GPUs
 		}
 	}
 	return true

@@ -260,7 +260,7 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 func (l *Lead) keep(part *Part, home map[string]bool, p *plan.Plan) {
 	name := plan.Unplanned(part.DeviceType)
 	for _, key := range part.local {
-		if home[key] || l.locals.models[kind{key, part.DeviceType}] { // people's plan leaves it out
+		if home[key] || l.locals.models[part.DeviceType][key] { // people's plan leaves it out
 			continue
 		}
 		if p.Find(name) == nil {
