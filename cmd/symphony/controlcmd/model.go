@@ -27,7 +27,7 @@ type settingsFlags struct {
 	SLO        *time.Duration `help:"Span from a request's arrival within which it is to be answered; 0: as the model's config.yaml says." placeholder:"SPAN"`
 	MaxBatch   *int           `help:"Largest batch; 0: as the model's config.yaml says." placeholder:"N"`
 	DropPolicy *string        `help:"What is given up under overload: target, head; empty: as the model's config.yaml says." placeholder:"POLICY"`
-	DeviceType *string        `help:"Device types that may serve it, separated by commas; all that can if empty." placeholder:"TYPE"`
+	DeviceType *string        `help:"Device types that may serve it, separated by commas; the one with most GPUs if empty." placeholder:"TYPE"`
 }
 
 func (f settingsFlags) patch() (api.Patch, error) {

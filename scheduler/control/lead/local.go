@@ -2,6 +2,7 @@ package lead
 
 import (
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -12,7 +13,8 @@ type locals struct {
 	gpus   map[string]int
 }
 
-// locals counts them, of GPUs in service.
+// locals counts them, of GPUs in service. One that has failed nobody serves until its files are
+// other ones: it is no part of a plan.
 func (w *world) locals() locals {
 	n := locals{models: map[string]map[string]bool{}, gpus: map[string]int{}}
 	for _, name := range names(w.gpus) {
@@ -21,12 +23,15 @@ func (w *world) locals() locals {
 			continue
 		}
 		t := g.facts.DeviceType
-		if n.gpus[t]++; n.models[t] == nil {
-			n.models[t] = map[string]bool{}
+		n.gpus[t]++
+		all := n.models[t]
+		if all == nil {
+			all = map[string]bool{}
+			n.models[t] = all
 		}
 		for _, key := range names(g.stock) {
-			if g.stock[key].Local {
-				n.models[t][key] = true
+			if s := g.stock[key]; s.Local && s.State != catalog.StateFailed {
+				all[key] = true
 			}
 		}
 	}

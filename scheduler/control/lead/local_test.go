@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -86,5 +87,26 @@ func TestLocalModelsBesideAPlanByHand(t *testing.T) {
 	c.run(20 * second)
 	if got := c.serving(); !slices.Equal(got, []string{"digits/1", "new/1"}) || len(c.taken()) > 0 {
 		t.Errorf("routed %v, taken %v", got, c.taken())
+	}
+}
+
+// A model of a backend's own folder that does not load is failed, with the reason; nobody is
+// ordered to load it, for only the backend knows where its files are; it is served when they
+// are mended.
+func TestLocalModelFails(t *testing.T) {
+	c := newCluster(t, Config{})
+	c.connect()
+	c.joins("a/t/0", "digits/1")
+	c.run(10 * second)
+	c.stock["a/t/0"]["half/1"], c.local["a/t/0 half/1"], c.broken["half/1"] = catalog.StateFailed, true, "no end of file"
+	c.lead.Facts(c.now, c.facts([]string{"a/t/0"}, nil))
+	c.run(100 * second)
+	if o := c.observed["half/1"]; o.State != schema.Failed || !strings.Contains(o.Reason, "no end of file") || len(c.story) > 0 {
+		t.Errorf("observed %+v, story %v", o, c.story)
+	}
+	c.joins("a/t/0", "digits/1", "half/1")
+	c.run(10 * second)
+	if got := c.serving(); !slices.Equal(got, []string{"digits/1", "half/1"}) || c.observed["half/1"].State != schema.Serving || len(c.story) > 0 {
+		t.Errorf("after the mend: routed %v, observed %+v, story %v", got, c.observed["half/1"], c.story)
 	}
 }

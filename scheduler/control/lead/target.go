@@ -86,7 +86,7 @@ func (l *Lead) sketch() draft {
 		case g.local > 0:
 			p.kept++
 			for _, key := range names(g.stock) {
-				if g.stock[key].Local && !slices.Contains(p.local, key) {
+				if s := g.stock[key]; s.Local && s.State != catalog.StateFailed && !slices.Contains(p.local, key) {
 					p.local = append(p.local, key)
 				}
 			}
