@@ -78,6 +78,31 @@ func TestBrokenVersion(t *testing.T) {
 	}
 }
 
+// A version that failed and that nobody wants any more, or not on that type, is taken from the
+// GPUs that tried it, and is gone.
+func TestFailedVersionGoes(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "b/t/0")
+	c.connect()
+	c.broken["m/1"], c.broken["n/1"] = "no such file", "no such file"
+	c.lead.SetModel(c.now, wants("m", 1))
+	n := wants("n", 1)
+	c.lead.SetModel(c.now, n)
+	c.run(5 * second)
+	if c.observed["m/1"].State != schema.Failed || c.observed["n/1"].State != schema.Failed {
+		t.Fatalf("observed %v", c.states())
+	}
+	c.lead.RemoveModel(c.now, "m")
+	n.Settings.DeviceTypes = []string{"u"}
+	c.lead.SetModel(c.now, n)
+	c.run(10 * second)
+	if _, there := c.observed["m/1"]; there || len(c.stock["a/t/0"])+len(c.stock["b/t/0"]) > 0 || c.observed["n/1"].State != schema.Waiting {
+		t.Errorf("observed %v, stock %v\n%s", c.observed, c.stock, strings.Join(c.story, "\n"))
+	}
+	if h := c.heads[c.lead.plan.Epoch]; h.State != schema.InForce {
+		t.Errorf("the plan: %+v", h)
+	}
+}
+
 // Shares say which versions are served and answer; a version that is not routed has no part.
 func TestShares(t *testing.T) {
 	c := newCluster(t, Config{}, "a/t/0")

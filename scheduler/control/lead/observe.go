@@ -56,6 +56,9 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		case catalog.StateReady:
 			o.GPUs++
 		case catalog.StateFailed:
+			if v != nil && !v.mayBeOn(g.facts.DeviceType) {
+				continue // of before its device types were changed
+			}
 			worst = s
 			worst.Error = g.facts.Name + ": " + s.Error
 		default:
