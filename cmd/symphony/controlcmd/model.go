@@ -59,7 +59,7 @@ type addCmd struct {
 	Name         string        `arg:"" optional:"" help:"NAME/VERSION. Versions are whole numbers; the one that was added last is the latest."`
 	ModelVersion string        `help:"The version, where NAME does not have it." placeholder:"V"`
 	Source       string        `help:"URL of the folder with config.yaml and the version's files, as backends reach it: file:///models/m, s3://bucket/m, gs://..., azblob://..." placeholder:"URL"`
-	Digest       string        `help:"Of the files: what differs is refused." placeholder:"HEX"`
+	Digest       string        `help:"Of the files, as backends reckon it (32 digits): what differs is refused." placeholder:"HEX"`
 	Settings     settingsFlags `embed:""`
 	From         string        `help:"Add what this file lists: JSON, CSV or YAML with name, version, source, and settings; - is standard input." placeholder:"FILE"`
 }
