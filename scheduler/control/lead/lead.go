@@ -163,16 +163,21 @@ const ByHand = "by hand"
 // want has a plan made soon: when the catalogue has settled, or GPUs have, which takes longer,
 // so that a backend that is restarted moves nothing.
 func (l *Lead) want(now mono.Time, cause string) {
-	at := now.Add(l.cfg.Settle)
-	if cause == causeGPUs && len(l.plan.SubClusters) > 0 {
-		at = now.Add(l.cfg.SettleGPUs)
-	}
+	at := now.Add(l.settle(cause))
 	if l.due == mono.Never || at < l.due && cause == causeCatalogue {
 		l.due, l.cause = at, cause
 	}
 	if cause == causeCatalogue { // which is carried out also while epochs are paused
 		l.cause = cause
 	}
+}
+
+// settle is how long one waits for more of what calls for a plan.
+func (l *Lead) settle(cause string) mono.Dur {
+	if cause == causeGPUs && len(l.plan.SubClusters) > 0 {
+		return l.cfg.SettleGPUs
+	}
+	return l.cfg.Settle
 }
 
 // Causes of plans, beside ByHand.
@@ -191,6 +196,9 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 		l.forget()
 	}
 	l.world.take(f)
+	if len(before) == 0 && len(l.world.types()) > 0 && l.due != mono.Never {
+		l.due = max(l.due, now.Add(l.settle(causeGPUs))) // where one backend has come, others may follow
+	}
 	for _, key := range names(l.world.moved) {
 		l.dirty[key] = true
 		name, _ := splitKey(key)
@@ -297,8 +305,11 @@ func (l *Lead) nextEpoch() mono.Time {
 }
 
 // mayPlan reports whether a plan that is due may be made now: while epochs are paused only the
-// catalogue calls for one.
-func (l *Lead) mayPlan() bool { return l.task == nil && (!l.paused || l.cause == causeCatalogue) }
+// catalogue calls for one. Without GPUs there is nothing to plan: the last plan holds, or what
+// comes back when a scheduler was started again would be taken out of service first.
+func (l *Lead) mayPlan() bool {
+	return l.task == nil && len(l.world.types()) > 0 && (!l.paused || l.cause == causeCatalogue)
+}
 
 // replan makes a plan of the wishes and the facts, or has it computed.
 func (l *Lead) replan(now mono.Time, out *Effects) {

@@ -103,6 +103,31 @@ func TestFailedVersionGoes(t *testing.T) {
 	}
 }
 
+// A scheduler that was started again has no GPU for a moment. What was ordered meanwhile waits
+// for those that come back, and nothing is taken from them.
+func TestOrderWhileTheSchedulerIsAway(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "b/t/0")
+	c.connect()
+	c.lead.SetModel(c.now, wants("m", 1))
+	c.run(10 * second)
+	c.lead.Lost()
+	c.lead.SetModel(c.now, wants("late", 1))
+	c.run(10 * second)
+	gpus, routes := c.gpus, c.routes
+	c.epoch, c.story, c.gpus, c.routes = 2, nil, map[string]*catalog.GPUFacts{}, map[string]catalog.ModelFacts{}
+	c.connect()
+	c.run(second)
+	for _, name := range names(gpus) { // with what they had
+		c.gpus[name], c.routes = gpus[name], routes
+		c.lead.Facts(c.now, c.facts([]string{name}, names(routes)))
+		c.run(second)
+	}
+	c.run(10 * second)
+	if got := c.serving(); !slices.Equal(got, []string{"late/1", "m/1"}) || len(c.taken()) > 0 {
+		t.Errorf("routed %v; story:\n%s", got, strings.Join(c.story, "\n"))
+	}
+}
+
 // Shares say which versions are served and answer; a version that is not routed has no part.
 func TestShares(t *testing.T) {
 	c := newCluster(t, Config{}, "a/t/0")
