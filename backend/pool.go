@@ -110,7 +110,11 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		err = fmt.Errorf("pool %s: kind %q is none of %s, %s, %s", cfg.DeviceType, cfg.Kind, KindCPU, KindCUDA, KindEmulated)
 	}
 	if err == nil && len(p.specs) == 0 && !b.cfg.mayBeEmpty() {
-		err = fmt.Errorf("pool %s has no model that could be loaded: %w", cfg.DeviceType, errors.Join(p.reasons()...))
+		err = errors.Join(p.reasons()...)
+		if err == nil {
+			err = errors.New("there is none: give a folder of models (backend.repository), or one for files of models that the control plane orders (backend.cache)")
+		}
+		err = fmt.Errorf("pool %s has no model that could be loaded: %w", cfg.DeviceType, err)
 	}
 	if err == nil {
 		if _, _, err = newDocuments(p.specs); err != nil {

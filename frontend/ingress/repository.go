@@ -113,7 +113,7 @@ func (s *Server) load(x *exchange) error {
 		if e, err := s.entry(x); err == nil && e.Ready && o.empty() { // what is loaded need not be loaded again
 			return s.nothing(x)
 		}
-		return badRequest("failed to load '%s': no control plane is configured: models are loaded by the backends from their repositories when these start; put it there, or set control to the control plane's address", x.model)
+		return badRequest("failed to load '%s': no control plane is configured: models are loaded by the backends from their repositories when these start; put it there, or set frontend.control to the control plane's address, http://HOST:8002", x.model)
 	}
 	if s.loads.Add(1) > loadsMax {
 		s.loads.Add(-1)
@@ -164,7 +164,7 @@ func (s *Server) unload(x *exchange) error {
 		if _, err := s.entry(x); err != nil {
 			return err
 		}
-		return unsupported("failed to unload '" + x.model + "': no control plane is configured: take the model out of the backends' repositories, or set control to the control plane's address")
+		return unsupported("failed to unload '" + x.model + "': no control plane is configured: take the model out of the backends' repositories, or set frontend.control to the control plane's address, http://HOST:8002")
 	}
 	ctx, cancel := context.WithTimeout(s.ending, s.cfg.IndexTimeout)
 	defer cancel()

@@ -27,7 +27,7 @@ type settingsFlags struct {
 	SLO        *time.Duration `help:"Span from a request's arrival within which it is to be answered; 0: as the model's config.yaml says." placeholder:"SPAN"`
 	MaxBatch   *int           `help:"Largest batch; 0: as the model's config.yaml says." placeholder:"N"`
 	DropPolicy *string        `help:"What is given up under overload: target, head; empty: as the model's config.yaml says." placeholder:"POLICY"`
-	DeviceType *string        `help:"Device types that may serve it, separated by commas; all that can if empty." placeholder:"TYPE"`
+	DeviceType *string        `help:"Device types that may serve it, separated by commas; the one with most GPUs if empty." placeholder:"TYPE"`
 }
 
 func (f settingsFlags) patch() (api.Patch, error) {
@@ -59,7 +59,7 @@ type addCmd struct {
 	Name         string        `arg:"" optional:"" help:"NAME/VERSION. Versions are whole numbers; the one that was added last is the latest."`
 	ModelVersion string        `help:"The version, where NAME does not have it." placeholder:"V"`
 	Source       string        `help:"URL of the folder with config.yaml and the version's files, as backends reach it: file:///models/m, s3://bucket/m, gs://..., azblob://..." placeholder:"URL"`
-	Digest       string        `help:"Of the files: what differs is refused." placeholder:"HEX"`
+	Digest       string        `help:"Of the files, as backends reckon it (32 digits): what differs is refused." placeholder:"HEX"`
 	Settings     settingsFlags `embed:""`
 	From         string        `help:"Add what this file lists: JSON, CSV or YAML with name, version, source, and settings; - is standard input." placeholder:"FILE"`
 }

@@ -177,7 +177,11 @@ func (s *session) versionTable(m *api.Model, version string) {
 		if v.Bytes > 0 {
 			bytes = size(v.Bytes)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.2f\t%s\t%s\n", v.Version, words(v), v.Rate, v.Need, bytes, v.Added.Local().Format(time.DateTime))
+		added := "in a backend's folder" // nobody ordered it
+		if !v.Added.IsZero() {
+			added = v.Added.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.2f\t%s\t%s\n", v.Version, words(v), v.Rate, v.Need, bytes, added)
 	}
 	w.Flush()
 }

@@ -95,8 +95,8 @@ func (v *VersionSpec) Check() error {
 	case v.Bytes < 0:
 		return Invalid("bytes", "%d is negative", v.Bytes)
 	}
-	if d := v.Digest; d != "" && (len(d) > 128 || strings.ContainsFunc(d, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) })) {
-		return Invalid("digest", "%.40q must be hexadecimal digits, in lower case", d)
+	if d := v.Digest; d != "" && (len(d) != 32 || strings.ContainsFunc(d, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) })) {
+		return Invalid("digest", "%.40q must be 32 hexadecimal digits, in lower case", d)
 	}
 	return v.Settings.check("settings.")
 }

@@ -234,7 +234,7 @@ func TestFaults(t *testing.T) {
 
 // What is taken can be sent on: it is taken again, and says the same.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{"source":"file:///m"}`, `{"source":"s3://b/m","settings":{"slo":"50ms","max_batch":8,"device_types":["a"]},"digest":"0f"}`,
+	for _, s := range []string{`{"source":"file:///m"}`, `{"source":"s3://b/m","settings":{"slo":"50ms","max_batch":8,"device_types":["a"]},"digest":"0f000000000000000000000000000000"}`,
 		`{"shares":[{"version":"1","weight":9}]}`, `{"kind":"listed","listed":["1"]}`, `{"slo":null}`, `{"settings":{"slo":{}}}`, `[]`, `{"source":"x`} {
 		f.Add([]byte(s))
 	}

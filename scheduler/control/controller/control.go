@@ -43,7 +43,7 @@ func wrong(err error, name string) error {
 }
 
 func noModel(name string) error {
-	return api.NotFound("no model %q is in the catalogue: `symphony model list` shows those that are", name)
+	return api.NotFound("no model %q was added: `symphony model list` shows what was; models of a backend's own folder (backend.repository) come and go with their files", name)
 }
 
 // List implements api.Models.

@@ -23,6 +23,7 @@ type cluster struct {
 	names  map[string]catalog.Name
 	set    map[string]int64  // SLOs by order
 	broken map[string]string // key -> why it does not load
+	local  map[string]bool   // GPU key: its backend has the model of its own folder
 
 	observed map[string]schema.Observation
 	heads    map[uint64]schema.Plan
@@ -31,7 +32,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, cfg Config, gpus ...string) *cluster {
 	c := &cluster{fatal: t, lead: New(cfg), epoch: 1, gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]string{}, routes: map[string]catalog.ModelFacts{},
-		names: map[string]catalog.Name{}, set: map[string]int64{}, broken: map[string]string{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
+		names: map[string]catalog.Name{}, set: map[string]int64{}, broken: map[string]string{}, local: map[string]bool{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
 	for _, name := range gpus {
 		c.gpus[name] = &catalog.GPUFacts{Name: name, DeviceType: "t", State: catalog.GPUServing, Memory: 1000}
 		c.stock[name] = map[string]string{}
@@ -49,7 +50,7 @@ func (c *cluster) facts(gpus, keys []string) *catalog.Facts {
 		g := *c.gpus[name]
 		for _, key := range names(c.stock[name]) {
 			n, v := splitKey(key)
-			s := catalog.Stocked{Key: key, State: c.stock[name][key], Static: 100, Dynamic: 10}
+			s := catalog.Stocked{Key: key, State: c.stock[name][key], Static: 100, Dynamic: 10, Local: c.local[name+" "+key]}
 			if s.State == catalog.StateReady {
 				s.Spec = &catalog.ModelSpec{Name: n, Version: v, SLO: mono.Second, MaxBatch: 8}
 			}

@@ -59,6 +59,8 @@ type Lead struct {
 	done    int           // of them
 	byHand  bool          // the plan was applied by hand: it holds until people resume the epochs
 	paused  bool
+	locals  locals // that the plan knows
+	unaware bool   // there are others
 
 	orders  map[uint64]flight // under way, by the order's id
 	orderID uint64
@@ -164,16 +166,21 @@ const ByHand = "by hand"
 // want has a plan made soon: when the catalogue has settled, or GPUs have, which takes longer,
 // so that a backend that is restarted moves nothing.
 func (l *Lead) want(now mono.Time, cause string) {
-	at := now.Add(l.cfg.Settle)
-	if cause == causeGPUs && l.plan.Epoch > 0 {
-		at = now.Add(l.cfg.SettleGPUs)
-	}
+	at := now.Add(l.settle(cause))
 	if l.due == mono.Never || at < l.due && cause == causeCatalogue {
 		l.due, l.cause = at, cause
 	}
 	if cause == causeCatalogue { // which is carried out also while epochs are paused
 		l.cause = cause
 	}
+}
+
+// settle is how long one waits for more of what calls for a plan.
+func (l *Lead) settle(cause string) mono.Dur {
+	if cause == causeGPUs && len(l.plan.SubClusters) > 0 {
+		return l.cfg.SettleGPUs
+	}
+	return l.cfg.Settle
 }
 
 // Causes of plans, beside ByHand.
@@ -186,10 +193,14 @@ const (
 // Facts takes what became of the scheduler's world.
 func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	before := l.world.count()
-	if anew := l.world.epoch != f.Epoch || f.Whole; anew {
+	anew := l.world.epoch != f.Epoch || f.Whole
+	if anew {
 		l.forget()
 	}
 	l.world.take(f)
+	if len(before) == 0 && len(l.world.types()) > 0 && l.due != mono.Never {
+		l.due = max(l.due, now.Add(l.settle(causeGPUs))) // where one backend has come, others may follow
+	}
 	for _, key := range names(l.world.moved) {
 		l.dirty[key] = true
 		name, _ := splitKey(key)
@@ -197,6 +208,9 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	}
 	if len(f.GPUs)+len(f.GoneGPUs) > 0 && !maps.Equal(before, l.world.count()) {
 		l.want(now, causeGPUs)
+	}
+	if anew || len(f.GPUs)+len(f.GoneGPUs) > 0 {
+		l.recount(now)
 	}
 	if !l.world.whole {
 		return
@@ -232,6 +246,7 @@ func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 		}
 	}
 	l.byHand, l.task, p.Settings = true, nil, l.settings(homes)
+	l.locals, l.unaware = l.world.locals(), false // what it does not have is to go
 	l.adopt(now, p, ByHand, out)
 	l.want(now, causeCatalogue) // which may want more than people's plan has
 	return nil
@@ -281,8 +296,11 @@ func (l *Lead) Wake() mono.Time {
 }
 
 // mayPlan reports whether a plan that is due may be made now: while epochs are paused only the
-// catalogue calls for one.
-func (l *Lead) mayPlan() bool { return l.task == nil && (!l.paused || l.cause == causeCatalogue) }
+// catalogue calls for one. Without GPUs there is nothing to plan: the last plan holds, or what
+// comes back when a scheduler was started again would be taken out of service first.
+func (l *Lead) mayPlan() bool {
+	return l.task == nil && len(l.world.types()) > 0 && (!l.paused || l.cause == causeCatalogue)
+}
 
 // replan makes a plan of the wishes and the facts, or has it computed.
 func (l *Lead) replan(now mono.Time, out *Effects) {
@@ -321,8 +339,9 @@ func (l *Lead) finish(now mono.Time, out *Effects) {
 		p, cause = l.amended(l.task, &p), ByHand
 	}
 	d := l.task
-	l.task = nil
+	l.locals, l.task = d.locals, nil
 	l.epochs.Planned(now)
+	l.recount(now) // there may be more since it was sketched
 	if l.rollout != nil && l.plan.Epoch > 0 && (same(&p, &l.plan) || !l.worth(d, &p)) {
 		return
 	}

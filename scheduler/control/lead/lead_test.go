@@ -78,6 +78,56 @@ func TestBrokenVersion(t *testing.T) {
 	}
 }
 
+// A version that failed and that nobody wants any more, or not on that type, is taken from the
+// GPUs that tried it, and is gone.
+func TestFailedVersionGoes(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "b/t/0")
+	c.connect()
+	c.broken["m/1"], c.broken["n/1"] = "no such file", "no such file"
+	c.lead.SetModel(c.now, wants("m", 1))
+	n := wants("n", 1)
+	c.lead.SetModel(c.now, n)
+	c.run(5 * second)
+	if c.observed["m/1"].State != schema.Failed || c.observed["n/1"].State != schema.Failed {
+		t.Fatalf("observed %v", c.states())
+	}
+	c.lead.RemoveModel(c.now, "m")
+	n.Settings.DeviceTypes = []string{"u"}
+	c.lead.SetModel(c.now, n)
+	c.run(10 * second)
+	if _, there := c.observed["m/1"]; there || len(c.stock["a/t/0"])+len(c.stock["b/t/0"]) > 0 || c.observed["n/1"].State != schema.Waiting {
+		t.Errorf("observed %v, stock %v\n%s", c.observed, c.stock, strings.Join(c.story, "\n"))
+	}
+	if h := c.heads[c.lead.plan.Epoch]; h.State != schema.InForce {
+		t.Errorf("the plan: %+v", h)
+	}
+}
+
+// A scheduler that was started again has no GPU for a moment. What was ordered meanwhile waits
+// for those that come back, and nothing is taken from them.
+func TestOrderWhileTheSchedulerIsAway(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "b/t/0")
+	c.connect()
+	c.lead.SetModel(c.now, wants("m", 1))
+	c.run(10 * second)
+	c.lead.Lost()
+	c.lead.SetModel(c.now, wants("late", 1))
+	c.run(10 * second)
+	gpus, routes := c.gpus, c.routes
+	c.epoch, c.story, c.gpus, c.routes = 2, nil, map[string]*catalog.GPUFacts{}, map[string]catalog.ModelFacts{}
+	c.connect()
+	c.run(second)
+	for _, name := range names(gpus) { // with what they had
+		c.gpus[name], c.routes = gpus[name], routes
+		c.lead.Facts(c.now, c.facts([]string{name}, names(routes)))
+		c.run(second)
+	}
+	c.run(10 * second)
+	if got := c.serving(); !slices.Equal(got, []string{"late/1", "m/1"}) || len(c.taken()) > 0 {
+		t.Errorf("routed %v; story:\n%s", got, strings.Join(c.story, "\n"))
+	}
+}
+
 // Shares say which versions are served and answer; a version that is not routed has no part.
 func TestShares(t *testing.T) {
 	c := newCluster(t, Config{}, "a/t/0")

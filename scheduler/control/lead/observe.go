@@ -56,6 +56,9 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		case catalog.StateReady:
 			o.GPUs++
 		case catalog.StateFailed:
+			if v != nil && !v.mayBeOn(g.facts.DeviceType) {
+				continue // of before its device types were changed
+			}
 			worst = s
 			worst.Error = g.facts.Name + ": " + s.Error
 		default:
@@ -72,7 +75,7 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		return o, true
 	}
 	switch {
-	case v == nil || !v.wanted:
+	case (v == nil || !v.wanted) && !l.localOnly(key):
 		o.State = schema.Idle
 		if len(holders) > 0 {
 			o.State = schema.Unloading
@@ -96,6 +99,8 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 // waits is what a version waits for.
 func (l *Lead) waits(v *version) string {
 	switch {
+	case v == nil:
+		return "for all GPUs of its type to have it" // of a backend's own folder
 	case !l.world.whole:
 		return "for a scheduler"
 	case len(l.world.gpus) == 0:

@@ -32,6 +32,10 @@ func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
 	case l.rollout == nil || len(l.orders) == 0:
 		l.begin() // anew: what models and GPUs of long ago took is given back
 	default:
+		for _, name := range names(l.world.gpus) {
+			l.world.changed[name] = true // see device
+		}
+		l.tell()
 		_ = l.rollout.Overtake(p) // it was checked
 	}
 }
@@ -40,7 +44,7 @@ func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
 func (l *Lead) begin() {
 	var f plan.Facts
 	for _, name := range names(l.world.gpus) {
-		f.GPUs = append(f.GPUs, l.world.gpus[name].planned())
+		f.GPUs = append(f.GPUs, l.device(l.world.gpus[name]))
 	}
 	for _, key := range l.keys() {
 		f.Models = append(f.Models, l.facts(key))
@@ -120,6 +124,25 @@ func filled(s plan.Settings, spec *catalog.ModelSpec) plan.Settings {
 	return s
 }
 
+// device is the GPU as roll-outs of the plan know it. What failed there, and the plan does not
+// have on its type, counts as resident: so it is unloaded, or its backend would try for ever.
+func (l *Lead) device(g *gpu) plan.GPU {
+	p := g.planned()
+	for _, key := range names(g.stock) {
+		s := g.stock[key]
+		if s.State != catalog.StateFailed || s.Local || l.routed(key) {
+			continue
+		}
+		if !slices.ContainsFunc(l.plan.SubClusters, func(s plan.SubCluster) bool {
+			return s.DeviceType == p.DeviceType && slices.Contains(s.Models, key)
+		}) {
+			p.Resident = append(p.Resident, key)
+		}
+	}
+	slices.Sort(p.Resident)
+	return p
+}
+
 // tell lets the roll-out know what has changed in the world.
 func (l *Lead) tell() {
 	if l.rollout == nil {
@@ -127,7 +150,7 @@ func (l *Lead) tell() {
 	}
 	for _, name := range names(l.world.changed) {
 		if g := l.world.gpus[name]; g != nil {
-			_ = l.rollout.SetGPU(g.planned()) // what contradicts itself now is told again when it changes
+			_ = l.rollout.SetGPU(l.device(g)) // what contradicts itself now is told again when it changes
 		} else {
 			l.rollout.RemoveGPU(name)
 		}
@@ -141,7 +164,7 @@ func (l *Lead) tell() {
 
 // roll takes the roll-out's next steps.
 func (l *Lead) roll(now mono.Time, out *Effects) {
-	if l.rollout == nil {
+	if l.rollout == nil || l.unaware {
 		return
 	}
 	for _, s := range l.rollout.Next(now, nil) {
@@ -234,6 +257,9 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 		}
 		p.SubClusters = append(p.SubClusters, s)
 	}
+	for i := range d.parts {
+		l.keep(&d.parts[i], home, &p)
+	}
 	for _, key := range names(d.homes) {
 		if home[key] {
 			continue
@@ -251,6 +277,23 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 		}
 	}
 	return p
+}
+
+// keep adds the models that backends have of their own folders and the plan does not know.
+func (l *Lead) keep(part *Part, home map[string]bool, p *plan.Plan) {
+	name := plan.Unplanned(part.DeviceType)
+	for _, key := range part.local {
+		if home[key] || l.locals.models[part.DeviceType][key] { // people's plan leaves it out
+			continue
+		}
+		if p.Find(name) == nil {
+			p.SubClusters = append(p.SubClusters, plan.SubCluster{Name: name, DeviceType: part.DeviceType})
+		}
+		s := p.Find(name)
+		s.GPUs = max(s.GPUs, part.kept)
+		s.Models = append(s.Models, key)
+		slices.Sort(s.Models)
+	}
 }
 
 // spare is how much of a sub-cluster's GPUs nothing needs, fewer models first among equals.

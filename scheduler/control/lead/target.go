@@ -51,12 +51,13 @@ func (t *Task) Solve(seed uint64, more func(steps int64) bool, solver partition.
 type draft struct {
 	parts  []Part
 	homes  map[string]string // device type by key
-	nobody []string          // keys for which there is no GPU of a type that they may run on
+	locals locals
+	nobody []string // keys for which there is no GPU of a type that they may run on
 }
 
 // sketch divides the wishes by device type.
 func (l *Lead) sketch() draft {
-	d := draft{homes: map[string]string{}}
+	d := draft{homes: map[string]string{}, locals: l.world.locals()}
 	types := l.world.types()
 	byType := map[string]*Part{}
 	for _, t := range types {
@@ -85,7 +86,7 @@ func (l *Lead) sketch() draft {
 		case g.local > 0:
 			p.kept++
 			for _, key := range names(g.stock) {
-				if g.stock[key].Local && !slices.Contains(p.local, key) {
+				if s := g.stock[key]; s.Local && s.State != catalog.StateFailed && !slices.Contains(p.local, key) {
 					p.local = append(p.local, key)
 				}
 			}

@@ -84,6 +84,11 @@ func (v *version) sets() plan.Settings {
 	return plan.Settings{SLO: v.settings.SLO, Drop: v.settings.DropPolicy, MaxBatch: v.settings.MaxBatch}
 }
 
+// mayBeOn reports whether people let it be served on the device type.
+func (v *version) mayBeOn(deviceType string) bool {
+	return len(v.settings.DeviceTypes) == 0 || slices.Contains(v.settings.DeviceTypes, deviceType)
+}
+
 // name is which of the model's versions answer requests that name none: as the shares say, of
 // those that are routed. Without shares it says nothing, and the highest version answers.
 func (k *known) name(routed func(key string) bool) catalog.Name {

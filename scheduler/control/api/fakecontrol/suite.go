@@ -68,14 +68,14 @@ func (s *suite) versions() {
 		s.Errorf("other settings: %+v, %v", m, err)
 	}
 	digest := source("d")
-	digest.Digest = "0123456789abcdef"
+	digest.Digest = "0123456789abcdef0123456789abcdef"
 	if _, err := s.PutVersion(s.ctx, "d", "1", digest); err != nil {
 		s.Error(err)
 	}
 	if m := s.add("d", "1"); m.Find("1").Digest != digest.Digest {
 		s.Errorf("without a digest: %+v", m)
 	}
-	digest.Digest = "fedcba9876543210"
+	digest.Digest = "fedcba9876543210fedcba9876543210"
 	_, err = s.PutVersion(s.ctx, "d", "1", digest)
 	s.is(err, api.KindConflict, "another digest")
 	got, err := s.Model(s.ctx, "a")
