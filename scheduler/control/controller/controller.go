@@ -55,6 +55,9 @@ func (c *Controller) Close() error {
 	return nil
 }
 
+// campaignAgain is between two reigns: what ended one at once may end the next one, too.
+const campaignAgain = time.Second
+
 // campaign leads whenever it can.
 func (c *Controller) campaign() {
 	select {
@@ -75,6 +78,10 @@ func (c *Controller) campaign() {
 		won.Resign()
 		if c.ctx.Err() == nil {
 			c.log.Warn().AnErr("cause", why).Msg("does not lead any more: what is served goes on, nothing new is ordered")
+		}
+		select {
+		case <-time.After(campaignAgain):
+		case <-c.ctx.Done():
 		}
 	}
 }

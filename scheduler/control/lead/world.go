@@ -210,8 +210,8 @@ func (l *Lead) Loads() (out []schema.Load) {
 	return out
 }
 
-// SubClusters are those of the scheduler, by plan's name.
-func (l *Lead) SubClusters() map[string]catalog.SubClusterFacts { return l.world.subs }
+// SubClusters are those of the scheduler, by plan's name. The map is the caller's own.
+func (l *Lead) SubClusters() map[string]catalog.SubClusterFacts { return maps.Clone(l.world.subs) }
 
 // GPUs counts those in service.
 func (l *Lead) GPUs() (n int) {
