@@ -51,7 +51,7 @@ func TestResumeEndsByHand(t *testing.T) {
 	l := &leading{c: c, lead: lead.New(lead.Config{})}
 	l.lead.Restore(schema.Plan{Epoch: 3, Cause: lead.ByHand, State: schema.InForce}, nil)
 	now := mono.Now()
-	l.lead.Facts(now, &catalog.Facts{Epoch: 1, Whole: true})
+	l.lead.Facts(now, &catalog.Facts{Epoch: 1, Whole: true, GPUs: []catalog.GPUFacts{{Name: "a/t/0", DeviceType: "t", State: catalog.GPUFree}}})
 	var out lead.Effects
 	for range 3 {
 		now = now.Add(10 * mono.Second)

@@ -23,6 +23,7 @@ type cluster struct {
 	names  map[string]catalog.Name
 	set    map[string]int64  // SLOs by order
 	broken map[string]string // key -> why it does not load
+	refuse string            // why it takes no names
 
 	observed map[string]schema.Observation
 	heads    map[uint64]schema.Plan
@@ -164,6 +165,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 			c.set[key] = *o.Settings.SLO
 		}
 	case catalog.OrderNames:
+		failed = c.refuse
 		for _, n := range o.Names {
 			c.names[n.Name] = n
 			line += fmt.Sprint(" ", n)

@@ -67,6 +67,7 @@ type Lead struct {
 
 	due      mono.Time // of the next plan; Never: not before Interval
 	cause    string    // of it
+	gather   mono.Time // until when it waits for the GPUs of the last plan, which come one by one
 	planned  mono.Time // when the last plan was made
 	retryAt  mono.Time // of what failed
 	retryFor mono.Dur  // the last wait
@@ -76,13 +77,15 @@ type Lead struct {
 	dirty   map[string]bool // versions to be looked at
 	named   map[string]catalog.Name
 	unnamed map[string]bool // names to be looked at
+	doubted map[string]bool // names of which the scheduler may have been told something before
 	naming  bool            // an order of names is under way
+	nameAt  mono.Time       // not before
 }
 
 // New makes one that knows nothing: the wishes, the last plan and the facts are handed in.
 func New(cfg Config) *Lead {
 	cfg.fill()
-	l := &Lead{cfg: cfg, known: map[string]*known{}, due: mono.Never, retryAt: mono.Never,
+	l := &Lead{cfg: cfg, known: map[string]*known{}, due: mono.Never, gather: mono.Never, retryAt: mono.Never,
 		told: map[string]schema.Observation{}, dirty: map[string]bool{}}
 	l.forget()
 	return l
@@ -91,9 +94,13 @@ func New(cfg Config) *Lead {
 // forget what belongs to one life of the scheduler. What was set, too: one that was started
 // again has what the models' own files say.
 func (l *Lead) forget() {
-	l.world, l.rollout, l.orders, l.naming = newWorld(), nil, map[uint64]flight{}, false
-	l.named, l.unnamed, l.inForce = map[string]catalog.Name{}, map[string]bool{}, map[string]plan.Settings{} // a scheduler that starts knows none
+	l.world, l.rollout, l.orders, l.naming = l.world.anew(), nil, map[uint64]flight{}, false
+	l.named, l.unnamed, l.doubted, l.inForce = map[string]catalog.Name{}, map[string]bool{}, map[string]bool{}, map[string]plan.Settings{}
+	if l.nameAt = 0; l.task != nil { // it was made of what is void now
+		l.task, l.due = nil, min(l.due, l.planned)
+	}
 	for _, name := range names(l.known) {
+		l.doubted[name] = true
 		l.look(name)
 	}
 	for _, key := range names(l.told) {
@@ -131,10 +138,11 @@ func (l *Lead) RemoveModel(now mono.Time, name string) {
 
 // Profile takes what was measured of a version on a device type before.
 func (l *Lead) Profile(m schema.Measured) {
-	k := kind{m.Model + "/" + m.Version, m.DeviceType}
-	if a := l.world.about[k]; a.spec == nil {
+	key := m.Model + "/" + m.Version
+	if a := l.world.aboutOf(key, m.DeviceType); a.spec == nil {
 		a.static, a.dynamic = max(a.static, m.Static), max(a.dynamic, m.Dynamic)
-		l.world.about[k] = a
+		l.world.learn(key, m.DeviceType, a)
+		l.dirty[key] = true // nobody may want it any more
 	}
 }
 
@@ -154,8 +162,8 @@ func (l *Lead) Told(o schema.Observation) {
 	l.told[key], l.dirty[key] = o, true
 }
 
-// ByHand is the cause of a plan that people applied. It holds until the catalogue changes or
-// epochs are resumed.
+// ByHand is the cause of a plan that people applied. It holds, with what the catalogue becomes
+// meanwhile, until epochs are resumed or people have a plan made (Now).
 const ByHand = "by hand"
 
 // want has a plan made soon: when the catalogue has settled, or GPUs have, which takes longer,
@@ -187,7 +195,11 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	if anew := l.world.epoch != f.Epoch || f.Whole; anew {
 		l.forget()
 	}
+	whole := l.world.whole
 	l.world.take(f)
+	if !whole {
+		l.greet(now, f)
+	}
 	for _, key := range names(l.world.moved) {
 		l.dirty[key] = true
 		name, _ := splitKey(key)
@@ -195,6 +207,9 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	}
 	if len(f.GPUs)+len(f.GoneGPUs) > 0 && !maps.Equal(before, l.world.count()) {
 		l.want(now, causeGPUs)
+		if len(before) == 0 {
+			l.await(now)
+		}
 	}
 	if !l.world.whole {
 		return
@@ -204,6 +219,43 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 		l.want(now, causeGPUs)
 	}
 	l.tell()
+}
+
+// greet takes facts of a new link beside the world.
+func (l *Lead) greet(now mono.Time, f *catalog.Facts) {
+	for i := range f.Models {
+		name, _ := splitKey(f.Models[i].Key)
+		l.doubted[name] = true
+	}
+	l.await(now)
+}
+
+// await has a plan wait for the GPUs of the last one.
+func (l *Lead) await(now mono.Time) {
+	if l.plan.Epoch > 0 {
+		l.gather = now.Add(l.cfg.SettleGPUs)
+	}
+}
+
+// planAt is when the plan that is due may be made: a system that starts as a whole has its GPUs
+// one by one, and what is planned for the first of them is not what is wanted.
+func (l *Lead) planAt() mono.Time {
+	if l.gather == mono.Never || l.due == mono.Never || l.complete() {
+		return l.due
+	}
+	return max(l.due, l.gather)
+}
+
+// complete reports whether there are as many GPUs as the last plan has.
+func (l *Lead) complete() bool {
+	count := l.world.count()
+	for i := range l.plan.SubClusters {
+		s := &l.plan.SubClusters[i]
+		if count[s.DeviceType] -= s.GPUs; count[s.DeviceType] < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Lost: the scheduler's link is gone, and with it what was known and ordered.
@@ -224,7 +276,7 @@ func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 	for _, s := range p.SubClusters {
 		for _, key := range s.Models {
 			homes[key] = s.DeviceType
-			if v := l.version(key); (v == nil || !v.wanted) && !l.localOnly(key) {
+			if !l.wanted(key) && !l.localOnly(key) {
 				return fmt.Errorf("%w: model %s is not in the catalogue, or not to be served: add it or load it first", plan.ErrInvalid, key)
 			}
 		}
@@ -252,8 +304,8 @@ func (l *Lead) Step(now mono.Time, out *Effects) {
 	if now >= l.nextEpoch() {
 		l.want(now, causeInterval)
 	}
-	if now >= l.due && l.mayPlan() {
-		l.due = mono.Never
+	if l.mayPlan() && now >= l.planAt() {
+		l.due, l.gather = mono.Never, mono.Never
 		l.replan(now, out)
 	}
 	if now >= l.retryAt && l.rollout != nil {
@@ -261,7 +313,7 @@ func (l *Lead) Step(now mono.Time, out *Effects) {
 		_ = l.rollout.Overtake(l.plan) // it was checked
 	}
 	l.roll(now, out)
-	l.name(out)
+	l.name(now, out)
 	l.observe(out)
 }
 
@@ -270,12 +322,15 @@ func (l *Lead) Wake() mono.Time {
 	if !l.world.whole {
 		return mono.Never
 	}
-	at := min(l.retryAt, l.nextEpoch())
+	at := l.nextEpoch()
 	if l.mayPlan() {
-		at = min(at, l.due)
+		at = min(at, l.planAt())
 	}
 	if l.rollout != nil {
-		at = min(at, l.rollout.Wake())
+		at = min(at, l.retryAt, l.rollout.Wake())
+	}
+	if len(l.unnamed) > 0 && !l.naming {
+		at = min(at, l.nameAt)
 	}
 	return at
 }
@@ -290,8 +345,10 @@ func (l *Lead) nextEpoch() mono.Time {
 }
 
 // mayPlan reports whether a plan that is due may be made now: while epochs are paused only the
-// catalogue calls for one.
-func (l *Lead) mayPlan() bool { return l.task == nil && (!l.paused || l.cause == causeCatalogue) }
+// catalogue calls for one, and where there is no GPU the last plan holds.
+func (l *Lead) mayPlan() bool {
+	return l.task == nil && (!l.paused || l.cause == causeCatalogue) && (l.plan.Epoch == 0 || len(l.world.types()) > 0)
+}
 
 // replan makes a plan of the wishes and the facts, or has it computed.
 func (l *Lead) replan(now mono.Time, out *Effects) {
