@@ -60,10 +60,12 @@ func (w *world) anew() world {
 func (w *world) aboutOf(key, deviceType string) about { return w.about[key][deviceType] }
 
 func (w *world) learn(key, deviceType string, a about) {
-	if w.about[key] == nil {
-		w.about[key] = map[string]about{}
+	of := w.about[key]
+	if of == nil {
+		of = map[string]about{}
+		w.about[key] = of
 	}
-	w.about[key][deviceType] = a
+	of[deviceType] = a
 }
 
 // take learns what became of the scheduler's world.
