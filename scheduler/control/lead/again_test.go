@@ -112,6 +112,23 @@ func TestNamesOfBefore(t *testing.T) {
 	}
 }
 
+// A controller ended before its plans were stored, or the store lost them: orders of the next
+// one are not taken for older ones.
+func TestPlansThatWereNotStored(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0")
+	c.connect()
+	c.letters("k")
+	c.run(10 * second)
+	c.plan = 50
+	c.lead = New(Config{})
+	c.letters("kl")
+	c.connect()
+	c.run(10 * second)
+	if got := c.serving(); !slices.Equal(got, []string{"k/1", "l/1"}) || c.lead.plan.Epoch <= 50 {
+		t.Errorf("served %v by plan %d", got, c.lead.plan.Epoch)
+	}
+}
+
 // A scheduler that refuses names is not asked again at once.
 func TestNamesRefused(t *testing.T) {
 	c := newCluster(t, Config{RetryMin: 10 * second}, "a/t/0")

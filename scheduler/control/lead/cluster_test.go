@@ -24,6 +24,7 @@ type cluster struct {
 	set    map[string]int64  // SLOs by order
 	broken map[string]string // key -> why it does not load
 	refuse string            // why it takes no names
+	plan   uint64            // the newest of its orders
 
 	observed map[string]schema.Observation
 	heads    map[uint64]schema.Plan
@@ -42,7 +43,7 @@ func newCluster(t *testing.T, cfg Config, gpus ...string) *cluster {
 
 // facts are those of the GPUs and models named; of all where none is.
 func (c *cluster) facts(gpus, keys []string) *catalog.Facts {
-	f := &catalog.Facts{Epoch: c.epoch, Whole: gpus == nil && keys == nil}
+	f := &catalog.Facts{Epoch: c.epoch, Plan: c.plan, Whole: gpus == nil && keys == nil}
 	if f.Whole {
 		gpus, keys = names(c.gpus), names(c.routes)
 	}
@@ -129,6 +130,10 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 		}
 	}
 	failed := ""
+	if o.Plan < c.plan {
+		return catalog.Outcome{ID: o.ID, Error: "of an older plan"}
+	}
+	c.plan = o.Plan
 	switch o.Kind {
 	case catalog.OrderLoad:
 		for _, s := range o.Sources {

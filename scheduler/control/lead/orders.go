@@ -17,9 +17,13 @@ type flight struct {
 	names []catalog.Name
 }
 
+// stamp is the epoch that orders carry: the last plan's, or a later one that the scheduler has
+// seen, of a controller that ended before it was stored. Orders of an older one are refused.
+func (l *Lead) stamp() uint64 { return max(l.plan.Epoch, l.world.plan) }
+
 // order is a step as the scheduler takes it.
 func (l *Lead) order(s plan.Step) catalog.Order {
-	o := catalog.Order{ID: l.orderID, Plan: l.plan.Epoch, GPU: s.GPU, Keys: s.Models}
+	o := catalog.Order{ID: l.orderID, Plan: l.stamp(), GPU: s.GPU, Keys: s.Models}
 	switch s.Kind {
 	case plan.Load:
 		o.Kind, o.Keys = catalog.OrderLoad, nil
@@ -181,7 +185,7 @@ func (l *Lead) name(now mono.Time, out *Effects) {
 	l.orderID++
 	l.naming = true
 	l.orders[l.orderID] = flight{names: changed}
-	out.Orders = append(out.Orders, catalog.Order{ID: l.orderID, Plan: l.plan.Epoch, Kind: catalog.OrderNames, Names: changed})
+	out.Orders = append(out.Orders, catalog.Order{ID: l.orderID, Plan: l.stamp(), Kind: catalog.OrderNames, Names: changed})
 }
 
 func equalNames(a, b catalog.Name) bool {

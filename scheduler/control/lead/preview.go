@@ -34,7 +34,7 @@ func (l *Lead) Previewed(p *Preview) (plan.Plan, error) {
 	if l.byHand {
 		target = l.amended(&p.draft, &target)
 	}
-	target.Epoch = l.plan.Epoch + 1
+	target.Epoch = l.stamp() + 1
 	return target, nil
 }
 

@@ -28,6 +28,7 @@ type about struct {
 type world struct {
 	epoch   uint64 // of the scheduler; 0: nothing is known
 	whole   bool   // the first whole facts have come, to their end
+	plan    uint64 // the newest that the scheduler was ordered of
 	gpus    map[string]*gpu
 	models  map[string]catalog.ModelFacts // that are routed
 	about   map[string]map[string]about   // by model's key, then device type
@@ -70,7 +71,7 @@ func (w *world) learn(key, deviceType string, a about) {
 
 // take learns what became of the scheduler's world.
 func (w *world) take(f *catalog.Facts) {
-	w.epoch, w.whole = f.Epoch, w.whole || !f.More
+	w.epoch, w.whole, w.plan = f.Epoch, w.whole || !f.More, max(w.plan, f.Plan)
 	for i := range f.GPUs {
 		w.takeGPU(&f.GPUs[i])
 	}
