@@ -85,6 +85,7 @@ func (l *leading) restore() error {
 	switch {
 	case err == nil:
 		l.lead.Restore(head.Value, parts)
+		l.stored = head.Value.Epoch
 	case !errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("reading the last plan: %w", err)
 	}
@@ -284,9 +285,13 @@ func (l *leading) storePlans(guard store.Guard) {
 		case <-l.ctx.Done():
 			return
 		}
-		for {
+		for again := false; ; again = true {
 			err := l.writePlan(p, guard)
 			var away *store.AwayError
+			var conflict *store.ConflictError
+			if again && p.first && errors.As(err, &conflict) {
+				break // it was written, and the answer lost: nobody else may write it
+			}
 			if err == nil || !errors.As(err, &away) {
 				if err != nil && l.ctx.Err() == nil {
 					l.c.log.Error().Err(err).Uint64("epoch", p.head.Epoch).Msg("a plan could not be stored")

@@ -66,3 +66,33 @@ func TestResumeEndsByHand(t *testing.T) {
 		t.Error("epochs were resumed, and none is due")
 	}
 }
+
+// A leader that takes over changes what is stored of the plan that it found; it does not write
+// it anew, which would be refused.
+func TestRestoredPlanIsChanged(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Config{Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.PutPlan(t.Context(), schema.Plan{Epoch: 3, Cause: "catalogue", By: "before", At: 5, State: schema.RollsOut}, nil); err != nil {
+		t.Fatal(err)
+	}
+	c := &Controller{cfg: Config{Name: "next", Store: s}, view: newView(t.Context(), s)}
+	l := &leading{c: c, ctx: t.Context(), lead: lead.New(lead.Config{}), since: map[string]schema.Observation{}, plans: make(chan planned, 1)}
+	if err := l.restore(); err != nil {
+		t.Fatal(err)
+	}
+	l.storePlan(schema.Plan{Epoch: 3, Cause: "catalogue", State: schema.Overtaken}, nil, 9)
+	won, err := s.Campaign(t.Context(), schema.Leader{Name: "next"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer won.Resign()
+	if err := l.writePlan(<-l.plans, won.Guard()); err != nil {
+		t.Error(err)
+	}
+	if h, _, err := s.Plan(t.Context(), 3); err != nil || h.Value.State != schema.Overtaken || h.Value.At != 5 {
+		t.Errorf("stored: %+v, %v", h.Value, err)
+	}
+}
