@@ -129,6 +129,34 @@ func TestPlansThatWereNotStored(t *testing.T) {
 	}
 }
 
+// An SLO that is changed while the model is loaded is in force once it is, also while epochs
+// are paused.
+func TestSettingsWhileLoaded(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0")
+	c.connect()
+	c.lead.Pause(c.now, true)
+	c.letters("k")
+	var out Effects
+	for c.now = c.now.Add(second); len(out.Orders) == 0; c.now = c.now.Add(second) {
+		c.lead.Step(c.now, &out)
+	}
+	orders := out.Orders
+	m := wants("k", 1)
+	m.Settings.SLO = 3 * second
+	c.lead.SetModel(c.now, m)
+	for range 5 { // a plan is made of it
+		c.now = c.now.Add(second)
+		c.lead.Step(c.now, &out)
+	}
+	for _, o := range orders {
+		c.lead.Outcome(c.now, c.carryOut(o), &out)
+	}
+	c.run(60 * second)
+	if c.set["k/1"] != int64(3*second) {
+		t.Errorf("SLOs were set to %v: %v", c.set, c.story)
+	}
+}
+
 // A scheduler that refuses names is not asked again at once.
 func TestNamesRefused(t *testing.T) {
 	c := newCluster(t, Config{RetryMin: 10 * second}, "a/t/0")

@@ -214,11 +214,25 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	if !l.world.whole {
 		return
 	}
+	l.resettle(now)
 	if l.rollout == nil {
 		l.begin()
 		l.want(now, causeGPUs)
 	}
 	l.tell()
+}
+
+// resettle has a plan made where what people want of a model changed while it was loaded: its
+// order had other settings, and no plan has any of a model that is not known.
+func (l *Lead) resettle(now mono.Time) {
+	for _, key := range names(l.world.learned) {
+		spec := l.world.aboutOf(key, l.world.learned[key]).spec
+		v := l.version(key)
+		if v != nil && v.wanted && spec != nil && filled(v.sets(), spec) != filled(plan.Settings{}, spec) {
+			l.want(now, causeCatalogue)
+		}
+	}
+	clear(l.world.learned)
 }
 
 // greet takes facts of a new link beside the world.

@@ -37,12 +37,13 @@ type world struct {
 	sorted  []string          // see types; nil: to be made
 	changed map[string]bool   // GPUs, since the roll-out was told
 	moved   map[string]bool   // models, likewise
+	learned map[string]string // device types of models whose spec is known now, by key
 }
 
 func newWorld() world {
 	return world{gpus: map[string]*gpu{}, models: map[string]catalog.ModelFacts{}, about: map[string]map[string]about{}, holders: map[string][]*gpu{},
 		subs:    map[string]catalog.SubClusterFacts{},
-		changed: map[string]bool{}, moved: map[string]bool{}}
+		changed: map[string]bool{}, moved: map[string]bool{}, learned: map[string]string{}}
 }
 
 // anew is the world of a new link: nothing is known but what models take, which was measured.
@@ -124,6 +125,9 @@ func (w *world) takeGPU(f *catalog.GPUFacts) {
 		}
 		a := w.aboutOf(s.Key, f.DeviceType)
 		if s.Spec != nil {
+			if a.spec == nil {
+				w.learned[s.Key] = f.DeviceType
+			}
 			a.spec = s.Spec
 		}
 		a.static, a.dynamic = max(a.static, s.Static), max(a.dynamic, s.Dynamic)
