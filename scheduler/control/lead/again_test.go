@@ -157,6 +157,24 @@ func TestSettingsWhileLoaded(t *testing.T) {
 	}
 }
 
+// Models that no plan has room for wait, and say why.
+func TestNoPlan(t *testing.T) {
+	c := newCluster(t, Config{SubClusters: 2, ModelsMax: 2}, "a/t/0", "b/t/0")
+	c.connect()
+	c.letters("klmn")
+	c.run(60 * second)
+	c.letters("o")
+	c.run(60 * second)
+	if o := c.observed["o/1"]; o.State != schema.Waiting || !strings.Contains(o.Reason, "no plan") || len(c.serving()) != 4 {
+		t.Errorf("served %v, the fifth is told as %+v", c.serving(), o)
+	}
+	c.lead.RemoveModel(c.now, "k")
+	c.run(60 * second)
+	if got := c.serving(); !slices.Equal(got, []string{"l/1", "m/1", "n/1", "o/1"}) {
+		t.Errorf("served %v: %+v", got, c.observed)
+	}
+}
+
 // A scheduler that refuses names is not asked again at once.
 func TestNamesRefused(t *testing.T) {
 	c := newCluster(t, Config{RetryMin: 10 * second}, "a/t/0")

@@ -64,6 +64,7 @@ type Lead struct {
 	orderID uint64
 	taskID  uint64
 	task    *draft // being computed aside
+	noPlan  string // why none could be made of the wishes; "": one could
 
 	due      mono.Time // of the next plan; Never: not before Interval
 	cause    string    // of it
@@ -384,8 +385,9 @@ func (l *Lead) Partitioned(now mono.Time, t *Task, out *Effects) {
 	}
 	for i := range t.Parts {
 		if err := t.Parts[i].Err; err != nil {
-			out.Notes = append(out.Notes, fmt.Sprintf("device type %s: no plan: %v; the last one holds", t.Parts[i].DeviceType, err))
 			l.task = nil
+			l.unplannable(fmt.Sprintf("device type %s: no plan: %v", t.Parts[i].DeviceType, err))
+			out.Notes = append(out.Notes, l.noPlan+"; the last one holds")
 			return
 		}
 	}
@@ -393,8 +395,20 @@ func (l *Lead) Partitioned(now mono.Time, t *Task, out *Effects) {
 	l.finish(now, out)
 }
 
+// unplannable tells versions that wait why no plan could be made; "": one could.
+func (l *Lead) unplannable(why string) {
+	if l.noPlan == why {
+		return
+	}
+	l.noPlan = why
+	for _, name := range names(l.known) {
+		l.look(name)
+	}
+}
+
 // finish adopts the plan that is made from the task's results.
 func (l *Lead) finish(now mono.Time, out *Effects) {
+	l.unplannable("")
 	p := l.target(l.task)
 	cause := l.cause
 	if l.byHand { // people's plan holds; the catalogue goes on

@@ -112,5 +112,8 @@ func (l *Lead) waits(v *version) string {
 	case l.typeOf(v, l.world.types()) == "":
 		return cut(fmt.Sprintf("for a GPU of the types %v; there are %v", v.settings.DeviceTypes, l.world.types()))
 	}
+	if l.noPlan != "" {
+		return cut("for a plan; " + l.noPlan)
+	}
 	return "for its turn"
 }

@@ -49,9 +49,8 @@ func (t *Task) Solve(seed uint64, more func(steps int64) bool, solver partition.
 
 // draft is what a plan is made from: the wishes and the facts of one instant.
 type draft struct {
-	parts  []Part
-	homes  map[string]string // device type by key
-	nobody []string          // keys for which there is no GPU of a type that they may run on
+	parts []Part
+	homes map[string]string // device type by key; none where there is no GPU of a type that it may run on
 }
 
 // sketch divides the wishes by device type.
@@ -70,7 +69,6 @@ func (l *Lead) sketch() draft {
 			}
 			t := l.typeOf(v, types)
 			if t == "" {
-				d.nobody = append(d.nobody, v.key)
 				continue
 			}
 			d.homes[v.key] = t
