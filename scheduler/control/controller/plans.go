@@ -30,7 +30,12 @@ func (c *Controller) Plan(ctx context.Context) (api.Plan, error) {
 	}
 	var now map[string]catalog.SubClusterFacts
 	if l := c.leads.Load(); l != nil {
-		l.call(ctx, func() { now = l.lead.SubClusters() })
+		l.call(ctx, func() {
+			now = l.lead.SubClusters()
+			if epoch, ordered, done := l.lead.Steps(); epoch == out.Epoch && out.State == api.PlanRollsOut {
+				out.Steps, out.StepsDone = ordered, done
+			}
+		})
 	}
 	for _, p := range parts {
 		f := now[p.Name]

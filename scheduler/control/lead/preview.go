@@ -41,6 +41,10 @@ func (l *Lead) Previewed(p *Preview) (plan.Plan, error) {
 // Plan is the last plan; Epoch 0: none was made yet.
 func (l *Lead) Plan() plan.Plan { return l.plan }
 
+// Steps are how many steps of the last plan's roll-out were ordered so far, and how many of them
+// are done.
+func (l *Lead) Steps() (epoch uint64, ordered, done int) { return l.plan.Epoch, l.flown, l.done }
+
 // Where is the sub-cluster, by plan's name, that a model's requests go to; "": nowhere.
 func (l *Lead) Where(key string) string {
 	m, there := l.world.models[key]
