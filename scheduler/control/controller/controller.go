@@ -23,6 +23,7 @@ type Controller struct {
 	end     context.CancelFunc
 	running sync.WaitGroup
 	closing sync.Once
+	preview chan struct{} // holds a token while a plan is previewed: each takes a processor for Config.Effort
 
 	leads atomic.Pointer[leading] // nil: another one does, or none
 }
@@ -32,7 +33,7 @@ func New(cfg Config) (*Controller, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	c := &Controller{cfg: cfg, log: cfg.Logger}
+	c := &Controller{cfg: cfg, log: cfg.Logger, preview: make(chan struct{}, 1)}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.view = newView(c.ctx, cfg.Store)
 	var err error
