@@ -67,7 +67,7 @@ func (n *names) set(c *Cluster, docs []catalog.Name) error {
 		if len(d.Shares) > 0 && sum == 0 {
 			return fmt.Errorf("name %q: all weights are 0", d.Name)
 		}
-		if n.byName[d.Name] == nil {
+		if n.byName[d.Name] == nil && len(d.Shares) > 0 {
 			fresh++
 		}
 	}
@@ -79,6 +79,9 @@ func (n *names) set(c *Cluster, docs []catalog.Name) error {
 	}
 	for _, d := range docs {
 		x := n.byName[d.Name]
+		if x == nil && len(d.Shares) == 0 {
+			continue // nobody was told of any
+		}
 		if x == nil {
 			x = &name{}
 			n.byName[d.Name] = x

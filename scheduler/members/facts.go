@@ -54,7 +54,7 @@ type piece struct {
 // most of them: More says that another part follows. Since 0, or where too much is forgotten
 // meanwhile, they are Whole. Epoch, rates and counts are left to the caller.
 func (c *Cluster) Facts(since uint64, most int) catalog.Facts {
-	out := catalog.Facts{Serial: c.serial}
+	out := catalog.Facts{Serial: c.serial, Plan: c.plan}
 	if since < c.gone.floor {
 		since = 0
 	}

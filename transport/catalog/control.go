@@ -69,6 +69,7 @@ type Facts struct {
 	Serial      uint64            `json:"serial"`
 	Whole       bool              `json:"whole,omitempty"` // forget what was told before
 	More        bool              `json:"more,omitempty"`
+	Plan        uint64            `json:"plan,omitempty"` // the newest that an order was of: older ones are refused
 	GPUs        []GPUFacts        `json:"gpus,omitempty"`
 	GoneGPUs    []string          `json:"gone_gpus,omitempty"`
 	Models      []ModelFacts      `json:"served,omitempty"`

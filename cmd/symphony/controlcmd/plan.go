@@ -14,8 +14,8 @@ type Plan struct {
 	Show    planShowCmd    `cmd:"" help:"Show the plan in force: sub-clusters with their GPUs, needs and models; who leads; what is away."`
 	Diff    planDiffCmd    `cmd:"" help:"Make a plan now and show what it would change, without rolling it out."`
 	Apply   planApplyCmd   `cmd:"" help:"Make a plan now and roll it out, also while epochs are paused; or roll out one of your own (--file)."`
-	Pause   planPauseCmd   `cmd:"" help:"Make no more plans until resume. A roll-out that is under way ends first."`
-	Resume  planResumeCmd  `cmd:"" help:"Make plans again."`
+	Pause   planPauseCmd   `cmd:"" help:"Until resume, make plans only when models are added, changed or removed. A roll-out that is under way goes on."`
+	Resume  planResumeCmd  `cmd:"" help:"Make plans again; a plan of your own (apply --file) ends with it."`
 	History planHistoryCmd `cmd:"" help:"Show the last plans and how their roll-outs ended."`
 }
 
@@ -224,7 +224,7 @@ func (c planPauseCmd) pause(s *session) error {
 		return err
 	}
 	return s.print(e, func() {
-		fmt.Fprintln(s.out, "epochs are paused: no plan is made until symphony plan resume; added models wait, symphony plan apply makes one plan")
+		fmt.Fprintln(s.out, "epochs are paused: until symphony plan resume only models that are added, changed or removed make a plan; symphony plan apply makes one now")
 	})
 }
 

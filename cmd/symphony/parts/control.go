@@ -92,7 +92,7 @@ func controllerName(name string) string {
 // What is served goes on.
 func (k *Control) Drain(ctx context.Context) error {
 	err := k.server.Shutdown(ctx)
-	if err != nil { // calls that wait
+	if err != nil { // calls that do not end
 		err = k.server.Close()
 	}
 	<-k.ended

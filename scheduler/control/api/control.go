@@ -58,7 +58,8 @@ type Plans interface {
 	// Put rolls out a plan of the caller's own. It holds, with what the catalogue becomes
 	// meanwhile, until Apply or Resume; a model that is not to be served is KindInvalid.
 	Put(ctx context.Context, spec PlanSpec) (Plan, error)
-	// Pause makes no more plans until Resume. A roll-out that is under way ends first.
+	// Pause makes no more plans until Resume, but for changes of the catalogue. A roll-out that is
+	// under way goes on.
 	Pause(ctx context.Context, why string) (Epochs, error)
 	Resume(ctx context.Context) (Epochs, error)
 }

@@ -80,7 +80,7 @@ type Pause struct {
 	Why string `json:"why,omitempty"` // for people
 }
 
-// Epochs says whether plans are made.
+// Epochs says whether plans are made beside those that the catalogue calls for.
 type Epochs struct {
 	Paused bool      `json:"paused"`
 	Why    string    `json:"why,omitempty"`

@@ -94,6 +94,13 @@ func (c *call) model() (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), min(wait, WaitMax))
 	defer cancel()
+	go func() {
+		select {
+		case <-c.h.ending:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	return c.control.Await(ctx, c.PathValue("name"), since)
 }
 

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/symphony-serving/symphony/transport/nearest"
@@ -34,6 +35,9 @@ type Handler struct {
 	mux     *http.ServeMux
 	token   [sha256.Size]byte
 	waiting chan struct{} // holds a token for each call that waits
+
+	ending   chan struct{} // closed by EndWaits
+	endWaits sync.Once
 }
 
 // New makes a handler. It has no state but the calls that wait: it needs no Close.
@@ -44,7 +48,8 @@ func New(control Control, o Options) *Handler {
 	if o.Waiting == 0 {
 		o.Waiting = 1024
 	}
-	h := &Handler{o: o, control: control, mux: http.NewServeMux(), token: sha256.Sum256([]byte(o.Token)), waiting: make(chan struct{}, o.Waiting)}
+	h := &Handler{o: o, control: control, mux: http.NewServeMux(), token: sha256.Sum256([]byte(o.Token)), waiting: make(chan struct{}, o.Waiting),
+		ending: make(chan struct{})}
 	for _, r := range routes() {
 		h.mux.HandleFunc(r.method+" "+r.pattern, func(w http.ResponseWriter, q *http.Request) { h.serve(w, q, &r) })
 	}
@@ -52,10 +57,17 @@ func New(control Control, o Options) *Handler {
 	return h
 }
 
-// Server is an HTTP server for the handler, with the limits that strangers need.
+// EndWaits answers calls that wait with what there is, now and from now on: a server that ends
+// need not wait for them.
+func (h *Handler) EndWaits() { h.endWaits.Do(func() { close(h.ending) }) }
+
+// Server is an HTTP server for the handler, with the limits that strangers need. Its Shutdown
+// ends waits.
 func (h *Handler) Server() *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: WaitMax + h.o.CallTime + 30*time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	s.RegisterOnShutdown(h.EndWaits)
+	return s
 }
 
 // ServeHTTP implements http.Handler.

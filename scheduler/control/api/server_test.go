@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -264,6 +265,43 @@ func again[T any, P interface {
 	}
 	if c, _ := json.Marshal(second); string(b) != string(c) {
 		t.Fatalf("%s becomes %s, and that %s", body, b, c)
+	}
+}
+
+// A server that ends answers calls that wait: their minute is not waited for.
+func TestShutdownEndsWaits(t *testing.T) {
+	h, f := filled(t)
+	f.SetHeld(true)
+	m, err := f.Model(t.Context(), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := h.Server()
+	go s.Serve(ln) //nolint:errcheck // it ends with Shutdown
+	answered := make(chan error, 1)
+	go func() {
+		resp, err := http.Get(fmt.Sprintf("http://%s/v1/models/m?wait=60s&since=%d", ln.Addr(), m.Revision))
+		if err == nil {
+			err = resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				err = errors.New(resp.Status)
+			}
+		}
+		answered <- err
+	}()
+	for end := time.Now().Add(20 * time.Second); f.Calls()["await"] == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Errorf("the server waits for calls that wait: %v", err)
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
 	}
 }
 

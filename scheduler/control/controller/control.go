@@ -219,7 +219,7 @@ func putVersion(m *schema.Model, add schema.ModelVersion) error {
 // DeleteVersion implements api.Models.
 func (c *Controller) DeleteVersion(ctx context.Context, name, version string) (api.Model, error) {
 	last := false
-	out, err := c.change(ctx, name, func(m *schema.Model) error {
+	e, err := c.cfg.Store.Models.Change(ctx, schema.ID(name), func(m *schema.Model) error {
 		i := m.Find(version)
 		if i < 0 {
 			return api.NotFound("model %s has no version %s", name, version)
@@ -243,15 +243,24 @@ func (c *Controller) DeleteVersion(ctx context.Context, name, version string) (a
 		m.Policy.Listed = slices.DeleteFunc(m.Policy.Listed, func(v string) bool { return v == version })
 		return nil
 	})
-	if err != nil || !last {
-		return out, err
+	switch {
+	case err != nil:
+		return api.Model{}, wrong(err, name)
+	case !last:
+		return c.written(ctx, name, e.Revision)
 	}
-	return api.Model{Name: name, Desired: api.Stopped, Versions: []api.Version{}}, c.DeleteModel(ctx, name)
+	return api.Model{Name: name, Desired: api.Stopped, Versions: []api.Version{}}, c.remove(ctx, name, e.Revision)
 }
 
 // DeleteModel implements api.Models.
 func (c *Controller) DeleteModel(ctx context.Context, name string) error {
-	if err := c.cfg.Store.Models.Delete(ctx, schema.ID(name), 0); err != nil {
+	return c.remove(ctx, name, 0)
+}
+
+// remove deletes a model as it was at a revision, to which others have added nothing since;
+// 0: whatever it is.
+func (c *Controller) remove(ctx context.Context, name string, revision int64) error {
+	if err := c.cfg.Store.Models.Delete(ctx, schema.ID(name), revision); err != nil {
 		return wrong(err, name)
 	}
 	c.seen(ctx, func() bool { _, there := c.view.models[name]; return !there })

@@ -23,6 +23,7 @@ type Controller struct {
 	end     context.CancelFunc
 	running sync.WaitGroup
 	closing sync.Once
+	preview chan struct{} // holds a token while a plan is previewed: each takes a processor for Config.Effort
 
 	leads atomic.Pointer[leading] // nil: another one does, or none
 }
@@ -32,7 +33,7 @@ func New(cfg Config) (*Controller, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	c := &Controller{cfg: cfg, log: cfg.Logger}
+	c := &Controller{cfg: cfg, log: cfg.Logger, preview: make(chan struct{}, 1)}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.view = newView(c.ctx, cfg.Store)
 	var err error
@@ -55,6 +56,9 @@ func (c *Controller) Close() error {
 	return nil
 }
 
+// campaignAgain is between two reigns: what ended one at once may end the next one, too.
+const campaignAgain = time.Second
+
 // campaign leads whenever it can.
 func (c *Controller) campaign() {
 	select {
@@ -75,6 +79,10 @@ func (c *Controller) campaign() {
 		won.Resign()
 		if c.ctx.Err() == nil {
 			c.log.Warn().AnErr("cause", why).Msg("does not lead any more: what is served goes on, nothing new is ordered")
+		}
+		select {
+		case <-time.After(campaignAgain):
+		case <-c.ctx.Done():
 		}
 	}
 }

@@ -20,6 +20,6 @@
 //
 // # Goroutines
 //
-// One follows the watches into the view. One campaigns; while it leads, it is the loop that
+// One for each table follows its watch into the view. One campaigns; while it leads, it is the loop that
 // owns the lead.Lead. A partition is computed beside it. The link has its own.
 package controller

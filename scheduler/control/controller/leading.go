@@ -22,11 +22,12 @@ type leading struct {
 	// Owned by the loop.
 	lead    *lead.Lead
 	effects lead.Effects
-	paused  bool
 	failed  map[string]string             // why versions are failed, as it was logged
+	epochs  schema.Control                // whether they go on, as the core was told
 	stored  uint64                        // the last plan's epoch
 	since   map[string]schema.Observation // what was written, for the instants of states
 
+	said     map[string]bool // that these could not be stored
 	observed *store.Writer[schema.Observation]
 	measured *store.Writer[schema.Measured]
 	loads    *store.Writer[schema.Load]
@@ -54,8 +55,9 @@ func (c *Controller) lead(won *store.Lead) error {
 	defer cancel(nil)
 	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
 	defer stop()
-	l := &leading{c: c, ctx: ctx, lead: lead.New(c.cfg.Plan), since: map[string]schema.Observation{}, failed: map[string]string{}, calls: make(chan func()),
+	l := &leading{c: c, ctx: ctx, lead: lead.New(c.cfg.Plan), since: map[string]schema.Observation{}, failed: map[string]string{}, said: map[string]bool{}, calls: make(chan func()),
 		solved: make(chan *lead.Task, 1), plans: make(chan planned, plansWaiting)}
+	defer c.view.rest()
 	if err := l.restore(); err != nil {
 		return err
 	}
@@ -89,8 +91,13 @@ func (l *leading) restore() error {
 		return fmt.Errorf("reading the last plan: %w", err)
 	}
 	c.view.mu.Lock()
-	for _, m := range c.view.measured {
-		l.lead.Profile(m)
+	if e := c.view.epochs; !e.Off && e.Since <= head.Value.At {
+		l.epochs = e // of before the last plan
+	}
+	for _, of := range c.view.measured {
+		for _, m := range of {
+			l.lead.Profile(m)
+		}
 	}
 	for name, versions := range c.view.observed {
 		for _, o := range versions {
@@ -99,8 +106,8 @@ func (l *leading) restore() error {
 		}
 	}
 	c.view.mu.Unlock()
-	c.view.again()
-	c.view.poke()
+	c.view.lead()
+	l.wishes() // before the scheduler is heard: what a plan says is known by then
 	return nil
 }
 
@@ -151,7 +158,7 @@ func (l *leading) until(at mono.Time) time.Duration {
 // wishes takes what people want now.
 func (l *leading) wishes() {
 	now := mono.Now()
-	changed, paused := l.c.view.take()
+	changed, epochs := l.c.view.take()
 	for name, m := range changed {
 		if m.Name == "" {
 			l.lead.RemoveModel(now, name)
@@ -159,9 +166,9 @@ func (l *leading) wishes() {
 			l.lead.SetModel(now, m)
 		}
 	}
-	if paused != l.paused {
-		l.paused = paused
-		l.lead.Pause(now, paused)
+	if epochs != l.epochs { // said again, it is meant again: a plan by hand ends with it
+		l.epochs = epochs
+		l.lead.Pause(now, epochs.Off)
 	}
 }
 
@@ -192,13 +199,12 @@ func (l *leading) carryOut() {
 		l.observe(o, now)
 	}
 	for _, o := range e.Gone {
-		delete(l.since, o.Model+"/"+o.Version)
 		delete(l.failed, o.Model+"/"+o.Version)
-		_ = l.observed.Delete(o.ID()) // where it has ended, so has the reign
+		l.giveUp(o)
 	}
 	for _, m := range e.Measured {
 		m.At = now
-		_ = l.measured.Put(m)
+		l.unstored("what was measured", l.measured.Put(m))
 	}
 	for _, h := range e.Heads {
 		var parts []schema.SubCluster
@@ -238,6 +244,17 @@ func (l *leading) observe(o schema.Observation, now int64) {
 	}
 }
 
+// giveUp deletes all that is stored of a version that nobody wants or has. Where a writer has
+// ended, so has the reign.
+func (l *leading) giveUp(o schema.Observation) {
+	delete(l.since, o.Model+"/"+o.Version)
+	_ = l.observed.Delete(o.ID())
+	_ = l.loads.Delete(schema.Load{Model: o.Model, Version: o.Version}.ID())
+	for _, id := range l.c.view.measuredOf(o.Model, o.Version) {
+		_ = l.measured.Delete(id)
+	}
+}
+
 // partsOf takes an epoch's parts out: they go with the first of its heads.
 func partsOf(epoch uint64, all []schema.SubCluster) (of, rest []schema.SubCluster) {
 	for _, p := range all {
@@ -274,9 +291,13 @@ func (l *leading) storePlans(guard store.Guard) {
 		case <-l.ctx.Done():
 			return
 		}
-		for {
+		for again := false; ; again = true {
 			err := l.writePlan(p, guard)
 			var away *store.AwayError
+			var conflict *store.ConflictError
+			if again && p.first && errors.As(err, &conflict) {
+				break // it was written, and the answer lost: nobody else may write it
+			}
 			if err == nil || !errors.As(err, &away) {
 				if err != nil && l.ctx.Err() == nil {
 					l.c.log.Error().Err(err).Uint64("epoch", p.head.Epoch).Msg("a plan could not be stored")
@@ -310,8 +331,17 @@ func (l *leading) storeLoads() {
 	now := time.Now().UnixNano()
 	for _, load := range l.lead.Loads() {
 		load.At = now
-		_ = l.loads.Put(load)
+		l.unstored("the rates of models", l.loads.Put(load))
 	}
+}
+
+// unstored says once in a reign that what is not served worse without is not stored.
+func (l *leading) unstored(what string, err error) {
+	if err == nil || l.ctx.Err() != nil || l.said[what] {
+		return
+	}
+	l.said[what] = true
+	l.c.log.Error().Err(err).Msg(what + " could not be stored; what is served is as before")
 }
 
 // solve computes a partition beside the loop.

@@ -30,7 +30,12 @@ func (c *Controller) Plan(ctx context.Context) (api.Plan, error) {
 	}
 	var now map[string]catalog.SubClusterFacts
 	if l := c.leads.Load(); l != nil {
-		l.call(ctx, func() { now = l.lead.SubClusters() })
+		l.call(ctx, func() {
+			now = l.lead.SubClusters()
+			if epoch, ordered, done := l.lead.Steps(); epoch == out.Epoch && out.State == api.PlanRollsOut {
+				out.Steps, out.StepsDone = ordered, done
+			}
+		})
 	}
 	for _, p := range parts {
 		f := now[p.Name]
@@ -61,11 +66,18 @@ func (c *Controller) notLeading(ctx context.Context) error {
 	return api.Away(retryAway, false, "no controller leads at the moment: try again")
 }
 
-// preview computes what a plan made now would be; then, with the loop's goroutine, does what use says.
-func (c *Controller) preview(ctx context.Context, use func(l *leading, p plan.Plan)) error {
+// previewed computes what a plan made now would be, one at a time; then, with the loop's goroutine,
+// does what use says.
+func (c *Controller) previewed(ctx context.Context, use func(l *leading, p plan.Plan)) error {
 	l := c.leads.Load()
 	if l == nil {
 		return c.notLeading(ctx)
+	}
+	select {
+	case c.preview <- struct{}{}:
+		defer func() { <-c.preview }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	var p *lead.Preview
 	var err error
@@ -95,7 +107,7 @@ func (c *Controller) preview(ctx context.Context, use func(l *leading, p plan.Pl
 // Diff implements api.Plans.
 func (c *Controller) Diff(ctx context.Context) (api.Diff, error) {
 	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}}
-	err := c.preview(ctx, func(l *leading, p plan.Plan) { d = diff(l.lead, p) })
+	err := c.previewed(ctx, func(l *leading, p plan.Plan) { d = diff(l.lead, p) })
 	if errors.Is(err, &api.Error{Kind: api.KindAway}) { // nothing is known of what there is: no plan would be made
 		d.Reason = err.Error()
 		return d, nil

@@ -22,12 +22,12 @@ type view struct {
 	models   map[string]store.Entry[schema.Model]
 	observed map[string]map[string]schema.Observation // name -> version
 	loads    map[string]schema.Load                   // by key
-	measured map[string]schema.Measured               // by id
+	measured map[string]map[string]schema.Measured    // by id of the version, then its own
 	heads    map[uint64]schema.Plan
 	epochs   schema.Control
 	revs     map[string]uint64 // of a model's last change, of whatever kind
 	changed  chan struct{}     // closed at the next change of models
-	dirty    map[string]bool   // models whose wishes have changed, for the leader
+	dirty    map[string]bool   // models whose wishes have changed, for the leader; nil: another one leads
 	poked    chan struct{}     // has a token when dirty, epochs or measured have changed
 	whole    int               // tables seen whole
 }
@@ -37,8 +37,8 @@ const tables = 6
 
 func newView(ctx context.Context, s *store.Store) *view {
 	return &view{store: s, ctx: ctx, synced: make(chan struct{}), models: map[string]store.Entry[schema.Model]{}, observed: map[string]map[string]schema.Observation{},
-		loads: map[string]schema.Load{}, measured: map[string]schema.Measured{}, heads: map[uint64]schema.Plan{}, revs: map[string]uint64{},
-		changed: make(chan struct{}), dirty: map[string]bool{}, poked: make(chan struct{}, 1)}
+		loads: map[string]schema.Load{}, measured: map[string]map[string]schema.Measured{}, heads: map[uint64]schema.Plan{}, revs: map[string]uint64{},
+		changed: make(chan struct{}), poked: make(chan struct{}, 1)}
 }
 
 // run follows the tables until the context ends.
@@ -89,10 +89,13 @@ func (v *view) poke() {
 
 func (v *view) setModel(c store.Change[schema.Model]) {
 	name := namesOf(c.ID, 1)[0]
-	v.dirty[name] = true
+	if v.dirty != nil {
+		v.dirty[name] = true
+	}
 	v.revs[name] = max(v.revs[name], uint64(c.Revision))
 	if c.Gone {
 		delete(v.models, name)
+		v.forget(name)
 		return
 	}
 	v.models[name] = store.Entry[schema.Model]{ID: c.ID, Value: c.Value, Revision: c.Revision}
@@ -114,6 +117,11 @@ func (v *view) setObserved(c store.Change[schema.Observation]) {
 			delete(v.observed, name)
 		}
 	}
+	v.forget(name)
+}
+
+// forget gives up the revision of a model of which nothing is left. mu is held.
+func (v *view) forget(name string) {
 	if v.models[name].ID == "" && len(v.observed[name]) == 0 {
 		delete(v.revs, name)
 	}
@@ -130,11 +138,25 @@ func (v *view) setLoad(c store.Change[schema.Load]) {
 }
 
 func (v *view) setMeasured(c store.Change[schema.Measured]) {
-	if c.Gone {
-		delete(v.measured, c.ID)
-		return
+	version := c.ID[:strings.LastIndexByte(c.ID, '/')]
+	of := v.measured[version]
+	switch {
+	case !c.Gone && of == nil:
+		v.measured[version] = map[string]schema.Measured{c.ID: c.Value}
+	case !c.Gone:
+		of[c.ID] = c.Value
+	default:
+		if delete(of, c.ID); len(of) == 0 {
+			delete(v.measured, version)
+		}
 	}
-	v.measured[c.ID] = c.Value
+}
+
+// measuredOf are the ids of what was measured of a version.
+func (v *view) measuredOf(name, version string) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Collect(maps.Keys(v.measured[schema.ID(name, version)]))
 }
 
 func (v *view) setHead(c store.Change[schema.Plan]) {
@@ -172,8 +194,8 @@ func (v *view) history() []schema.Plan {
 }
 
 // take is what the leader has to know of: wishes that have changed (a model without a name in
-// its document is gone), and whether epochs are paused.
-func (v *view) take() (wishes map[string]schema.Model, paused bool) {
+// its document is gone), and whether epochs go on.
+func (v *view) take() (wishes map[string]schema.Model, epochs schema.Control) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	wishes = make(map[string]schema.Model, len(v.dirty))
@@ -181,16 +203,24 @@ func (v *view) take() (wishes map[string]schema.Model, paused bool) {
 		wishes[name] = v.models[name].Value
 	}
 	clear(v.dirty)
-	return wishes, v.epochs.Off
+	return wishes, v.epochs
 }
 
-// again has all wishes taken as new: for a new leader.
-func (v *view) again() {
+// lead begins to note what changes for a leader: all wishes are new to it.
+func (v *view) lead() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.dirty = make(map[string]bool, len(v.models))
 	for name := range v.models {
 		v.dirty[name] = true
 	}
+}
+
+// rest ends that: nobody would take it.
+func (v *view) rest() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.dirty = nil
 }
 
 // states counts versions by what became of them.

@@ -24,6 +24,8 @@ type cluster struct {
 	set    map[string]int64  // SLOs by order
 	broken map[string]string // key -> why it does not load
 	local  map[string]bool   // GPU key: its backend has the model of its own folder
+	refuse string            // why it takes no names
+	plan   uint64            // the newest of its orders
 
 	observed map[string]schema.Observation
 	heads    map[uint64]schema.Plan
@@ -42,7 +44,7 @@ func newCluster(t *testing.T, cfg Config, gpus ...string) *cluster {
 
 // facts are those of the GPUs and models named; of all where none is.
 func (c *cluster) facts(gpus, keys []string) *catalog.Facts {
-	f := &catalog.Facts{Epoch: c.epoch, Whole: gpus == nil && keys == nil}
+	f := &catalog.Facts{Epoch: c.epoch, Plan: c.plan, Whole: gpus == nil && keys == nil}
 	if f.Whole {
 		gpus, keys = names(c.gpus), names(c.routes)
 	}
@@ -152,6 +154,10 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 		}
 	}
 	failed := ""
+	if o.Plan < c.plan {
+		return catalog.Outcome{ID: o.ID, Error: "of an older plan"}
+	}
+	c.plan = o.Plan
 	switch o.Kind {
 	case catalog.OrderLoad:
 		for _, s := range o.Sources {
@@ -188,6 +194,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 			c.set[key] = *o.Settings.SLO
 		}
 	case catalog.OrderNames:
+		failed = c.refuse
 		for _, n := range o.Names {
 			c.names[n.Name] = n
 			line += fmt.Sprint(" ", n)

@@ -66,9 +66,11 @@ type Lead struct {
 	orderID uint64
 	taskID  uint64
 	task    *draft // being computed aside
+	noPlan  string // why none could be made of the wishes; "": one could
 
 	due      mono.Time // of the next plan; Never: not before Interval
 	cause    string    // of it
+	gather   mono.Time // until when it waits for the GPUs of the last plan, which come one by one
 	planned  mono.Time // when the last plan was made
 	looked   mono.Time // when needs were last looked at
 	epochs   *plan.Epochs
@@ -80,13 +82,15 @@ type Lead struct {
 	dirty   map[string]bool // versions to be looked at
 	named   map[string]catalog.Name
 	unnamed map[string]bool // names to be looked at
+	doubted map[string]bool // names of which the scheduler may have been told something before
 	naming  bool            // an order of names is under way
+	nameAt  mono.Time       // not before
 }
 
 // New makes one that knows nothing: the wishes, the last plan and the facts are handed in.
 func New(cfg Config) *Lead {
 	cfg.fill()
-	l := &Lead{cfg: cfg, epochs: plan.NewEpochs(plan.EpochConfig{Every: cfg.Interval}), known: map[string]*known{}, due: mono.Never, retryAt: mono.Never,
+	l := &Lead{cfg: cfg, epochs: plan.NewEpochs(plan.EpochConfig{Every: cfg.Interval}), known: map[string]*known{}, due: mono.Never, gather: mono.Never, retryAt: mono.Never,
 		told: map[string]schema.Observation{}, dirty: map[string]bool{}}
 	l.forget()
 	return l
@@ -95,9 +99,13 @@ func New(cfg Config) *Lead {
 // forget what belongs to one life of the scheduler. What was set, too: one that was started
 // again has what the models' own files say.
 func (l *Lead) forget() {
-	l.world, l.rollout, l.orders, l.naming = newWorld(), nil, map[uint64]flight{}, false
-	l.named, l.unnamed, l.inForce = map[string]catalog.Name{}, map[string]bool{}, map[string]plan.Settings{} // a scheduler that starts knows none
+	l.world, l.rollout, l.orders, l.naming = l.world.anew(), nil, map[uint64]flight{}, false
+	l.named, l.unnamed, l.doubted, l.inForce = map[string]catalog.Name{}, map[string]bool{}, map[string]bool{}, map[string]plan.Settings{}
+	if l.nameAt = 0; l.task != nil { // it was made of what is void now
+		l.task, l.due = nil, min(l.due, l.planned)
+	}
 	for _, name := range names(l.known) {
+		l.doubted[name] = true
 		l.look(name)
 	}
 	for _, key := range names(l.told) {
@@ -135,10 +143,11 @@ func (l *Lead) RemoveModel(now mono.Time, name string) {
 
 // Profile takes what was measured of a version on a device type before.
 func (l *Lead) Profile(m schema.Measured) {
-	k := kind{m.Model + "/" + m.Version, m.DeviceType}
-	if a := l.world.about[k]; a.spec == nil {
+	key := m.Model + "/" + m.Version
+	if a := l.world.aboutOf(key, m.DeviceType); a.spec == nil {
 		a.static, a.dynamic = max(a.static, m.Static), max(a.dynamic, m.Dynamic)
-		l.world.about[k] = a
+		l.world.learn(key, m.DeviceType, a)
+		l.dirty[key] = true // nobody may want it any more
 	}
 }
 
@@ -159,8 +168,8 @@ func (l *Lead) Told(o schema.Observation) {
 	l.told[key], l.dirty[key] = o, true
 }
 
-// ByHand is the cause of a plan that people applied. It holds until the catalogue changes or
-// epochs are resumed.
+// ByHand is the cause of a plan that people applied. It holds, with what the catalogue becomes
+// meanwhile, until epochs are resumed or people have a plan made (Now).
 const ByHand = "by hand"
 
 // want has a plan made soon: when the catalogue has settled, or GPUs have, which takes longer,
@@ -197,9 +206,13 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	if anew {
 		l.forget()
 	}
+	whole := l.world.whole
 	l.world.take(f)
 	if len(before) == 0 && len(l.world.types()) > 0 && l.due != mono.Never {
 		l.due = max(l.due, now.Add(l.settle(causeGPUs))) // where one backend has come, others may follow
+	}
+	if !whole {
+		l.greet(now, f)
 	}
 	for _, key := range names(l.world.moved) {
 		l.dirty[key] = true
@@ -208,6 +221,9 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	}
 	if len(f.GPUs)+len(f.GoneGPUs) > 0 && !maps.Equal(before, l.world.count()) {
 		l.want(now, causeGPUs)
+		if len(before) == 0 {
+			l.await(now)
+		}
 	}
 	if anew || len(f.GPUs)+len(f.GoneGPUs) > 0 {
 		l.recount(now)
@@ -215,11 +231,62 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	if !l.world.whole {
 		return
 	}
+	l.resettle(now)
 	if l.rollout == nil {
 		l.begin()
 		l.want(now, causeGPUs)
 	}
 	l.tell()
+}
+
+// resettle has a plan made where what people want of a model changed while it was loaded: its
+// order had other settings, and no plan has any of a model that is not known.
+func (l *Lead) resettle(now mono.Time) {
+	for _, key := range names(l.world.learned) {
+		spec := l.world.aboutOf(key, l.world.learned[key]).spec
+		v := l.version(key)
+		if v != nil && v.wanted && spec != nil && filled(v.sets(), spec) != filled(plan.Settings{}, spec) {
+			l.want(now, causeCatalogue)
+		}
+	}
+	clear(l.world.learned)
+}
+
+// greet takes facts of a new link beside the world.
+func (l *Lead) greet(now mono.Time, f *catalog.Facts) {
+	for i := range f.Models {
+		name, _ := splitKey(f.Models[i].Key)
+		l.doubted[name] = true
+	}
+	l.await(now)
+}
+
+// await has a plan wait for the GPUs of the last one.
+func (l *Lead) await(now mono.Time) {
+	if l.plan.Epoch > 0 {
+		l.gather = now.Add(l.cfg.SettleGPUs)
+	}
+}
+
+// planAt is when the plan that is due may be made: a system that starts as a whole has its GPUs
+// one by one, and what is planned for the first of them is not what is wanted.
+func (l *Lead) planAt() mono.Time {
+	if l.gather == mono.Never || l.due == mono.Never || l.complete() {
+		return l.due
+	}
+	return max(l.due, l.gather)
+}
+
+// complete reports whether there are as many GPUs as the last plan has.
+func (l *Lead) complete() bool {
+	count := l.world.count()
+	for i := range l.plan.SubClusters {
+		s := &l.plan.SubClusters[i]
+		if count[s.DeviceType] -= s.GPUs; count[s.DeviceType] < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Lost: the scheduler's link is gone, and with it what was known and ordered.
@@ -240,7 +307,7 @@ func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 	for _, s := range p.SubClusters {
 		for _, key := range s.Models {
 			homes[key] = s.DeviceType
-			if v := l.version(key); (v == nil || !v.wanted) && !l.localOnly(key) {
+			if !l.wanted(key) && !l.localOnly(key) {
 				return fmt.Errorf("%w: model %s is not in the catalogue, or not to be served: add it or load it first", plan.ErrInvalid, key)
 			}
 		}
@@ -267,8 +334,8 @@ func (l *Lead) Step(now mono.Time, out *Effects) {
 		return
 	}
 	l.regular(now)
-	if now >= l.due && l.mayPlan() {
-		l.due = mono.Never
+	if l.mayPlan() && now >= l.planAt() {
+		l.due, l.gather = mono.Never, mono.Never
 		l.replan(now, out)
 	}
 	if now >= l.retryAt && l.rollout != nil {
@@ -276,7 +343,7 @@ func (l *Lead) Step(now mono.Time, out *Effects) {
 		_ = l.rollout.Overtake(l.plan) // it was checked
 	}
 	l.roll(now, out)
-	l.name(out)
+	l.name(now, out)
 	l.observe(out)
 }
 
@@ -285,12 +352,15 @@ func (l *Lead) Wake() mono.Time {
 	if !l.world.whole {
 		return mono.Never
 	}
-	at := min(l.retryAt, l.nextLook())
+	at := l.nextLook()
 	if l.mayPlan() {
-		at = min(at, l.due)
+		at = min(at, l.planAt())
 	}
 	if l.rollout != nil {
-		at = min(at, l.rollout.Wake())
+		at = min(at, l.retryAt, l.rollout.Wake())
+	}
+	if len(l.unnamed) > 0 && !l.naming {
+		at = min(at, l.nameAt)
 	}
 	return at
 }
@@ -322,8 +392,9 @@ func (l *Lead) Partitioned(now mono.Time, t *Task, out *Effects) {
 	}
 	for i := range t.Parts {
 		if err := t.Parts[i].Err; err != nil {
-			out.Notes = append(out.Notes, fmt.Sprintf("device type %s: no plan: %v; the last one holds", t.Parts[i].DeviceType, err))
 			l.task = nil
+			l.unplannable(fmt.Sprintf("device type %s: no plan: %v", t.Parts[i].DeviceType, err))
+			out.Notes = append(out.Notes, l.noPlan+"; the last one holds")
 			return
 		}
 	}
@@ -331,8 +402,20 @@ func (l *Lead) Partitioned(now mono.Time, t *Task, out *Effects) {
 	l.finish(now, out)
 }
 
+// unplannable tells versions that wait why no plan could be made; "": one could.
+func (l *Lead) unplannable(why string) {
+	if l.noPlan == why {
+		return
+	}
+	l.noPlan = why
+	for _, name := range names(l.known) {
+		l.look(name)
+	}
+}
+
 // finish adopts the plan that is made from the task's results.
 func (l *Lead) finish(now mono.Time, out *Effects) {
+	l.unplannable("")
 	p := l.target(l.task)
 	cause := l.cause
 	if l.byHand { // people's plan holds; the catalogue goes on

@@ -28,6 +28,9 @@ func (l *Lead) observe(out *Effects) {
 		}
 		delete(l.dirty, key)
 		o, known := l.observation(key, failed[key])
+		if !known {
+			l.giveUp(key)
+		}
 		switch {
 		case !known && told:
 			delete(l.told, key)
@@ -37,6 +40,12 @@ func (l *Lead) observe(out *Effects) {
 			out.Observed = append(out.Observed, o)
 		}
 	}
+}
+
+// giveUp forgets a version that nobody wants or has: another may come under its name.
+func (l *Lead) giveUp(key string) {
+	delete(l.world.about, key)
+	delete(l.inForce, key)
 }
 
 // observation is what there is to say of a version; false: nobody wants or has it.
@@ -107,6 +116,9 @@ func (l *Lead) waits(v *version) string {
 		return "for a GPU"
 	case l.typeOf(v, l.world.types()) == "":
 		return cut(fmt.Sprintf("for a GPU of the types %v; there are %v", v.settings.DeviceTypes, l.world.types()))
+	}
+	if l.noPlan != "" {
+		return cut("for a plan; " + l.noPlan)
 	}
 	return "for its turn"
 }

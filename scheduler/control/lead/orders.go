@@ -17,9 +17,13 @@ type flight struct {
 	names []catalog.Name
 }
 
+// stamp is the epoch that orders carry: the last plan's, or a later one that the scheduler has
+// seen, of a controller that ended before it was stored. Orders of an older one are refused.
+func (l *Lead) stamp() uint64 { return max(l.plan.Epoch, l.world.plan) }
+
 // order is a step as the scheduler takes it.
 func (l *Lead) order(s plan.Step) catalog.Order {
-	o := catalog.Order{ID: l.orderID, Plan: l.plan.Epoch, GPU: s.GPU, Keys: s.Models}
+	o := catalog.Order{ID: l.orderID, Plan: l.stamp(), GPU: s.GPU, Keys: s.Models}
 	switch s.Kind {
 	case plan.Load:
 		o.Kind, o.Keys = catalog.OrderLoad, nil
@@ -69,7 +73,7 @@ func (l *Lead) source(key, gpu string) catalog.Source {
 	}
 	s := v.source
 	if g := l.world.gpus[gpu]; g != nil {
-		if a := l.world.about[kind{key, g.facts.DeviceType}]; a.spec != nil {
+		if a := l.world.aboutOf(key, g.facts.DeviceType); a.spec != nil {
 			profile := a.spec.Profile
 			s.Profile = &profile
 		}
@@ -109,7 +113,7 @@ func (l *Lead) Outcome(now mono.Time, o catalog.Outcome, out *Effects) {
 	}
 	delete(l.orders, o.ID)
 	if f.of == nil {
-		l.namesOrdered(f.names, o.Error)
+		l.namesOrdered(now, f.names, o.Error, out)
 		return
 	}
 	if f.of != l.rollout {
@@ -142,7 +146,7 @@ func (l *Lead) measured(s plan.Step, out *Effects) {
 		return
 	}
 	for _, key := range s.Models {
-		a := l.world.about[kind{key, g.facts.DeviceType}]
+		a := l.world.aboutOf(key, g.facts.DeviceType)
 		v := l.version(key)
 		if a.spec == nil || v == nil {
 			continue
@@ -156,8 +160,8 @@ func (l *Lead) measured(s plan.Step, out *Effects) {
 const namesAtOnce = 1000
 
 // name orders which versions answer, where that has changed.
-func (l *Lead) name(out *Effects) {
-	if l.naming {
+func (l *Lead) name(now mono.Time, out *Effects) {
+	if l.naming || now < l.nameAt {
 		return
 	}
 	var changed []catalog.Name
@@ -170,7 +174,7 @@ func (l *Lead) name(out *Effects) {
 		if k := l.known[name]; k != nil {
 			n = k.name(l.routed)
 		}
-		if before, told := l.named[name]; len(n.Shares) == 0 && !told || told && equalNames(before, n) {
+		if before, told := l.named[name]; !l.doubted[name] && (told || len(n.Shares) == 0) && equalNames(before, n) {
 			continue
 		}
 		changed = append(changed, n)
@@ -181,7 +185,7 @@ func (l *Lead) name(out *Effects) {
 	l.orderID++
 	l.naming = true
 	l.orders[l.orderID] = flight{names: changed}
-	out.Orders = append(out.Orders, catalog.Order{ID: l.orderID, Plan: l.plan.Epoch, Kind: catalog.OrderNames, Names: changed})
+	out.Orders = append(out.Orders, catalog.Order{ID: l.orderID, Plan: l.stamp(), Kind: catalog.OrderNames, Names: changed})
 }
 
 func equalNames(a, b catalog.Name) bool {
@@ -196,10 +200,17 @@ func equalNames(a, b catalog.Name) bool {
 	return true
 }
 
-// namesOrdered takes the outcome of an order of names.
-func (l *Lead) namesOrdered(told []catalog.Name, failed string) {
+// namesOrdered takes the outcome of an order of names. What was refused is tried again later.
+func (l *Lead) namesOrdered(now mono.Time, told []catalog.Name, failed string, out *Effects) {
 	l.naming = false
+	if failed != "" {
+		l.nameAt = now.Add(l.cfg.RetryMin)
+		out.Notes = append(out.Notes, fmt.Sprintf("the scheduler refuses which versions of %d models answer, beginning with %s; tried again in %v: %s", len(told), told[0].Name, l.cfg.RetryMin, failed))
+	}
 	for _, n := range told {
+		if failed == "" {
+			delete(l.doubted, n.Name)
+		}
 		switch {
 		case failed != "":
 			l.unnamed[n.Name] = true

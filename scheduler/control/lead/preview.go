@@ -34,12 +34,16 @@ func (l *Lead) Previewed(p *Preview) (plan.Plan, error) {
 	if l.byHand {
 		target = l.amended(&p.draft, &target)
 	}
-	target.Epoch = l.plan.Epoch + 1
+	target.Epoch = l.stamp() + 1
 	return target, nil
 }
 
 // Plan is the last plan; Epoch 0: none was made yet.
 func (l *Lead) Plan() plan.Plan { return l.plan }
+
+// Steps are how many steps of the last plan's roll-out were ordered so far, and how many of them
+// are done.
+func (l *Lead) Steps() (epoch uint64, ordered, done int) { return l.plan.Epoch, l.flown, l.done }
 
 // Where is the sub-cluster, by plan's name, that a model's requests go to; "": nowhere.
 func (l *Lead) Where(key string) string {

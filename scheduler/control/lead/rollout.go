@@ -18,7 +18,7 @@ func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
 		out.Heads = append(out.Heads, l.head)
 	}
 	moves := l.moves(&p)
-	p.Epoch = l.plan.Epoch + 1
+	p.Epoch = l.stamp() + 1
 	l.plan, l.planned = p, now
 	l.head = schema.Plan{Epoch: p.Epoch, Cause: cause, State: schema.RollsOut, SubClusters: len(p.SubClusters), Moves: moves}
 	for _, s := range p.SubClusters {
@@ -86,7 +86,7 @@ func (l *Lead) facts(key string) plan.Model {
 		m.Routed = subCluster(r.DeviceType, r.In)
 	}
 	for _, t := range l.world.types() {
-		a := l.world.about[kind{key, t}]
+		a := l.world.aboutOf(key, t)
 		if a.static > m.Static {
 			m.Static = a.static
 		}
@@ -99,7 +99,7 @@ func (l *Lead) facts(key string) plan.Model {
 		// comes with the order: to a roll-out every model has one.
 		m.Profiles = append(m.Profiles, plan.Profile{DeviceType: t, Need: need})
 	}
-	if a := l.world.about[kind{key, l.world.models[key].DeviceType}]; l.inForce[key] == (plan.Settings{}) && a.spec != nil {
+	if a := l.world.aboutOf(key, l.world.models[key].DeviceType); l.inForce[key] == (plan.Settings{}) && a.spec != nil {
 		m.Settings = filled(plan.Settings{}, a.spec)
 	}
 	for _, g := range l.world.holders[key] {
@@ -251,7 +251,7 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 	p := plan.Plan{Successions: wanted.Successions, Settings: wanted.Settings}
 	home := map[string]bool{}
 	for _, s := range l.plan.SubClusters {
-		s.Models = slices.DeleteFunc(slices.Clone(s.Models), func(key string) bool { return d.homes[key] == "" && !l.localOnly(key) })
+		s.Models = slices.DeleteFunc(slices.Clone(s.Models), func(key string) bool { return !l.wanted(key) && !l.localOnly(key) })
 		for _, key := range s.Models {
 			home[key] = true
 		}

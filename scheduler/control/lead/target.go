@@ -50,9 +50,8 @@ func (t *Task) Solve(seed uint64, more func(steps int64) bool, solver partition.
 // draft is what a plan is made from: the wishes and the facts of one instant.
 type draft struct {
 	parts  []Part
-	homes  map[string]string // device type by key
+	homes  map[string]string // device type by key; none where there is no GPU of a type that it may run on
 	locals locals
-	nobody []string // keys for which there is no GPU of a type that they may run on
 }
 
 // sketch divides the wishes by device type.
@@ -71,7 +70,6 @@ func (l *Lead) sketch() draft {
 			}
 			t := l.typeOf(v, types)
 			if t == "" {
-				d.nobody = append(d.nobody, v.key)
 				continue
 			}
 			d.homes[v.key] = t
@@ -134,7 +132,7 @@ func (l *Lead) subClusters(p *Part) int {
 	if n == 0 {
 		static, dynamic := int64(0), int64(0)
 		for _, key := range p.keys {
-			a := l.world.about[kind{key, p.DeviceType}]
+			a := l.world.aboutOf(key, p.DeviceType)
 			static, dynamic = static+a.static, max(dynamic, a.dynamic)
 		}
 		n = (len(p.keys) + l.cfg.ModelsMax - 1) / l.cfg.ModelsMax
@@ -150,7 +148,7 @@ func (l *Lead) subClusters(p *Part) int {
 func (l *Lead) room(p *Part) int64 {
 	memory, largest := l.memory(p.DeviceType), int64(0)
 	for _, key := range p.keys {
-		largest = max(largest, l.world.about[kind{key, p.DeviceType}].static)
+		largest = max(largest, l.world.aboutOf(key, p.DeviceType).static)
 	}
 	if largest >= memory/2 { // GPUs for one model or two: nothing can be left
 		return memory
@@ -174,8 +172,9 @@ func (l *Lead) memory(deviceType string) int64 {
 func (l *Lead) problem(p *Part, n int) *partition.Problem {
 	q := &partition.Problem{SubClusters: n, MemoryMax: l.room(p), ModelsMax: l.cfg.ModelsMax, RateMax: l.cfg.RateMax, Objective: l.cfg.Objective}
 	total, fresh := 0.0, 0.0
+	home := l.homes()
 	for _, key := range p.keys {
-		a := l.world.about[kind{key, p.DeviceType}]
+		a := l.world.aboutOf(key, p.DeviceType)
 		m := l.world.models[key]
 		static := a.static
 		if v := l.version(key); static == 0 && v != nil { // it is nowhere yet: what its files take
@@ -186,6 +185,9 @@ func (l *Lead) problem(p *Part, n int) *partition.Problem {
 		batch, slack := gathered(a.spec, m.Rate)
 		q.Models = append(q.Models, partition.Model{Name: key, Rate: max(m.Rate, rateLeast), Need: m.Need, Batch: batch, Slack: slack, Static: static, Dynamic: a.dynamic, Cost: cost})
 		from := placeOf(p.DeviceType, m.In)
+		if !l.routed(key) { // on its way there, or the scheduler has just started
+			from = placeOf(p.DeviceType, home[key])
+		}
 		q.From = append(q.From, from)
 		if from < 0 {
 			fresh += cost // it must be loaded wherever it goes
@@ -195,6 +197,17 @@ func (l *Lead) problem(p *Part, n int) *partition.Problem {
 	}
 	q.CostMax = fresh + float64(2*l.cfg.MovesMax*total) // a move is paid for where it begins and where it ends
 	return q
+}
+
+// homes are the sub-clusters of models by the last plan.
+func (l *Lead) homes() map[string]string {
+	home := map[string]string{}
+	for i := range l.plan.SubClusters {
+		for _, key := range l.plan.SubClusters[i].Models {
+			home[key] = l.plan.SubClusters[i].Name
+		}
+	}
+	return home
 }
 
 // gathered is how many requests a batch has at that rate, and how many seconds one may wait
@@ -257,7 +270,7 @@ func (l *Lead) settings(homes map[string]string) (out []plan.ModelSettings) {
 	for _, name := range names(l.known) {
 		for i := range l.known[name].versions {
 			v := &l.known[name].versions[i]
-			if a := l.world.about[kind{v.key, homes[v.key]}]; v.wanted && a.spec != nil {
+			if a := l.world.aboutOf(v.key, homes[v.key]); v.wanted && a.spec != nil {
 				out = append(out, plan.ModelSettings{Key: v.key, Settings: filled(v.sets(), a.spec)})
 			}
 		}

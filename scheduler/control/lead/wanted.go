@@ -79,6 +79,12 @@ func settingsOf(m *schema.Model, v *schema.ModelVersion) schema.Settings {
 	return s
 }
 
+// wanted reports whether people want a version served, wherever it can be.
+func (l *Lead) wanted(key string) bool {
+	v := l.version(key)
+	return v != nil && v.wanted
+}
+
 // sets is what a roll-out shall put in force without loading anything.
 func (v *version) sets() plan.Settings {
 	return plan.Settings{SLO: v.settings.SLO, Drop: v.settings.DropPolicy, MaxBatch: v.settings.MaxBatch}

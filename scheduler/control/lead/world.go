@@ -18,9 +18,6 @@ type gpu struct {
 	local int // models that its backend has of its own folder
 }
 
-// kind is a model on a type of device.
-type kind struct{ key, deviceType string }
-
 // about is what GPUs have said of a model on their type.
 type about struct {
 	spec            *catalog.ModelSpec // nil: not known yet
@@ -31,29 +28,51 @@ type about struct {
 type world struct {
 	epoch   uint64 // of the scheduler; 0: nothing is known
 	whole   bool   // the first whole facts have come, to their end
+	plan    uint64 // the newest that the scheduler was ordered of
 	gpus    map[string]*gpu
 	models  map[string]catalog.ModelFacts // that are routed
-	about   map[kind]about
+	about   map[string]map[string]about   // by model's key, then device type
 	subs    map[string]catalog.SubClusterFacts
 	holders map[string][]*gpu // that have anything of a model, by key
 	sorted  []string          // see types; nil: to be made
 	changed map[string]bool   // GPUs, since the roll-out was told
 	moved   map[string]bool   // models, likewise
+	learned map[string]string // device types of models whose spec is known now, by key
 }
 
 func newWorld() world {
-	return world{gpus: map[string]*gpu{}, models: map[string]catalog.ModelFacts{}, about: map[kind]about{}, holders: map[string][]*gpu{},
+	return world{gpus: map[string]*gpu{}, models: map[string]catalog.ModelFacts{}, about: map[string]map[string]about{}, holders: map[string][]*gpu{},
 		subs:    map[string]catalog.SubClusterFacts{},
-		changed: map[string]bool{}, moved: map[string]bool{}}
+		changed: map[string]bool{}, moved: map[string]bool{}, learned: map[string]string{}}
 }
 
-// take learns what became of the scheduler's world. anew says that all that was known is void.
-func (w *world) take(f *catalog.Facts) (anew bool) {
-	if f.Epoch != w.epoch || f.Whole {
-		*w = newWorld()
-		w.epoch, anew = f.Epoch, true
+// anew is the world of a new link: nothing is known but what models take, which was measured.
+func (w *world) anew() world {
+	next := newWorld()
+	for _, key := range names(w.about) {
+		for _, t := range names(w.about[key]) {
+			a := w.about[key][t]
+			next.learn(key, t, about{static: a.static, dynamic: a.dynamic})
+		}
 	}
-	w.whole = w.whole || !f.More
+	return next
+}
+
+// aboutOf is what is known of a model on a device type.
+func (w *world) aboutOf(key, deviceType string) about { return w.about[key][deviceType] }
+
+func (w *world) learn(key, deviceType string, a about) {
+	of := w.about[key]
+	if of == nil {
+		of = map[string]about{}
+		w.about[key] = of
+	}
+	of[deviceType] = a
+}
+
+// take learns what became of the scheduler's world.
+func (w *world) take(f *catalog.Facts) {
+	w.epoch, w.whole, w.plan = f.Epoch, w.whole || !f.More, max(w.plan, f.Plan)
 	for i := range f.GPUs {
 		w.takeGPU(&f.GPUs[i])
 	}
@@ -82,7 +101,6 @@ func (w *world) take(f *catalog.Facts) (anew bool) {
 		delete(w.models, key)
 		w.moved[key] = true
 	}
-	return anew
 }
 
 func (w *world) takeGPU(f *catalog.GPUFacts) {
@@ -105,13 +123,15 @@ func (w *world) takeGPU(f *catalog.GPUFacts) {
 		if s.Local {
 			g.local++
 		}
-		k := kind{s.Key, f.DeviceType}
-		a := w.about[k]
+		a := w.aboutOf(s.Key, f.DeviceType)
 		if s.Spec != nil {
+			if a.spec == nil {
+				w.learned[s.Key] = f.DeviceType
+			}
 			a.spec = s.Spec
 		}
 		a.static, a.dynamic = max(a.static, s.Static), max(a.dynamic, s.Dynamic)
-		w.about[k] = a
+		w.learn(s.Key, f.DeviceType, a)
 		s.Spec = nil
 		g.stock[s.Key] = s
 		w.holders[s.Key] = append(w.holders[s.Key], g)
@@ -210,8 +230,8 @@ func (l *Lead) Loads() (out []schema.Load) {
 	return out
 }
 
-// SubClusters are those of the scheduler, by plan's name.
-func (l *Lead) SubClusters() map[string]catalog.SubClusterFacts { return l.world.subs }
+// SubClusters are those of the scheduler, by plan's name. The map is the caller's own.
+func (l *Lead) SubClusters() map[string]catalog.SubClusterFacts { return maps.Clone(l.world.subs) }
 
 // GPUs counts those in service.
 func (l *Lead) GPUs() (n int) {

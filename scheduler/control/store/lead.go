@@ -130,23 +130,28 @@ func (l *Lead) run() {
 			l.end(fmt.Errorf("%w: %w", ErrNotLeading, err))
 		}
 	}()
-	for l.ctx.Err() == nil {
-		if err := l.s.awaitVacancy(l.ctx, l.guard.created+1); err == nil && l.ctx.Err() == nil {
-			l.look()
+	for from := l.guard.created + 1; l.ctx.Err() == nil; sleep(l.ctx, leadRetry) {
+		_ = l.s.awaitVacancy(l.ctx, from) // a broken watch may have missed it
+		if l.ctx.Err() == nil {
+			from = l.look(from)
 		}
-		sleep(l.ctx, leadRetry)
 	}
 	<-kept
 	l.s.led.Store(int64(l.lease.id))
 	_ = l.lease.revoke() // the next one need not wait for its end
 }
 
-// look ends the Lead if its key is not there any more.
-func (l *Lead) look() {
+// look ends the Lead if its key is not there any more. It returns the revision to watch from,
+// which is from where etcd does not answer: one of long ago may be compacted.
+func (l *Lead) look(from int64) int64 {
 	resp, err := l.s.get(l.ctx, "looking who leads", l.guard.key, clientv3.WithKeysOnly())
-	if err == nil && (len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != l.guard.created) {
+	switch {
+	case err != nil:
+		return from
+	case len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != l.guard.created:
 		l.end(fmt.Errorf("%w: its key was deleted", ErrNotLeading))
 	}
+	return resp.Header.Revision + 1
 }
 
 // Context ends when this process does not lead any more; its cause says why.

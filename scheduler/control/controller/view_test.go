@@ -1,0 +1,98 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/symphony-serving/symphony/scheduler/control/lead"
+	"github.com/symphony-serving/symphony/scheduler/control/store"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// A view of a store whose models come and go keeps nothing of those that went, and notes
+// changes for a leader only where there is one.
+func TestViewForgets(t *testing.T) {
+	v := newView(t.Context(), nil)
+	model := func(gone bool) { v.setModel(store.Change[schema.Model]{ID: schema.ID("m"), Revision: 1, Gone: gone}) }
+	observed := func(gone bool) {
+		v.setObserved(store.Change[schema.Observation]{ID: schema.ID("m", "1"), Revision: 2, Gone: gone})
+	}
+	measured := func(gone bool) {
+		m := schema.Measured{Model: "m", Version: "1", DeviceType: "a/b"}
+		v.setMeasured(store.Change[schema.Measured]{ID: m.ID(), Value: m, Gone: gone})
+	}
+	model(false)
+	observed(false)
+	measured(false)
+	if ids := v.measuredOf("m", "1"); len(ids) != 1 || ids[0] != schema.ID("m", "1", "a/b") {
+		t.Errorf("measured of m/1: %v", ids)
+	}
+	observed(true)
+	model(true) // the last that was there of it
+	measured(true)
+	if len(v.models)+len(v.observed)+len(v.measured)+len(v.revs)+len(v.dirty) > 0 {
+		t.Errorf("left: models %v, observed %v, measured %v, revisions %v, changes %v", v.models, v.observed, v.measured, v.revs, v.dirty)
+	}
+	model(false)
+	v.lead()
+	if wishes, _ := v.take(); len(wishes) != 1 {
+		t.Errorf("a new leader learns of %v, wanted all", wishes)
+	}
+	model(true)
+	if wishes, _ := v.take(); len(wishes) != 1 || wishes["m"].Name != "" {
+		t.Errorf("the leader learns of %v, wanted that m is gone", wishes)
+	}
+}
+
+// Epochs that are resumed without having been paused end a plan that people applied.
+func TestResumeEndsByHand(t *testing.T) {
+	c := &Controller{view: newView(t.Context(), nil)}
+	l := &leading{c: c, lead: lead.New(lead.Config{})}
+	l.lead.Restore(schema.Plan{Epoch: 3, Cause: lead.ByHand, State: schema.InForce}, nil)
+	now := mono.Now()
+	l.lead.Facts(now, &catalog.Facts{Epoch: 1, Whole: true, GPUs: []catalog.GPUFacts{{Name: "a/t/0", DeviceType: "t", State: catalog.GPUFree}}})
+	var out lead.Effects
+	for range 3 {
+		now = now.Add(10 * mono.Second)
+		l.lead.Step(now, &out)
+	}
+	if at := l.lead.Wake(); at != mono.Never {
+		t.Fatalf("a plan by hand: an epoch is due at %v of %v", at, now)
+	}
+	c.view.epochs = schema.Control{Name: schema.Epochs, Since: 7}
+	l.wishes()
+	if at := l.lead.Wake(); at == mono.Never {
+		t.Error("epochs were resumed, and none is due")
+	}
+}
+
+// A leader that takes over changes what is stored of the plan that it found; it does not write
+// it anew, which would be refused.
+func TestRestoredPlanIsChanged(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Config{Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.PutPlan(t.Context(), schema.Plan{Epoch: 3, Cause: "catalogue", By: "before", At: 5, State: schema.RollsOut}, nil); err != nil {
+		t.Fatal(err)
+	}
+	c := &Controller{cfg: Config{Name: "next", Store: s}, view: newView(t.Context(), s)}
+	l := &leading{c: c, ctx: t.Context(), lead: lead.New(lead.Config{}), since: map[string]schema.Observation{}, plans: make(chan planned, 1)}
+	if err := l.restore(); err != nil {
+		t.Fatal(err)
+	}
+	l.storePlan(schema.Plan{Epoch: 3, Cause: "catalogue", State: schema.Overtaken}, nil, 9)
+	won, err := s.Campaign(t.Context(), schema.Leader{Name: "next"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer won.Resign()
+	if err := l.writePlan(<-l.plans, won.Guard()); err != nil {
+		t.Error(err)
+	}
+	if h, _, err := s.Plan(t.Context(), 3); err != nil || h.Value.State != schema.Overtaken || h.Value.At != 5 {
+		t.Errorf("stored: %+v, %v", h.Value, err)
+	}
+}
