@@ -313,7 +313,7 @@ func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 		}
 	}
 	l.byHand, l.task, p.Settings = true, nil, l.settings(homes)
-	l.locals, l.unaware = l.world.locals(), false // what it does not have is to go
+	l.locals, l.unaware = l.localsNow(), false // what it does not have is to go
 	l.adopt(now, p, ByHand, out)
 	l.want(now, causeCatalogue) // which may want more than people's plan has
 	return nil

@@ -13,26 +13,29 @@ type locals struct {
 	gpus   map[string]int
 }
 
-// locals counts them, of GPUs in service. One that has failed nobody serves until its files are
+// locals counts them, of GPUs in service. What people have added is not among them: a backend
+// that comes back with it is in the plan. One that has failed nobody serves until its files are
 // other ones: it is no part of a plan.
-func (w *world) locals() locals {
+func (l *Lead) localsNow() locals {
 	n := locals{models: map[string]map[string]bool{}, gpus: map[string]int{}}
-	for _, name := range names(w.gpus) {
-		g := w.gpus[name]
+	for _, name := range names(l.world.gpus) {
+		g := l.world.gpus[name]
 		if g.local == 0 || g.planned().State == plan.Out {
 			continue
 		}
-		t := g.facts.DeviceType
-		n.gpus[t]++
+		t, some := g.facts.DeviceType, false
 		all := n.models[t]
 		if all == nil {
 			all = map[string]bool{}
 			n.models[t] = all
 		}
 		for _, key := range names(g.stock) {
-			if s := g.stock[key]; s.Local && s.State != catalog.StateFailed {
-				all[key] = true
+			if s := g.stock[key]; s.Local && s.State != catalog.StateFailed && l.version(key) == nil {
+				all[key], some = true, true
 			}
+		}
+		if some {
+			n.gpus[t]++
 		}
 	}
 	return n
@@ -61,7 +64,7 @@ func (then *locals) know(now *locals) bool {
 // does not know of. Until the next plan does, soon, the roll-out rests: it would take from
 // them what it does not know.
 func (l *Lead) recount(now mono.Time) {
-	n := l.world.locals()
+	n := l.localsNow()
 	if l.unaware = !l.locals.know(&n); l.unaware {
 		l.want(now, causeCatalogue)
 	}

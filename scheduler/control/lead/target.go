@@ -56,7 +56,7 @@ type draft struct {
 
 // sketch divides the wishes by device type.
 func (l *Lead) sketch() draft {
-	d := draft{homes: map[string]string{}, locals: l.world.locals()}
+	d := draft{homes: map[string]string{}, locals: l.localsNow()}
 	types := l.world.types()
 	byType := map[string]*Part{}
 	for _, t := range types {
