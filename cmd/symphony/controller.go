@@ -47,7 +47,7 @@ func (c controllerCmd) Run() error {
 	if err := p.ServeMetrics(); err != nil {
 		return err
 	}
-	k, err := p.Control(ctx)
+	k, err := p.Control(ctx, false)
 	if err != nil {
 		return err
 	}

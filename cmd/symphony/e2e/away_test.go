@@ -57,6 +57,7 @@ func (e *etcd) answers(t *testing.T) {
 // started again. No request notices; an order meanwhile fails with what to do, or waits as
 // long as it is told to; and all is taken up again soon after.
 func TestEtcdAway(t *testing.T) {
+	beside(t)
 	e := newEtcd(t)
 	models := many(8, "400ms")
 	p := startPlanned(t, []string{"--endpoints", e.endpoint, "--set", "control.lease=5s"}, 2, 2, models...)

@@ -8,22 +8,15 @@ import (
 // epochTime is how long a roll-out may take, on a machine that does other things beside it.
 const epochTime = 60 * time.Second
 
-// TestEpoch: under load an epoch moves ten of 40 models and one of twelve GPUs between two
-// sub-clusters.
-func TestEpoch(t *testing.T) {
+// TestEpochs: under load an epoch moves ten of 40 models and one of twelve GPUs between two
+// sub-clusters. Then the same once more, and in the middle one of the backends is killed with
+// its three GPUs, and started again; and once more with the controller, after which the roll-out
+// goes on where it was.
+func TestEpochs(t *testing.T) {
 	p := startEpochs(t)
 	f := p.trafficOf(epochRate(), names(p.models)...)
 	time.Sleep(2 * time.Second)
 	p.epochs(t, f, nil)
-	f.stop(t)
-}
-
-// TestEpochWithBackendKilled: the same, and in the middle one of the backends is killed with
-// its three GPUs, and started again.
-func TestEpochWithBackendKilled(t *testing.T) {
-	p := startEpochs(t)
-	f := p.trafficOf(epochRate(), names(p.models)...)
-	time.Sleep(2 * time.Second)
 	victim := 0
 	p.epochs(t, f, func() {
 		p.backends[victim].kill()
@@ -31,15 +24,6 @@ func TestEpochWithBackendKilled(t *testing.T) {
 		p.startBackend(victim)
 		victim++
 	})
-	f.stop(t)
-}
-
-// TestEpochWithControllerKilled: the same, and in the middle the controller is killed, and
-// started again: the roll-out goes on where it was.
-func TestEpochWithControllerKilled(t *testing.T) {
-	p := startEpochs(t)
-	f := p.trafficOf(epochRate(), names(p.models)...)
-	time.Sleep(2 * time.Second)
 	p.epochs(t, f, func() {
 		p.controller.kill()
 		time.Sleep(time.Second)
@@ -93,7 +77,8 @@ func (p *planned) epochs(t *testing.T, f *traffic, disturb func()) {
 		before := time.Now()
 		time.Sleep(span(3*time.Second, 10*time.Second))
 		machine, from := watch(t), time.Now()
-		ended := p.move(t, try)
+		p.moves++
+		ended := p.move(t, p.moves)
 		ordered := time.Since(from)
 		if disturb != nil {
 			time.Sleep(200 * time.Millisecond)

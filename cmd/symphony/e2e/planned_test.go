@@ -30,6 +30,7 @@ type planned struct {
 	folder     string // with a cache of each backend, and the models' files
 	devices    int    // of each backend
 	models     []emulated
+	moves      int // of epochs: see move
 }
 
 // plannedPool is large enough for all models that these tests have.

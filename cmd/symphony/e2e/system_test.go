@@ -34,6 +34,7 @@ backend:
   scheduler: inproc:scheduler
   repository: %q
   pools: [%s]
+control: {http: "127.0.0.1:0"}
 `
 
 // served is one `symphony serve` process.

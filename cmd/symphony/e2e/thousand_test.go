@@ -13,6 +13,7 @@ import (
 // others are asked: of those no request is lost or refused, and no more are bad than without.
 // After it the scheduler and the backend are as large as before.
 func TestThousandModels(t *testing.T) {
+	beside(t)
 	p := startPlanned(t, []string{"--data", t.TempDir()}, 1, 2, many(4, "250ms")...)
 	n, rate := 200, 300.0
 	if full() {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"syscall"
 
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
@@ -28,8 +29,9 @@ type Control struct {
 	ended  chan struct{}
 }
 
-// Control opens the store, begins to campaign, and serves the API.
-func (p *Process) Control(ctx context.Context) (*Control, error) {
+// Control opens the store, begins to campaign, and serves the API. anyPort: where nobody said
+// which port, and the default one is taken, another will do.
+func (p *Process) Control(ctx context.Context, anyPort bool) (*Control, error) {
 	c := p.cfg.Control
 	cfg, err := c.Store()
 	if err != nil {
@@ -38,6 +40,10 @@ func (p *Process) Control(ctx context.Context) (*Control, error) {
 	cfg.Logger, cfg.Metrics = p.Log, p.registry
 	k := &Control{}
 	ln, err := net.Listen("tcp", c.HTTP) // before the store: a port in use is said at once
+	if errors.Is(err, syscall.EADDRINUSE) && anyPort && c.HTTP == config.Default().Control.HTTP {
+		p.Log.Warn().Str("address", c.HTTP).Msg("another control plane listens there: this one takes a free port; control.http sets one")
+		ln, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		return nil, cli.InUse(fmt.Errorf("control.http: %w", err), "--set control.http=HOST:PORT")
 	}

@@ -33,7 +33,7 @@ func (p *Process) Serve(ctx context.Context) (*System, error) {
 	err = cli.InUse(err, "--set frontend.listen=inproc:frontend")
 	if err == nil && p.cfg.Control.Configured() {
 		p.cfg.Control.Scheduler = s.Scheduler.Addresses()[0]
-		s.Control, err = p.Control(ctx)
+		s.Control, err = p.Control(ctx, true)
 	}
 	if err == nil && s.Control != nil && p.cfg.Frontend.Control == "" {
 		p.cfg.Frontend.Control = "http://" + s.Control.Address
