@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"regexp"
 	"strconv"
 	"strings"
@@ -94,7 +95,7 @@ func launch(t *testing.T, name string, cmd *exec.Cmd) *process {
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	// A test that dies must not leave processes behind.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
+	if err := begin(p.cmd); err != nil {
 		t.Fatal(err)
 	}
 	go func() { p.cmd.Wait(); close(p.done) }()
@@ -106,6 +107,25 @@ func launch(t *testing.T, name string, cmd *exec.Cmd) *process {
 	})
 	return p
 }
+
+// begin starts a command on a thread that lives as long as the tests: Pdeathsig is sent when the
+// thread ends that made the process, and those that were in another network namespace do end.
+func begin(cmd *exec.Cmd) error {
+	err := make(chan error)
+	beginner() <- func() { err <- cmd.Start() }
+	return <-err
+}
+
+var beginner = sync.OnceValue(func() chan<- func() {
+	calls := make(chan func())
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		for f := range calls {
+			f()
+		}
+	}()
+	return calls
+})
 
 // kill is kill -9; it returns when the process is gone.
 func (p *process) kill() {
