@@ -21,10 +21,11 @@ type controllerCmd struct {
 // Help says what goes on without the control plane, and what does not.
 func (controllerCmd) Help() string {
 	return `Without a controller, or while its etcd is away: all that is served goes on, with the
-models, versions and sub-clusters of the last plan, also for backends and schedulers
-that are started again. What does not work: symphony model and symphony plan (but for
-what they read, while the controller runs), the ingress's load and unload, and plans:
-new models wait, GPUs that come join no sub-cluster but their old one.`
+models, versions and sub-clusters of the last plan. A backend that is started again gets
+its models back as long as the scheduler lives; a scheduler that is started again learns
+from the backends which models go where. What does not work: symphony model and symphony
+plan (but for what they read, while the controller runs), the ingress's load and unload,
+and plans: new models wait, GPUs that come join no sub-cluster but their old one.`
 }
 
 // Run keeps the catalogue and the plans until Ctrl-C. What is served goes on without it.
