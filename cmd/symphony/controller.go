@@ -10,7 +10,7 @@ import (
 
 type controllerCmd struct {
 	cli.Flags `embed:""`
-	Scheduler string `help:"Where the scheduler listens (control.scheduler)." placeholder:"tcp:HOST:PORT"`
+	Scheduler string `help:"Where the scheduler listens; several with commas between (control.scheduler)." placeholder:"tcp:HOST:PORT"`
 	HTTP      string `help:"Address of the API (control.http)." placeholder:"HOST:PORT"`
 	Endpoints string `help:"The etcd cluster's, with commas between (control.endpoints)." placeholder:"https://HOST:2379"`
 	Data      string `help:"Folder of an etcd in this process instead (control.data)." placeholder:"DIR"`
@@ -25,7 +25,12 @@ models, versions and sub-clusters of the last plan. A backend that is started ag
 its models back as long as the scheduler lives; a scheduler that is started again learns
 from the backends which models go where. What does not work: symphony model and symphony
 plan (but for what they read, while the controller runs), the ingress's load and unload,
-and plans: new models wait, GPUs that come join no sub-cluster but their old one.`
+and plans: new models wait, GPUs that come join no sub-cluster but their old one.
+
+Several schedulers (--scheduler A,B; frontends the same): each has the backends that dial
+it, and plans of its own; a model is at one of them, where the least is needed per GPU.
+One that is away keeps its models, and the others go on. When needs are far apart for long,
+models move, and are served all the while. Name the scheduler that was the only one first.`
 }
 
 // Run keeps the catalogue and the plans until Ctrl-C. What is served goes on without it.

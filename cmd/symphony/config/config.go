@@ -159,7 +159,7 @@ func Default() Config {
 			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second, BodyRate: 16 << 10,
 		},
 		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000", Watch: true, CacheSize: 20 << 30},
-		Control: Control{Prefix: store.PrefixDefault, Lease: 10 * mono.Second, HTTP: "127.0.0.1:8002", Scheduler: "tcp:127.0.0.1:9000",
+		Control: Control{Prefix: store.PrefixDefault, Lease: 10 * mono.Second, HTTP: "127.0.0.1:8002", Scheduler: Addresses{"tcp:127.0.0.1:9000"},
 			Objective: "gpus", Interval: 300 * mono.Second, Moves: 0.05},
 	}
 }

@@ -27,14 +27,14 @@ type Control struct {
 	Prefix       string       `yaml:"prefix"`        // of all keys: clusters that share an etcd have one each
 	Lease        mono.Dur     `yaml:"lease"`         // how long a leader or a backend that is gone is still believed in
 
-	Name        string   `yaml:"name"`         // of this controller; empty: the host's and the process's number
-	HTTP        string   `yaml:"http"`         // host:port of its API, for symphony model and symphony plan
-	Scheduler   string   `yaml:"scheduler"`    // where the scheduler listens
-	SubClusters int      `yaml:"sub_clusters"` // of each device type; 0: as few as memory and one rank loop carry
-	Objective   string   `yaml:"objective"`    // of a partition: gpus (as few as serve the needs), or balance (of rate and memory, as in the paper)
-	RateMax     float64  `yaml:"rate_max"`     // requests/s of a sub-cluster; 0: no cap
-	Interval    mono.Dur `yaml:"interval"`     // between epochs that nothing else calls for
-	Moves       float64  `yaml:"moves"`        // share of the models' bytes that an epoch may move
+	Name        string    `yaml:"name"`         // of this controller; empty: the host's and the process's number
+	HTTP        string    `yaml:"http"`         // host:port of its API, for symphony model and symphony plan
+	Scheduler   Addresses `yaml:"scheduler"`    // where the scheduler listens; several: each has backends of its own, and models are spread over them
+	SubClusters int       `yaml:"sub_clusters"` // of each device type; 0: as few as memory and one rank loop carry
+	Objective   string    `yaml:"objective"`    // of a partition: gpus (as few as serve the needs), or balance (of rate and memory, as in the paper)
+	RateMax     float64   `yaml:"rate_max"`     // requests/s of a sub-cluster; 0: no cap
+	Interval    mono.Dur  `yaml:"interval"`     // between epochs that nothing else calls for
+	Moves       float64   `yaml:"moves"`        // share of the models' bytes that an epoch may move
 }
 
 // Configured is whether there is a control plane.
@@ -69,7 +69,7 @@ func (c Control) validate(r *report) {
 		return
 	}
 	r.hostPort("control.http", c.HTTP)
-	r.address("control.scheduler", c.Scheduler)
+	r.addresses("control.scheduler", c.Scheduler)
 	r.between("control.sub_clusters", int64(c.SubClusters), 0, 256)
 	r.oneOf("control.objective", c.Objective, "gpus", "balance")
 	r.need(c.RateMax >= 0, "control.rate_max", "is %g, must be 0 (no cap) or more", c.RateMax)

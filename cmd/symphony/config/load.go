@@ -152,7 +152,7 @@ func decode(k *koanf.Koanf) (Config, error) {
 		Tag: "yaml",
 		DecoderConfig: &mapstructure.DecoderConfig{
 			Result: &c, TagName: "yaml", ErrorUnused: true, WeaklyTypedInput: true, ZeroFields: true,
-			DecodeHook: mapstructure.ComposeDecodeHookFunc(spanHook, sizeHook, numberHook, mapstructure.StringToSliceHookFunc(",")),
+			DecodeHook: mapstructure.ComposeDecodeHookFunc(spanHook, sizeHook, numberHook, addressesHook, mapstructure.StringToSliceHookFunc(",")),
 		},
 	})
 	return c, err

@@ -1,8 +1,10 @@
 package controlcmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +64,9 @@ func (s *session) stateLines(st *api.Status) {
 		leader = st.Leader.Name + " leads"
 	}
 	fmt.Fprintf(s.out, "%s; %d schedulers, %d backends, %d GPUs in service\n", leader, len(st.Schedulers), st.Backends, st.GPUs)
+	if len(st.Lost) > 0 {
+		fmt.Fprintf(s.out, "not linked: %s; what it serves goes on, and its models stay its\n", strings.Join(st.Lost, ", "))
+	}
 	if st.Store.Away {
 		fmt.Fprintf(s.out, "the store %s is away since %s (%s): what is served goes on, changes wait\n", st.Store.Where, st.Store.Since.Local().Format(time.DateTime), st.Store.Error)
 	}
@@ -87,7 +92,12 @@ func planLine(p *api.Plan) string {
 }
 
 func (s *session) planTable(p *api.Plan, models bool) {
-	fmt.Fprintln(s.out, planLine(p))
+	for i := range p.Plans { // of several schedulers
+		fmt.Fprintf(s.out, "%s: %s\n", p.Plans[i].Scheduler, planLine(&p.Plans[i]))
+	}
+	if len(p.Plans) == 0 {
+		fmt.Fprintln(s.out, planLine(p))
+	}
 	w := table(s.out)
 	fmt.Fprintln(w, "SUB-CLUSTER\tDEVICE TYPE\tMODELS\tGPUS\tIN SERVICE\tNEEDED\tBUSY\tREQUESTS/S\tSCHEDULER")
 	for _, c := range p.SubClusters {
@@ -102,7 +112,7 @@ func (s *session) planTable(p *api.Plan, models bool) {
 		return
 	}
 	for _, c := range p.SubClusters {
-		fmt.Fprintf(s.out, "%s: %s\n", c.Name, strings.Join(c.Models, " "))
+		fmt.Fprintf(s.out, "%s: %s\n", atScheduler(c.Name, c.Scheduler), strings.Join(c.Models, " "))
 	}
 }
 
@@ -119,6 +129,9 @@ func (c planDiffCmd) diff(s *session) error {
 		return err
 	}
 	return s.print(d, func() {
+		if len(d.Away) > 0 {
+			fmt.Fprintf(s.out, "not linked, and not among it: %s\n", strings.Join(d.Away, ", "))
+		}
 		if len(d.Moves)+len(d.Resizes) == 0 {
 			fmt.Fprintf(s.out, "nothing would change: %.1f GPUs are needed\n", d.Then)
 			return
@@ -130,20 +143,28 @@ func (c planDiffCmd) diff(s *session) error {
 		}
 		w := table(s.out)
 		for _, r := range d.Resizes {
-			fmt.Fprintf(w, "%s (%s)\t%d -> %d GPUs\tneeds %.2f\n", r.SubCluster, r.DeviceType, r.From, r.To, r.Need)
+			fmt.Fprintf(w, "%s (%s)\t%d -> %d GPUs\tneeds %.2f\n", atScheduler(r.SubCluster, r.Scheduler), r.DeviceType, r.From, r.To, r.Need)
 		}
 		for _, m := range d.Moves {
-			fmt.Fprintf(w, "%s\t%s -> %s\t\n", m.Model, orNowhere(m.From), orNowhere(m.To))
+			fmt.Fprintf(w, "%s\t%s -> %s\t\n", m.Model, orNowhere(m.From, m.Scheduler), orNowhere(m.To, m.Scheduler))
 		}
 		w.Flush()
 	})
 }
 
-func orNowhere(name string) string {
+func orNowhere(name, scheduler string) string {
 	if name == "" {
 		return "nowhere"
 	}
-	return name
+	return atScheduler(name, scheduler)
+}
+
+// atScheduler names a sub-cluster where there are several schedulers.
+func atScheduler(name, scheduler string) string {
+	if scheduler == "" {
+		return name
+	}
+	return name + " at " + scheduler
 }
 
 type planApplyCmd struct {
@@ -261,11 +282,19 @@ func (c planHistoryCmd) history(s *session) error {
 			return
 		}
 		w := table(s.out)
-		fmt.Fprintln(w, "EPOCH\tMADE\tBY\tCAUSE\tMODELS\tGPUS\tNEEDED\tMOVES\tSTEPS\tSTATE")
+		several := slices.ContainsFunc(h.Plans, func(p api.Plan) bool { return p.Scheduler != "" })
+		head := "EPOCH\tMADE\tBY\tCAUSE\tMODELS\tGPUS\tNEEDED\tMOVES\tSTEPS\tSTATE"
+		if several {
+			head = "SCHEDULER\t" + head
+		}
+		fmt.Fprintln(w, head)
 		for _, p := range h.Plans {
 			state := p.State
 			if p.Reason != "" {
 				state += ": " + p.Reason
+			}
+			if several {
+				fmt.Fprintf(w, "%s\t", cmp.Or(p.Scheduler, "-"))
 			}
 			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%.1f\t%d\t%d/%d\t%s\n", p.Epoch, p.At.Local().Format(time.DateTime), p.By, p.Cause, p.Models, p.GPUs, p.Need, p.Moves, p.StepsDone, p.Steps, state)
 		}

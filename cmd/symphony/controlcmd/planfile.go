@@ -56,7 +56,7 @@ func parsePlan(data []byte) (spec api.PlanSpec, err error) {
 	}
 	for _, p := range parts {
 		if part, ok := p.(map[string]any); ok {
-			for _, shown := range []string{"scheduler", "seated", "rate", "busy"} {
+			for _, shown := range []string{"seated", "rate", "busy"} {
 				delete(part, shown)
 			}
 		}

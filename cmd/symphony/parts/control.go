@@ -52,7 +52,7 @@ func (p *Process) Control(ctx context.Context, anyPort bool) (*Control, error) {
 		return nil, errors.Join(fmt.Errorf("control: %w", err), ln.Close())
 	}
 	k.Controller, err = controller.New(controller.Config{Name: controllerName(c.Name), Address: "http://" + k.Address, Version: version.Number, Store: k.store,
-		Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token, Plan: planning(c), Logger: p.Log, Metrics: p.registry})
+		Schedulers: c.Scheduler, Network: p.network, Token: p.cfg.Token, Plan: planning(c), Logger: p.Log, Metrics: p.registry})
 	if err != nil {
 		return nil, errors.Join(err, k.store.Close(), ln.Close())
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/symphony-serving/symphony/backend"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
+	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/scheduler/server"
 )
@@ -32,7 +33,7 @@ func (p *Process) Serve(ctx context.Context) (*System, error) {
 	s.Client, err = p.Client()
 	err = cli.InUse(err, "--set frontend.listen=inproc:frontend")
 	if err == nil && p.cfg.Control.Configured() {
-		p.cfg.Control.Scheduler = s.Scheduler.Addresses()[0]
+		p.cfg.Control.Scheduler = config.Addresses{s.Scheduler.Addresses()[0]}
 		s.Control, err = p.Control(ctx, true)
 	}
 	if err == nil && s.Control != nil && p.cfg.Frontend.Control == "" {

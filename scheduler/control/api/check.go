@@ -219,7 +219,7 @@ func (p *PlanSpec) Check() error {
 		if err := s.check(at, home); err != nil {
 			return err
 		}
-		if slices.IndexFunc(p.SubClusters, func(o PlanPart) bool { return o.Name == s.Name }) != i {
+		if slices.IndexFunc(p.SubClusters, func(o PlanPart) bool { return o.Name == s.Name && o.Scheduler == s.Scheduler }) != i {
 			return Invalid(at+"name", "%q is there twice", s.Name)
 		}
 		gpus += s.GPUs
@@ -242,6 +242,8 @@ func (s *PlanPart) check(at string, home map[string]string) error {
 		return Invalid(at+"gpus", "%d, must be 0 to %d", s.GPUs, GPUsMax)
 	case !(s.Need >= 0 && s.Need <= GPUsMax):
 		return Invalid(at+"need", "%g GPUs, must be 0 to %d", s.Need, GPUsMax)
+	case len(s.Scheduler) > NameMax || !printable(s.Scheduler):
+		return Invalid(at+"scheduler", "%.40q is no scheduler", s.Scheduler)
 	case len(s.Models) > PartMax:
 		return Invalid(at+"models", "%d of them, at most %d", len(s.Models), PartMax)
 	}

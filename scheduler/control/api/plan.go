@@ -27,6 +27,11 @@ type Plan struct {
 	Steps       int          `json:"steps"`
 	StepsDone   int          `json:"steps_done"`
 	SubClusters []SubCluster `json:"sub_clusters,omitempty"` // not in a history
+
+	// Where there are several schedulers each has plans of its own. Scheduler says whose this one
+	// is; one that sums up the last ones has them in Plans, the newest first, and all their sub-clusters.
+	Scheduler string `json:"scheduler,omitempty"`
+	Plans     []Plan `json:"plans,omitempty"`
 }
 
 // SubCluster is models and GPUs of one device type under one rank loop.
@@ -50,9 +55,10 @@ type History struct {
 
 // Move is a model that changes its sub-cluster; From or To empty: it comes, it goes.
 type Move struct {
-	Model string `json:"model"` // key
-	From  string `json:"from,omitempty"`
-	To    string `json:"to,omitempty"`
+	Model     string `json:"model"` // key
+	From      string `json:"from,omitempty"`
+	To        string `json:"to,omitempty"`
+	Scheduler string `json:"scheduler,omitempty"` // of both; empty: the only one
 }
 
 // Resize is a sub-cluster whose number of GPUs changes.
@@ -62,6 +68,7 @@ type Resize struct {
 	From       int     `json:"from"`
 	To         int     `json:"to"`
 	Need       float64 `json:"need"`
+	Scheduler  string  `json:"scheduler,omitempty"` // empty: the only one
 }
 
 // Diff is what a plan made now would change.
@@ -73,6 +80,7 @@ type Diff struct {
 	Resizes []Resize `json:"resizes"`
 	Steps   int      `json:"steps"`            // of the roll-out
 	Reason  string   `json:"reason,omitempty"` // why it would not be rolled out
+	Away    []string `json:"away,omitempty"`   // schedulers of several that nothing is known of now
 }
 
 // Pause is what POST /v1/plan/pause may say.
@@ -110,8 +118,9 @@ type Status struct {
 	Leader     *Leader       `json:"leader,omitempty"` // nil: nobody, or not known
 	Store      Store         `json:"store"`
 	Epochs     Epochs        `json:"epochs"`
-	Plan       Plan          `json:"plan"`       // without its sub-clusters
-	Schedulers []string      `json:"schedulers"` // that are linked
+	Plan       Plan          `json:"plan"`           // without its sub-clusters
+	Schedulers []string      `json:"schedulers"`     // that are linked
+	Lost       []string      `json:"lost,omitempty"` // that are not, where there are several
 	Backends   int           `json:"backends"`
 	GPUs       int           `json:"gpus"` // in service
 	Versions   map[State]int `json:"versions"`
@@ -130,4 +139,5 @@ type PlanPart struct {
 	Models     []string `json:"models"` // keys, "name/version"
 	GPUs       int      `json:"gpus"`
 	Need       float64  `json:"need,omitempty"`
+	Scheduler  string   `json:"scheduler,omitempty"` // whose GPUs they are; empty: the only one's
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -16,19 +17,25 @@ import (
 
 // Config of a Controller. Zero values mean the defaults in brackets.
 type Config struct {
-	Name      string // of this process, for people; unique among controllers
-	Address   string // where its API listens, for people
-	Version   string // of the program
-	Store     *store.Store
-	Scheduler string // its address
-	Network   transport.Network
-	Token     string // the cluster's secret [none]
-	Plan      lead.Config
-	Effort    mono.Dur              // of a partition's search [1 s]
-	Solver    partition.Solver      // after the search [none]
-	Logger    zerolog.Logger        // [silent]
-	Metrics   prometheus.Registerer // [none]
+	Name    string // of this process, for people; unique among controllers
+	Address string // where its API listens, for people
+	Version string // of the program
+	Store   *store.Store
+	// Schedulers are their addresses. Where there are several each has GPUs of its own, and a model
+	// is at one of them (package spread). A plan that names none, of when there was one, is the
+	// first one's.
+	Schedulers []string
+	Network    transport.Network
+	Token      string // the cluster's secret [none]
+	Plan       lead.Config
+	Effort     mono.Dur              // of a partition's search [1 s]
+	Solver     partition.Solver      // after the search [none]
+	Logger     zerolog.Logger        // [silent]
+	Metrics    prometheus.Registerer // [none]
 }
+
+// SchedulersMax is how many schedulers one controller drives, at most.
+const SchedulersMax = 64
 
 func (c *Config) complete() error {
 	if c.Effort <= 0 {
@@ -38,8 +45,11 @@ func (c *Config) complete() error {
 	if c.Name == "" {
 		errs = append(errs, errors.New("it needs a name"))
 	}
-	if c.Store == nil || c.Network == nil || c.Scheduler == "" {
+	if c.Store == nil || c.Network == nil || len(c.Schedulers) == 0 || slices.Contains(c.Schedulers, "") {
 		errs = append(errs, errors.New("it needs a store, a network and the address of a scheduler"))
+	}
+	if n := len(c.Schedulers); n > SchedulersMax || n > len(slices.Compact(slices.Sorted(slices.Values(c.Schedulers)))) {
+		errs = append(errs, fmt.Errorf("%d schedulers, some of them twice or more than %d", n, SchedulersMax))
 	}
 	if c.Plan.SubClusters < 0 || c.Plan.SubClusters > 256 {
 		errs = append(errs, fmt.Errorf("%d sub-clusters, must be 0 (as few as it takes) to 256", c.Plan.SubClusters))

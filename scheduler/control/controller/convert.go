@@ -98,5 +98,5 @@ func isZero(s schema.Settings) bool {
 // planOut is a plan's head as the API tells it.
 func planOut(h schema.Plan) api.Plan {
 	return api.Plan{Epoch: h.Epoch, At: instant(h.At), By: h.By, Cause: h.Cause, State: string(h.State), Reason: h.Reason, Ended: instant(h.Ended),
-		Models: h.Models, GPUs: h.GPUs, Need: h.Need, Moves: h.Moves, Steps: h.Steps, StepsDone: h.StepsDone}
+		Models: h.Models, GPUs: h.GPUs, Need: h.Need, Moves: h.Moves, Steps: h.Steps, StepsDone: h.StepsDone, Scheduler: h.Scheduler}
 }

@@ -4,28 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/symphony-serving/symphony/scheduler/control/lead"
+	"github.com/symphony-serving/symphony/scheduler/control/spread"
 	"github.com/symphony-serving/symphony/scheduler/control/store"
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
+	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// leading is one reign: the loop around a lead.Lead.
+// leading is one reign: the loop around the lead.Leads, one for each scheduler, and the
+// spread.Spread that divides the models among them.
 type leading struct {
-	c    *Controller
-	ctx  context.Context // ends with the lead
-	link *link
+	c     *Controller
+	ctx   context.Context // ends with the lead
+	cells cells
+	news  chan struct{} // has a token while one of their links has something
 
 	// Owned by the loop.
-	lead    *lead.Lead
-	effects lead.Effects
-	failed  map[string]string             // why versions are failed, as it was logged
-	epochs  schema.Control                // whether they go on, as the core was told
-	stored  uint64                        // the last plan's epoch
-	since   map[string]schema.Observation // what was written, for the instants of states
+	spread *spread.Spread
+	grants spread.Effects
+	wanted map[string]schema.Model       // what people want, by name
+	seen   map[string][]sight            // what cells say of versions, by key
+	why    map[string]string             // models that are nowhere wait, by name
+	failed map[string]string             // why versions are failed, as it was logged
+	epochs schema.Control                // whether they go on, as the cores were told
+	stored uint64                        // the last plan's epoch
+	since  map[string]schema.Observation // what was written, for the instants of states
 
 	said     map[string]bool // that these could not be stored
 	observed *store.Writer[schema.Observation]
@@ -33,9 +42,15 @@ type leading struct {
 	loads    *store.Writer[schema.Load]
 	plans    chan planned // to be stored, in order
 
-	calls  chan func()     // from the API
-	solved chan *lead.Task // partitions that are computed
+	calls  chan func() // from the API
+	solved chan solved // partitions that are computed
 	aside  sync.WaitGroup
+}
+
+// solved is a partition of a cell's models.
+type solved struct {
+	cell *cell
+	task *lead.Task
 }
 
 // planned is a plan's head, with its parts where it is new.
@@ -55,8 +70,7 @@ func (c *Controller) lead(won *store.Lead) error {
 	defer cancel(nil)
 	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
 	defer stop()
-	l := &leading{c: c, ctx: ctx, lead: lead.New(c.cfg.Plan), since: map[string]schema.Observation{}, failed: map[string]string{}, said: map[string]bool{}, calls: make(chan func()),
-		solved: make(chan *lead.Task, 1), plans: make(chan planned, plansWaiting)}
+	l := newLeading(c, ctx)
 	defer c.view.rest()
 	if err := l.restore(); err != nil {
 		return err
@@ -66,11 +80,15 @@ func (c *Controller) lead(won *store.Lead) error {
 	l.measured = c.cfg.Store.Profiles.Writer(ctx, guard)
 	l.loads = c.cfg.Store.Loads.Writer(ctx, guard)
 	l.aside.Go(func() { l.storePlans(guard) })
-	l.link = newLink(c)
+	for _, cell := range l.cells {
+		cell.link = newLink(c, cell.address, l.news)
+	}
 	c.leads.Store(l)
 	l.run()
 	c.leads.Store(nil)
-	l.link.close()
+	for _, cell := range l.cells {
+		cell.link.close()
+	}
 	cancel(nil)
 	l.aside.Wait()
 	l.observed.Close()
@@ -79,37 +97,72 @@ func (c *Controller) lead(won *store.Lead) error {
 	return context.Cause(won.Context())
 }
 
+func newLeading(c *Controller, ctx context.Context) *leading {
+	cfg := spread.Config{MovesMax: c.cfg.Plan.MovesMax, Interval: c.cfg.Plan.Interval}
+	return &leading{c: c, ctx: ctx, cells: newCells(&c.cfg), news: make(chan struct{}, 1), spread: spread.New(mono.Now(), cfg, c.cfg.Schedulers),
+		wanted: map[string]schema.Model{}, seen: map[string][]sight{}, why: map[string]string{}, since: map[string]schema.Observation{}, failed: map[string]string{},
+		said: map[string]bool{}, calls: make(chan func()), solved: make(chan solved, 1), plans: make(chan planned, plansWaiting)}
+}
+
 // restore takes over where the reign before was.
 func (l *leading) restore() error {
 	c := l.c
-	head, parts, err := c.cfg.Store.LatestPlan(l.ctx)
-	switch {
-	case err == nil:
-		l.lead.Restore(head.Value, parts)
+	if head, _, err := c.cfg.Store.LatestPlan(l.ctx); err == nil {
 		l.stored = head.Value.Epoch
-	case !errors.Is(err, store.ErrNotFound):
+	} else if !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("reading the last plan: %w", err)
 	}
+	made := make([]int64, len(l.cells)) // when their last plans were
+	home := map[string]int{}            // by the last plans' versions
+	for i, cell := range l.cells {
+		cell.lead.After(l.stored)
+		head, parts, err := c.cfg.Store.LatestPlan(l.ctx, c.cfg.called(i)...)
+		switch {
+		case err == nil:
+			cell.lead.Restore(head.Value, parts)
+			made[i] = head.Value.At
+		case !errors.Is(err, store.ErrNotFound):
+			return fmt.Errorf("reading the last plan: %w", err)
+		}
+		for _, p := range parts {
+			for _, key := range p.Models {
+				home[key] = i
+				l.spread.Restore(namesOfKey(key), i)
+			}
+		}
+	}
 	c.view.mu.Lock()
-	if e := c.view.epochs; !e.Off && e.Since <= head.Value.At {
+	if e := c.view.epochs; !e.Off && e.Since <= slices.Max(made) {
 		l.epochs = e // of before the last plan
+		for i, cell := range l.cells {
+			if made[i] < e.Since {
+				cell.lead.Pause(mono.Now(), false)
+			}
+		}
 	}
 	for _, of := range c.view.measured {
 		for _, m := range of {
-			l.lead.Profile(m)
+			for _, cell := range l.cells {
+				cell.lead.Profile(m)
+			}
 		}
 	}
 	for name, versions := range c.view.observed {
 		for _, o := range versions {
-			l.since[name+"/"+o.Version] = o
-			l.lead.Told(o)
+			key := name + "/" + o.Version
+			l.since[key] = o
+			l.seen[key] = []sight{{home[key], o}} // if no plan has it, anybody may say that it is gone
+			l.cells[home[key]].lead.Told(o)
 		}
 	}
 	c.view.mu.Unlock()
 	c.view.lead()
-	l.wishes() // before the scheduler is heard: what a plan says is known by then
+	l.wishes() // before the schedulers are heard: what a plan says is known by then
 	return nil
 }
+
+// namesOfKey is the model's name in a version's key.
+func namesOfKey(key string) string { return key[:max(0, strings.LastIndexByte(key, '/'))] }
 
 // loadsEvery is how often rates and needs are stored.
 const loadsEvery = 10 * time.Second
@@ -126,22 +179,34 @@ func (l *leading) run() {
 			return
 		case <-l.c.view.poked:
 			l.wishes()
-		case <-l.link.news:
+		case <-l.news:
 			l.hear()
-		case t := <-l.solved:
-			if t.Aside != nil {
-				l.c.log.Warn().Err(t.Aside).Msg("the solver failed; the search's partition holds")
+		case s := <-l.solved:
+			if s.task.Aside != nil {
+				l.c.log.Warn().Err(s.task.Aside).Msg("the solver failed; the search's partition holds")
 			}
-			l.lead.Partitioned(mono.Now(), t, &l.effects)
+			l.cells.counted()
+			s.cell.lead.Partitioned(mono.Now(), s.task, &s.cell.effects)
 		case f := <-l.calls:
 			f()
 		case <-loads.C:
 			l.storeLoads()
 		case <-timer.C:
 		}
-		l.lead.Step(mono.Now(), &l.effects)
-		l.carryOut()
-		timer.Reset(l.until(l.lead.Wake()))
+		l.step(mono.Now())
+		timer.Reset(l.until(min(l.cells.wake(), l.spread.Wake())))
+	}
+}
+
+// step does what is due: first who serves what, then what each one does about it.
+func (l *leading) step(now mono.Time) {
+	l.spread.Pause(l.epochs.Off || slices.ContainsFunc(l.cells, func(c *cell) bool { return c.lead.Holds() }))
+	l.spread.Step(now, l.cells, &l.grants)
+	l.grant(now)
+	for _, c := range l.cells {
+		l.cells.counted()
+		c.lead.Step(now, &c.effects)
+		l.carryOut(c)
 	}
 }
 
@@ -161,46 +226,69 @@ func (l *leading) wishes() {
 	changed, epochs := l.c.view.take()
 	for name, m := range changed {
 		if m.Name == "" {
-			l.lead.RemoveModel(now, name)
+			l.unwish(name)
 		} else {
-			l.lead.SetModel(now, m)
+			l.wish(now, m)
 		}
 	}
+	l.grant(now)
 	if epochs != l.epochs { // said again, it is meant again: a plan by hand ends with it
 		l.epochs = epochs
-		l.lead.Pause(now, epochs.Off)
-	}
-}
-
-// hear takes what the scheduler has said.
-func (l *leading) hear() {
-	now := mono.Now()
-	for _, said := range l.link.take() {
-		switch {
-		case said.lost:
-			l.lead.Lost()
-		case said.facts != nil:
-			l.lead.Facts(now, said.facts)
-		default:
-			l.lead.Outcome(now, said.outcome, &l.effects)
+		for _, c := range l.cells {
+			c.lead.Pause(now, epochs.Off)
 		}
 	}
 }
 
-// carryOut does what the core has decided.
-func (l *leading) carryOut() {
-	e := &l.effects
-	for i := range e.Orders {
-		l.link.send(&e.Orders[i])
+// hear takes what the schedulers have said.
+func (l *leading) hear() {
+	now := mono.Now()
+	for _, c := range l.cells {
+		for _, said := range c.link.take() {
+			switch {
+			case said.lost:
+				c.lead.Lost()
+				l.spread.Stir()
+			case said.facts != nil:
+				l.facts(now, c, said.facts)
+			default:
+				c.lead.Outcome(now, said.outcome, &c.effects)
+			}
+		}
 	}
-	l.c.metrics.orders.Add(float64(len(e.Orders)))
+}
+
+// facts takes a scheduler's. What it served before it was heard is given to its Lead first, or
+// that one would have it removed.
+func (l *leading) facts(now mono.Time, c *cell, f *catalog.Facts) {
+	whole := c.lead.Whole()
+	if !whole || f.Whole {
+		var keys []string
+		for i := range f.Models {
+			keys = append(keys, f.Models[i].Key)
+		}
+		l.spread.Claim(c.number, keys, l.cells, &l.grants)
+		l.grant(now)
+	}
+	c.lead.Facts(now, f)
+	if len(f.GPUs)+len(f.GoneGPUs) > 0 || !whole && c.lead.Whole() {
+		l.spread.Stir()
+	}
+}
+
+// carryOut does what a cell's core has decided.
+func (l *leading) carryOut(c *cell) {
+	e := &c.effects
+	for i := range e.Orders {
+		c.link.send(&e.Orders[i])
+	}
+	l.c.metrics.orders.WithLabelValues(c.address).Add(float64(len(e.Orders)))
 	now := time.Now().UnixNano()
 	for _, o := range e.Observed {
-		l.observe(o, now)
+		l.see(c.number, o, now)
 	}
 	for _, o := range e.Gone {
-		delete(l.failed, o.Model+"/"+o.Version)
-		l.giveUp(o)
+		l.gone(c.number, o, now)
 	}
 	for _, m := range e.Measured {
 		m.At = now
@@ -209,13 +297,20 @@ func (l *leading) carryOut() {
 	for _, h := range e.Heads {
 		var parts []schema.SubCluster
 		parts, e.Parts = partsOf(h.Epoch, e.Parts)
+		h.Scheduler = c.name
+		for i := range parts {
+			parts[i].Scheduler = c.name
+		}
 		l.storePlan(h, parts, now)
 	}
 	for _, text := range e.Notes {
+		if c.name != "" {
+			text = c.name + ": " + text
+		}
 		l.c.log.Info().Msg(text)
 	}
 	if t := e.Task; t != nil {
-		l.aside.Go(func() { l.solve(t) })
+		l.aside.Go(func() { l.solve(c, t) })
 	}
 	e.Reset()
 }
@@ -247,6 +342,7 @@ func (l *leading) observe(o schema.Observation, now int64) {
 // giveUp deletes all that is stored of a version that nobody wants or has. Where a writer has
 // ended, so has the reign.
 func (l *leading) giveUp(o schema.Observation) {
+	delete(l.failed, o.Model+"/"+o.Version)
 	delete(l.since, o.Model+"/"+o.Version)
 	_ = l.observed.Delete(o.ID())
 	_ = l.loads.Delete(schema.Load{Model: o.Model, Version: o.Version}.ID())
@@ -329,7 +425,7 @@ func (l *leading) writePlan(p planned, guard store.Guard) error {
 // storeLoads has rates and needs stored.
 func (l *leading) storeLoads() {
 	now := time.Now().UnixNano()
-	for _, load := range l.lead.Loads() {
+	for _, load := range l.cells.loads() {
 		load.At = now
 		l.unstored("the rates of models", l.loads.Put(load))
 	}
@@ -345,11 +441,11 @@ func (l *leading) unstored(what string, err error) {
 }
 
 // solve computes a partition beside the loop.
-func (l *leading) solve(t *lead.Task) {
+func (l *leading) solve(c *cell, t *lead.Task) {
 	end := mono.Now().Add(l.c.cfg.Effort)
 	t.Solve(t.ID, func(int64) bool { return mono.Now() < end && l.ctx.Err() == nil }, l.c.cfg.Solver, l.c.cfg.Effort)
 	select {
-	case l.solved <- t:
+	case l.solved <- solved{c, t}:
 	case <-l.ctx.Done():
 	}
 }

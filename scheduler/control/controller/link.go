@@ -11,12 +11,13 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// link is the leader's way to the scheduler: orders out; facts and outcomes in, which wait in
+// link is the leader's way to a scheduler: orders out; facts and outcomes in, which wait in
 // order until the leader's loop takes them.
 type link struct {
-	c      *Controller
-	keeper *transport.Keeper
-	news   chan struct{} // has a token while something waits
+	c       *Controller
+	address string
+	keeper  *transport.Keeper
+	news    chan struct{} // of all links: has a token while something waits
 
 	mu      sync.Mutex // Guards what follows.
 	up      transport.Link
@@ -33,11 +34,11 @@ type said struct {
 // waitingMax bounds what waits for the loop: a scheduler that says more is not read any more.
 const waitingMax = 1 << 16
 
-func newLink(c *Controller) *link {
-	l := &link{c: c, news: make(chan struct{}, 1)}
+func newLink(c *Controller, address string, news chan struct{}) *link {
+	l := &link{c: c, address: address, news: news}
 	hello := wire.Hello{Role: wire.RoleController, Incarnation: rand.Uint64(), Token: transport.Token(c.cfg.Token), Name: c.cfg.Name}
-	l.keeper = transport.Keep(c.cfg.Network, c.cfg.Scheduler, transport.Options{Hello: hello}, l, l.isUp, func(err error) {
-		c.log.Warn().Str("scheduler", c.cfg.Scheduler).Err(err).Msg("the controller has no link to the scheduler; trying on")
+	l.keeper = transport.Keep(c.cfg.Network, address, transport.Options{Hello: hello}, l, l.isUp, func(err error) {
+		c.log.Warn().Str("scheduler", address).Err(err).Msg("the controller has no link to the scheduler; trying on")
 	})
 	return l
 }
@@ -48,8 +49,8 @@ func (l *link) isUp(up transport.Link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.up = up
-	l.c.metrics.linked.Set(1)
-	l.c.log.Info().Str("scheduler", up.Peer().Name).Msg("the controller is linked to the scheduler")
+	l.c.metrics.linked.WithLabelValues(l.address).Set(1)
+	l.c.log.Info().Str("scheduler", up.Peer().Name).Str("address", l.address).Msg("the controller is linked to the scheduler")
 	transport.SendDoc(up, wire.DocOrder, catalog.Order{Kind: catalog.OrderJoin}) // whose outcome nobody waits for: facts follow
 }
 
@@ -117,7 +118,7 @@ func (l *link) Receive(up transport.Link, f transport.Frame) {
 	case wire.KindDoc:
 		err = l.document(f)
 	case wire.KindLeave:
-		l.c.log.Info().Msg("the scheduler drains")
+		l.c.log.Info().Str("scheduler", l.address).Msg("the scheduler drains")
 	default:
 		err = fmt.Errorf("frame of kind %d from the scheduler", f.Kind)
 	}
@@ -169,9 +170,9 @@ func (l *link) Closed(up transport.Link, err error) {
 	if !had {
 		return
 	}
-	l.c.metrics.linked.Set(0)
+	l.c.metrics.linked.WithLabelValues(l.address).Set(0)
 	if l.c.ctx.Err() == nil {
-		l.c.log.Warn().AnErr("cause", err).Msg("the controller has lost the scheduler: it is dialled again")
+		l.c.log.Warn().Str("scheduler", l.address).AnErr("cause", err).Msg("the controller has lost the scheduler: it is dialled again")
 	}
 	_ = l.add(said{lost: true}) // there is always room for that
 }

@@ -12,14 +12,18 @@ import (
 type metrics struct {
 	registry prometheus.Registerer
 	all      []prometheus.Collector
-	orders   prometheus.Counter
-	linked   prometheus.Gauge
+	orders   *prometheus.CounterVec // by scheduler's address
+	linked   *prometheus.GaugeVec   // likewise
 }
 
 func newMetrics(c *Controller, r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{registry: r,
-		orders: prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_control_orders_total", Help: "Orders sent to the scheduler."}),
-		linked: prometheus.NewGauge(prometheus.GaugeOpts{Name: "symphony_control_scheduler_linked", Help: "1 while the leading controller has a link to the scheduler."}),
+		orders: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_control_orders_total", Help: "Orders sent to the scheduler."}, []string{"scheduler"}),
+		linked: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "symphony_control_scheduler_linked", Help: "1 while the leading controller has a link to the scheduler."}, []string{"scheduler"}),
+	}
+	for _, address := range c.cfg.Schedulers {
+		m.orders.WithLabelValues(address)
+		m.linked.WithLabelValues(address)
 	}
 	leads := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_control_leads", Help: "1 while this controller leads."}, func() float64 {
 		if c.leads.Load() != nil {

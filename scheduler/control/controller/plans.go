@@ -19,20 +19,37 @@ import (
 
 // Plan implements api.Plans.
 func (c *Controller) Plan(ctx context.Context) (api.Plan, error) {
-	all := c.view.history()
-	if len(all) == 0 {
+	heads := c.inForce()
+	if len(heads) == 0 {
 		return api.Plan{}, nil
 	}
-	out := planOut(all[0])
-	_, parts, err := c.cfg.Store.Plan(ctx, all[0].Epoch)
+	var plans []api.Plan
+	for _, h := range heads {
+		p, err := c.whole(ctx, h)
+		if err != nil {
+			return summed(append(plans, p)), err
+		}
+		plans = append(plans, p)
+	}
+	return summed(plans), nil
+}
+
+// whole is a plan with its sub-clusters as they are now.
+func (c *Controller) whole(ctx context.Context, h schema.Plan) (api.Plan, error) {
+	out := planOut(h)
+	_, parts, err := c.cfg.Store.Plan(ctx, h.Epoch)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return out, wrong(err, "")
 	}
 	var now map[string]catalog.SubClusterFacts
 	if l := c.leads.Load(); l != nil {
 		l.call(ctx, func() {
-			now = l.lead.SubClusters()
-			if epoch, ordered, done := l.lead.Steps(); epoch == out.Epoch && out.State == api.PlanRollsOut {
+			cell := l.cells.find(h.Scheduler)
+			if cell == nil {
+				return
+			}
+			now = cell.lead.SubClusters()
+			if epoch, ordered, done := cell.lead.Steps(); epoch == out.Epoch && out.State == api.PlanRollsOut {
 				out.Steps, out.StepsDone = ordered, done
 			}
 		})
@@ -66,33 +83,48 @@ func (c *Controller) notLeading(ctx context.Context) error {
 	return api.Away(retryAway, false, "no controller leads at the moment: try again")
 }
 
-// previewed computes what a plan made now would be, one at a time; then, with the loop's goroutine,
-// does what use says.
-func (c *Controller) previewed(ctx context.Context, use func(l *leading, p plan.Plan)) error {
+// previewed computes what plans made now would be, one at a time; then, with the loop's goroutine,
+// does what use says. Schedulers of which nothing is known have none, and are named; an error
+// where that is so of all.
+func (c *Controller) previewed(ctx context.Context, use func(cell *cell, p plan.Plan)) (away []string, err error) {
 	l := c.leads.Load()
 	if l == nil {
-		return c.notLeading(ctx)
+		return nil, c.notLeading(ctx)
 	}
 	select {
 	case c.preview <- struct{}{}:
 		defer func() { <-c.preview }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
+	for _, cell := range l.cells {
+		switch err = c.previewOf(ctx, l, cell, use); {
+		case errors.Is(err, lead.ErrNoScheduler) && len(away) < len(l.cells)-1:
+			away = append(away, cell.name)
+		case errors.Is(err, lead.ErrNoScheduler):
+			return nil, api.Away(retryAway, false, "%v", err)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return away, nil
+}
+
+func (c *Controller) previewOf(ctx context.Context, l *leading, cell *cell, use func(cell *cell, p plan.Plan)) error {
 	var p *lead.Preview
 	var err error
-	if !l.call(ctx, func() { p, err = l.lead.Preview() }) {
+	if !l.call(ctx, func() { p, err = cell.lead.Preview() }) {
 		return c.notLeading(ctx)
 	}
 	if err != nil {
-		return api.Away(retryAway, false, "%v", err)
+		return err
 	}
-	end := mono.Now().Add(c.cfg.Effort)
+	end := mono.Now().Add(c.cfg.Effort / mono.Dur(len(l.cells)))
 	p.Task.Solve(1, func(int64) bool { return mono.Now() < end && ctx.Err() == nil }, nil, 0)
 	if !l.call(ctx, func() {
 		var made plan.Plan
-		if made, err = l.lead.Previewed(p); err == nil {
-			use(l, made)
+		if made, err = cell.lead.Previewed(p); err == nil {
+			use(cell, made)
 		}
 	}) {
 		return c.notLeading(ctx)
@@ -107,7 +139,8 @@ func (c *Controller) previewed(ctx context.Context, use func(l *leading, p plan.
 // Diff implements api.Plans.
 func (c *Controller) Diff(ctx context.Context) (api.Diff, error) {
 	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}}
-	err := c.previewed(ctx, func(l *leading, p plan.Plan) { d = diff(l.lead, p) })
+	away, err := c.previewed(ctx, func(cell *cell, p plan.Plan) { join(&d, diff(cell.lead, p), cell.name) })
+	d.Away = away
 	if errors.Is(err, &api.Error{Kind: api.KindAway}) { // nothing is known of what there is: no plan would be made
 		d.Reason = err.Error()
 		return d, nil
@@ -151,18 +184,27 @@ func diff(l *lead.Lead, p plan.Plan) api.Diff {
 	return d
 }
 
-// Apply implements api.Plans.
+// Apply implements api.Plans. Schedulers that are away have their plan made when they are back.
 func (c *Controller) Apply(ctx context.Context) (api.Plan, error) {
 	l := c.leads.Load()
 	if l == nil {
 		return api.Plan{}, c.notLeading(ctx)
 	}
-	before := uint64(0)
+	before, known := uint64(0), 0
 	var err error
-	if !l.call(ctx, func() { before, err = l.lead.Plan().Epoch, l.lead.Now(mono.Now()) }) {
+	if !l.call(ctx, func() {
+		before = l.cells.planned()
+		for _, cell := range l.cells {
+			if away := cell.lead.Now(mono.Now()); away != nil {
+				err = away
+			} else {
+				known++
+			}
+		}
+	}) {
 		return api.Plan{}, c.notLeading(ctx)
 	}
-	if err != nil {
+	if known == 0 {
 		return api.Plan{}, api.Away(retryAway, false, "%v", err)
 	}
 	return c.awaitPlan(ctx, before)
@@ -174,26 +216,25 @@ func (c *Controller) Put(ctx context.Context, spec api.PlanSpec) (api.Plan, erro
 	if l == nil {
 		return api.Plan{}, c.notLeading(ctx)
 	}
-	var p plan.Plan
-	for _, s := range spec.SubClusters {
-		models := slices.Clone(s.Models)
-		slices.Sort(models)
-		p.SubClusters = append(p.SubClusters, plan.SubCluster{Name: s.Name, DeviceType: s.DeviceType, Models: models, GPUs: s.GPUs, Need: s.Need})
-	}
-	before := uint64(0)
+	last := uint64(0)
 	var err error
 	if !l.call(ctx, func() {
-		before, err = l.lead.Plan().Epoch, l.lead.Apply(mono.Now(), p, &l.effects)
+		if err = l.put(mono.Now(), spec); err == nil {
+			last = l.cells.planned()
+		}
 	}) {
 		return api.Plan{}, c.notLeading(ctx)
 	}
+	var known *api.Error
 	switch {
+	case errors.As(err, &known):
+		return api.Plan{}, err
 	case errors.Is(err, plan.ErrInvalid):
 		return api.Plan{}, &api.Error{Kind: api.KindInvalid, Field: "sub_clusters", Msg: err.Error()}
 	case err != nil:
 		return api.Plan{}, api.Away(retryAway, false, "%v", err)
 	}
-	return c.awaitPlan(ctx, before)
+	return c.awaitPlan(ctx, last-1)
 }
 
 // planWait is how long a plan may take to be made; where nothing has changed none is.
@@ -207,7 +248,7 @@ func (c *Controller) awaitPlan(ctx context.Context, before uint64) (api.Plan, er
 		c.view.mu.Lock()
 		changed := c.view.changed
 		c.view.mu.Unlock()
-		if all := c.view.history(); len(all) > 0 && all[0].Epoch > before {
+		if all := c.inForce(); len(all) > 0 && all[0].Epoch > before {
 			return c.Plan(ctx)
 		}
 		select {
@@ -258,17 +299,29 @@ func (c *Controller) State(ctx context.Context) (api.Status, error) {
 	if l := c.leads.Load(); l != nil {
 		s.Leads = true
 		s.Leader = &api.Leader{Name: c.cfg.Name, Address: c.cfg.Address}
-		if name := l.link.linked(); name != "" {
-			s.Schedulers = append(s.Schedulers, name)
+		for _, cell := range l.cells {
+			if name := cell.linked(); name != "" {
+				s.Schedulers = append(s.Schedulers, name)
+			} else if cell.name != "" {
+				s.Lost = append(s.Lost, cell.name)
+			}
 		}
-		l.call(ctx, func() { s.GPUs, s.Backends = l.lead.GPUs(), l.lead.Backends() })
+		l.call(ctx, func() {
+			for _, cell := range l.cells {
+				s.GPUs, s.Backends = s.GPUs+cell.lead.GPUs(), s.Backends+cell.lead.Backends()
+			}
+		})
 	} else if !state.Away {
 		if who, err := c.cfg.Store.Leader(ctx); err == nil {
 			s.Leader = &api.Leader{Name: who.Name, Address: who.Address, Since: instant(who.Since)}
 		}
 	}
-	if all := c.view.history(); len(all) > 0 {
-		s.Plan = planOut(all[0])
+	if all := c.inForce(); len(all) > 0 {
+		plans := make([]api.Plan, len(all))
+		for i := range all {
+			plans[i] = planOut(all[i])
+		}
+		s.Plan = summed(plans)
 	}
 	for state, n := range c.view.states() {
 		s.Versions[api.State(state)] = n

@@ -16,7 +16,7 @@ func TestSuite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := New(Config{Name: "c", Store: s, Network: loopback.New(), Scheduler: "inproc:nobody"})
+		c, err := New(Config{Name: "c", Store: s, Network: loopback.New(), Schedulers: []string{"inproc:nobody"}})
 		if err != nil {
 			t.Fatal(err)
 		}

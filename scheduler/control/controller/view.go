@@ -159,6 +159,19 @@ func (v *view) measuredOf(name, version string) []string {
 	return slices.Collect(maps.Keys(v.measured[schema.ID(name, version)]))
 }
 
+// measuresOf is all that was measured of a model's versions.
+func (v *view) measuresOf(doc *schema.Model) (out []schema.Measured) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range doc.Versions {
+		of := v.measured[schema.ID(doc.Name, doc.Versions[i].Version)]
+		for _, id := range slices.Sorted(maps.Keys(of)) {
+			out = append(out, of[id])
+		}
+	}
+	return out
+}
+
 func (v *view) setHead(c store.Change[schema.Plan]) {
 	if c.Gone {
 		maps.DeleteFunc(v.heads, func(epoch uint64, h schema.Plan) bool { return h.ID() == c.ID })

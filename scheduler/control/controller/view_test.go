@@ -47,22 +47,22 @@ func TestViewForgets(t *testing.T) {
 
 // Epochs that are resumed without having been paused end a plan that people applied.
 func TestResumeEndsByHand(t *testing.T) {
-	c := &Controller{view: newView(t.Context(), nil)}
-	l := &leading{c: c, lead: lead.New(lead.Config{})}
-	l.lead.Restore(schema.Plan{Epoch: 3, Cause: lead.ByHand, State: schema.InForce}, nil)
+	c := &Controller{view: newView(t.Context(), nil), cfg: Config{Schedulers: []string{"s"}}}
+	l := newLeading(c, t.Context())
+	l.cells[0].lead.Restore(schema.Plan{Epoch: 3, Cause: lead.ByHand, State: schema.InForce}, nil)
 	now := mono.Now()
-	l.lead.Facts(now, &catalog.Facts{Epoch: 1, Whole: true, GPUs: []catalog.GPUFacts{{Name: "a/t/0", DeviceType: "t", State: catalog.GPUFree}}})
+	l.cells[0].lead.Facts(now, &catalog.Facts{Epoch: 1, Whole: true, GPUs: []catalog.GPUFacts{{Name: "a/t/0", DeviceType: "t", State: catalog.GPUFree}}})
 	var out lead.Effects
 	for range 3 {
 		now = now.Add(10 * mono.Second)
-		l.lead.Step(now, &out)
+		l.cells[0].lead.Step(now, &out)
 	}
-	if at := l.lead.Wake(); at != mono.Never {
+	if at := l.cells[0].lead.Wake(); at != mono.Never {
 		t.Fatalf("a plan by hand: an epoch is due at %v of %v", at, now)
 	}
 	c.view.epochs = schema.Control{Name: schema.Epochs, Since: 7}
 	l.wishes()
-	if at := l.lead.Wake(); at == mono.Never {
+	if at := l.cells[0].lead.Wake(); at == mono.Never {
 		t.Error("epochs were resumed, and none is due")
 	}
 }
@@ -78,8 +78,8 @@ func TestRestoredPlanIsChanged(t *testing.T) {
 	if err := s.PutPlan(t.Context(), schema.Plan{Epoch: 3, Cause: "catalogue", By: "before", At: 5, State: schema.RollsOut}, nil); err != nil {
 		t.Fatal(err)
 	}
-	c := &Controller{cfg: Config{Name: "next", Store: s}, view: newView(t.Context(), s)}
-	l := &leading{c: c, ctx: t.Context(), lead: lead.New(lead.Config{}), since: map[string]schema.Observation{}, plans: make(chan planned, 1)}
+	c := &Controller{cfg: Config{Name: "next", Store: s, Schedulers: []string{"s"}}, view: newView(t.Context(), s)}
+	l := newLeading(c, t.Context())
 	if err := l.restore(); err != nil {
 		t.Fatal(err)
 	}

@@ -72,6 +72,7 @@ type Lead struct {
 	cause    string    // of it
 	gather   mono.Time // until when it waits for the GPUs of the last plan, which come one by one
 	planned  mono.Time // when the last plan was made
+	floor    uint64    // the last epoch of others' plans
 	looked   mono.Time // when needs were last looked at
 	epochs   *plan.Epochs
 	retryAt  mono.Time // of what failed
@@ -292,13 +293,13 @@ func (l *Lead) complete() bool {
 // Lost: the scheduler's link is gone, and with it what was known and ordered.
 func (l *Lead) Lost() { l.forget() }
 
-// errNoScheduler is why nothing can be applied.
-var errNoScheduler = errors.New("no scheduler is connected: nothing is known of the cluster yet")
+// ErrNoScheduler is why nothing can be applied or previewed.
+var ErrNoScheduler = errors.New("no scheduler is connected: nothing is known of the cluster yet")
 
 // Apply takes a plan of people's own. Its epoch is given here.
 func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 	if !l.world.whole {
-		return errNoScheduler
+		return ErrNoScheduler
 	}
 	if err := p.Check(); err != nil {
 		return err

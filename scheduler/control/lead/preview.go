@@ -15,7 +15,7 @@ type Preview struct {
 // Nothing of the Lead changes.
 func (l *Lead) Preview() (*Preview, error) {
 	if !l.world.whole {
-		return nil, errNoScheduler
+		return nil, ErrNoScheduler
 	}
 	p := &Preview{draft: l.sketch()}
 	p.Task = &Task{Parts: p.draft.parts}
@@ -34,7 +34,7 @@ func (l *Lead) Previewed(p *Preview) (plan.Plan, error) {
 	if l.byHand {
 		target = l.amended(&p.draft, &target)
 	}
-	target.Epoch = l.stamp() + 1
+	target.Epoch = l.next()
 	return target, nil
 }
 
@@ -60,7 +60,7 @@ func (l *Lead) Routed() []string { return names(l.world.models) }
 // Now has a plan made at once, whatever called for none.
 func (l *Lead) Now(now mono.Time) error {
 	if !l.world.whole {
-		return errNoScheduler
+		return ErrNoScheduler
 	}
 	l.due, l.cause, l.byHand = now, causeCatalogue, false // which is made while epochs are paused, too
 	return nil

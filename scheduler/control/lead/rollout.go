@@ -18,7 +18,7 @@ func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
 		out.Heads = append(out.Heads, l.head)
 	}
 	moves := l.moves(&p)
-	p.Epoch = l.stamp() + 1
+	p.Epoch = l.next()
 	l.plan, l.planned = p, now
 	l.head = schema.Plan{Epoch: p.Epoch, Cause: cause, State: schema.RollsOut, SubClusters: len(p.SubClusters), Moves: moves}
 	for _, s := range p.SubClusters {

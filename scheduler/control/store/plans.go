@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -39,13 +40,17 @@ func (s *Store) PutPlan(ctx context.Context, head schema.Plan, subs []schema.Sub
 	return s.trimPlans(ctx, guards)
 }
 
-// trimPlans forgets the oldest: heads first, so that none is without its parts.
+// trimPlans forgets the oldest: heads first, so that none is without its parts. The newest of each
+// scheduler stays, however long ago it was made: it holds.
 func (s *Store) trimPlans(ctx context.Context, guards []Guard) error {
 	all, _, err := s.Plans.All(ctx)
 	if err != nil {
 		return err
 	}
 	for _, old := range all[:max(0, len(all)-schema.PlansKept)] {
+		if newest(all, old.Value.Scheduler).ID == old.ID {
+			continue
+		}
 		ops := []clientv3.Op{clientv3.OpDelete(s.Plans.key(old.ID)), clientv3.OpDelete(s.parts.key(old.ID+"/"), clientv3.WithPrefix())}
 		if _, err := s.commit(ctx, "forgetting plan "+old.ID, txn{guards: guards, ops: ops}); err != nil {
 			return err
@@ -79,14 +84,27 @@ func (s *Store) Plan(ctx context.Context, epoch uint64) (Entry[schema.Plan], []s
 	return head, subs, nil
 }
 
-// LatestPlan reads the plan of the newest epoch; ErrNotFound if there is none.
-func (s *Store) LatestPlan(ctx context.Context) (Entry[schema.Plan], []schema.SubCluster, error) {
+// newest is the last of a scheduler's plans, of all in the order of their epochs.
+func newest(all []Entry[schema.Plan], scheduler string) (last Entry[schema.Plan]) {
+	for _, e := range all {
+		if e.Value.Scheduler == scheduler {
+			last = e
+		}
+	}
+	return last
+}
+
+// LatestPlan reads the plan of the newest epoch, of those that are of one of these schedulers;
+// none named: of any. ErrNotFound if there is none.
+func (s *Store) LatestPlan(ctx context.Context, schedulers ...string) (Entry[schema.Plan], []schema.SubCluster, error) {
 	all, _, err := s.Plans.All(ctx)
 	if err != nil {
 		return Entry[schema.Plan]{}, nil, err
 	}
-	if len(all) == 0 {
-		return Entry[schema.Plan]{}, nil, fmt.Errorf("the latest plan: %w", ErrNotFound)
+	for _, e := range slices.Backward(all) {
+		if len(schedulers) == 0 || slices.Contains(schedulers, e.Value.Scheduler) {
+			return s.Plan(ctx, e.Value.Epoch)
+		}
 	}
-	return s.Plan(ctx, all[len(all)-1].Value.Epoch)
+	return Entry[schema.Plan]{}, nil, fmt.Errorf("the latest plan: %w", ErrNotFound)
 }

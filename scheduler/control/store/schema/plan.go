@@ -16,7 +16,7 @@ const (
 	Overtaken PlanState = "overtaken"
 )
 
-// Plan is the head of an epoch's plan: which models and how many GPUs form which
+// Plan is the head of an epoch's plan, of one scheduler: which models and how many GPUs form which
 // sub-clusters. The sub-clusters are documents of their own (SubCluster), because a plan of
 // ten thousand models is larger than a request to etcd may be.
 type Plan struct {
@@ -31,7 +31,8 @@ type Plan struct {
 	Models      int       `json:"models"`
 	GPUs        int       `json:"gpus"`
 	Need        float64   `json:"need"`
-	Moves       int       `json:"moves"` // models that change their sub-cluster
+	Moves       int       `json:"moves"`               // models that change their sub-cluster
+	Scheduler   string    `json:"scheduler,omitempty"` // whose GPUs it is of; empty: the only one's
 	Steps       int       `json:"steps,omitempty"`
 	StepsDone   int       `json:"steps_done,omitempty"`
 }
@@ -41,7 +42,7 @@ func (p Plan) ID() string { return EpochID(p.Epoch) }
 
 // Check refuses plans that nobody could show.
 func (p Plan) Check() error {
-	err := errors.Join(checkText("by", p.By), checkText("cause", p.Cause), checkText("reason", p.Reason))
+	err := errors.Join(checkText("by", p.By), checkText("cause", p.Cause), checkText("reason", p.Reason), checkText("scheduler", p.Scheduler))
 	switch p.State {
 	case Proposed, RollsOut, InForce, GaveUp, Overtaken:
 	default:

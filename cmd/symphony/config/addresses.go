@@ -1,0 +1,47 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Addresses are one or several: in a file a text or a list, with commas between in a flag and in
+// the environment.
+type Addresses []string
+
+// String is how a flag has them.
+func (a Addresses) String() string { return strings.Join(a, ",") }
+
+// splitAddresses takes a text apart. Nothing is no address.
+func splitAddresses(text string) Addresses {
+	out := Addresses{} // not nil, which would be as if nothing was said
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// addressesHook reads a text where a list may be.
+func addressesHook(from, to reflect.Type, v any) (any, error) {
+	if to != reflect.TypeFor[Addresses]() || from.Kind() != reflect.String {
+		return v, nil
+	}
+	return []string(splitAddresses(fmt.Sprint(v))), nil
+}
+
+// addresses checks each, that there is one, and none twice.
+func (r *report) addresses(key string, all Addresses) {
+	r.need(len(all) > 0, key, "names no address: write tcp:host:port, several in a list or with commas between")
+	r.need(len(all) <= addressesMax, key, "has %d addresses, at most %d", len(all), addressesMax)
+	for i, a := range all {
+		r.address(key, a)
+		r.need(slices.Index(all, a) == i, key, "%q is there twice", a)
+	}
+}
+
+// addressesMax bounds the schedulers that one process is linked to.
+const addressesMax = 64
