@@ -11,10 +11,10 @@ import (
 
 // place finds homes for models that have none.
 func (s *Spread) place(now mono.Time, w World, out *Effects) {
-	if !s.waited && now >= s.begun.Add(s.cfg.Wait) {
+	if !s.waited && (now >= s.begun.Add(s.cfg.Wait) || s.complete(w)) {
 		s.waited, s.stirred = true, true
 	}
-	if len(s.homeless) == 0 || !s.stirred || !s.waited && !s.complete(w) {
+	if len(s.homeless) == 0 || !s.stirred || !s.waited {
 		return
 	}
 	s.stirred = false

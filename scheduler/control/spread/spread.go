@@ -67,7 +67,7 @@ type Spread struct {
 	homeless   map[string]bool   // of them
 	moving     map[string]bool   // of them
 	stirred    bool              // something has changed that homeless ones may have waited for
-	waited     bool              // Config.Wait has passed
+	waited     bool              // all have told what they have, or Config.Wait has passed
 	paused     bool
 
 	looked mono.Time          // when balance was last looked at
