@@ -33,15 +33,12 @@ func addressesHook(from, to reflect.Type, v any) (any, error) {
 	return []string(splitAddresses(fmt.Sprint(v))), nil
 }
 
-// addresses checks each, that there is one, and none twice.
-func (r *report) addresses(key string, all Addresses) {
-	r.need(len(all) > 0, key, "names no address: write tcp:host:port, several in a list or with commas between")
-	r.need(len(all) <= addressesMax, key, "has %d addresses, at most %d", len(all), addressesMax)
-	for i, a := range all {
-		r.address(key, a)
-		r.need(slices.Index(all, a) == i, key, "%q is there twice", a)
+// validate checks each, that there is one, and none twice.
+func (a Addresses) validate(r *report, key string, most int) {
+	r.need(len(a) > 0, key, "names no address: write tcp:host:port, several in a list or with commas between")
+	r.need(len(a) <= most, key, "has %d addresses, at most %d", len(a), most)
+	for i, one := range a {
+		r.address(key, one)
+		r.need(slices.Index(a, one) == i, key, "%q is there twice", one)
 	}
 }
-
-// addressesMax bounds the schedulers that one process is linked to.
-const addressesMax = 64

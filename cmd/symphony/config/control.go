@@ -37,6 +37,9 @@ type Control struct {
 	Moves       float64   `yaml:"moves"`        // share of the models' bytes that an epoch may move
 }
 
+// schedulersMax is controller.SchedulersMax, which a test compares.
+const schedulersMax = 64
+
 // Configured is whether there is a control plane.
 func (c Control) Configured() bool { return c.Data != "" || c.Ephemeral || len(c.Endpoints) > 0 }
 
@@ -69,7 +72,7 @@ func (c Control) validate(r *report) {
 		return
 	}
 	r.hostPort("control.http", c.HTTP)
-	r.addresses("control.scheduler", c.Scheduler)
+	c.Scheduler.validate(r, "control.scheduler", schedulersMax)
 	r.between("control.sub_clusters", int64(c.SubClusters), 0, 256)
 	r.oneOf("control.objective", c.Objective, "gpus", "balance")
 	r.need(c.RateMax >= 0, "control.rate_max", "is %g, must be 0 (no cap) or more", c.RateMax)
