@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/symphony-serving/symphony/scheduler/control/store"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -36,9 +37,6 @@ type Control struct {
 	Interval    mono.Dur  `yaml:"interval"`     // between epochs that nothing else calls for
 	Moves       float64   `yaml:"moves"`        // share of the models' bytes that an epoch may move
 }
-
-// schedulersMax is controller.SchedulersMax, which a test compares.
-const schedulersMax = 64
 
 // Configured is whether there is a control plane.
 func (c Control) Configured() bool { return c.Data != "" || c.Ephemeral || len(c.Endpoints) > 0 }
@@ -72,7 +70,7 @@ func (c Control) validate(r *report) {
 		return
 	}
 	r.hostPort("control.http", c.HTTP)
-	c.Scheduler.validate(r, "control.scheduler", schedulersMax)
+	c.Scheduler.validate(r, "control.scheduler", schema.SchedulersMax)
 	r.between("control.sub_clusters", int64(c.SubClusters), 0, 256)
 	r.oneOf("control.objective", c.Objective, "gpus", "balance")
 	r.need(c.RateMax >= 0, "control.rate_max", "is %g, must be 0 (no cap) or more", c.RateMax)

@@ -11,6 +11,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/control/lead"
 	"github.com/symphony-serving/symphony/scheduler/control/partition"
 	"github.com/symphony-serving/symphony/scheduler/control/store"
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -34,9 +35,6 @@ type Config struct {
 	Metrics    prometheus.Registerer // [none]
 }
 
-// SchedulersMax is how many schedulers one controller drives, at most.
-const SchedulersMax = 64
-
 func (c *Config) complete() error {
 	if c.Effort <= 0 {
 		c.Effort = mono.Second
@@ -48,8 +46,8 @@ func (c *Config) complete() error {
 	if c.Store == nil || c.Network == nil || len(c.Schedulers) == 0 || slices.Contains(c.Schedulers, "") {
 		errs = append(errs, errors.New("it needs a store, a network and the address of a scheduler"))
 	}
-	if n := len(c.Schedulers); n > SchedulersMax || n > len(slices.Compact(slices.Sorted(slices.Values(c.Schedulers)))) {
-		errs = append(errs, fmt.Errorf("%d schedulers, some of them twice or more than %d", n, SchedulersMax))
+	if n := len(c.Schedulers); n > schema.SchedulersMax || n > len(slices.Compact(slices.Sorted(slices.Values(c.Schedulers)))) {
+		errs = append(errs, fmt.Errorf("schedulers %v: at most %d, and none twice", c.Schedulers, schema.SchedulersMax))
 	}
 	if c.Plan.SubClusters < 0 || c.Plan.SubClusters > 256 {
 		errs = append(errs, fmt.Errorf("%d sub-clusters, must be 0 (as few as it takes) to 256", c.Plan.SubClusters))

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/symphony-serving/symphony/scheduler/control/api"
 	"github.com/symphony-serving/symphony/scheduler/control/lead"
 	"github.com/symphony-serving/symphony/scheduler/control/store"
@@ -195,6 +197,7 @@ type two struct {
 	store   *store.Store
 	network *loopback.Network
 	a, b    *fakeScheduler
+	metrics *prometheus.Registry
 	c       *Controller
 }
 
@@ -218,7 +221,8 @@ func newTwo(t *testing.T) *two {
 func (w *two) start(schedulers ...string) {
 	w.Helper()
 	var err error
-	w.c, err = New(Config{Name: "c", Store: w.store, Network: w.network, Schedulers: schedulers, Effort: mono.Millisecond,
+	w.metrics = prometheus.NewRegistry()
+	w.c, err = New(Config{Name: "c", Metrics: w.metrics, Store: w.store, Network: w.network, Schedulers: schedulers, Effort: mono.Millisecond,
 		Plan: lead.Config{Settle: mono.Millisecond, SettleGPUs: 10 * mono.Millisecond, RetryMin: 20 * mono.Millisecond}})
 	if err != nil {
 		w.Fatal(err)
@@ -255,6 +259,24 @@ func (w *two) add(n int) {
 	})
 }
 
+// linked is the metric.
+func (w *two) linked(address string) float64 {
+	all, err := w.metrics.Gather()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, family := range all {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "symphony_control_scheduler_linked" && m.GetLabel()[0].GetValue() == address {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	w.Fatalf("no metric says whether %s is linked", address)
+	return 0
+}
+
+// is says how lists differ.
 func is(got, want []string) string {
 	if slices.Equal(got, want) {
 		return ""
@@ -262,8 +284,7 @@ func is(got, want []string) string {
 	return fmt.Sprintf("%v, want %v", got, want)
 }
 
-// Models are spread over two schedulers; each has a plan of its own, one is shown. One that goes
-// away keeps its models, the other one's plans go on; a controller that is started again moves nothing.
+// Models are spread over two schedulers; each has a plan of its own, one is shown.
 func TestTwoSchedulers(t *testing.T) {
 	w := newTwo(t)
 	w.add(10)
@@ -297,6 +318,14 @@ func TestTwoSchedulers(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// A scheduler that goes away keeps its models, the other one's plans go on; a controller that is
+// started again, also while one is late, moves nothing.
+func TestOneOfTwoIsAway(t *testing.T) {
+	w := newTwo(t)
+	w.add(10)
+	a, b := w.a.served(), w.b.served()
 	w.a.down()
 	w.await("a is missed", func() string {
 		st, err := w.c.State(t.Context())
@@ -306,6 +335,11 @@ func TestTwoSchedulers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.await("b goes on", func() string { return is(w.b.served(), append(slices.Clone(b), "new/1")) })
+	for address, want := range map[string]float64{"inproc:a": 0, "inproc:b": 1} {
+		if got := w.linked(address); got != want {
+			t.Errorf("linked to %s: %v", address, got)
+		}
+	}
 	if d, err := w.c.Diff(t.Context()); err != nil || !slices.Equal(d.Away, []string{"inproc:a"}) {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -457,5 +491,58 @@ func TestMerged(t *testing.T) {
 		if got := merged(c.all); got != c.want {
 			t.Errorf("%+v: %+v, want %+v", c.all, got, c.want)
 		}
+	}
+}
+
+// What schedulers say of needs moves models: it is given to the one with less to do, while the
+// other one serves it.
+func TestNeedsMoveBetweenSchedulers(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Config{Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := &Controller{cfg: Config{Name: "c", Store: s, Schedulers: []string{"inproc:a", "inproc:b"}, Plan: lead.Config{MovesMax: 0.5}}, view: newView(t.Context(), s), preview: make(chan struct{}, 1)}
+	if c.metrics, err = newMetrics(c, nil); err != nil {
+		t.Fatal(err)
+	}
+	l := newLeading(c, t.Context())
+	l.observed, l.measured = s.Observed.Writer(t.Context()), s.Profiles.Writer(t.Context())
+	now := mono.Now()
+	heard := func(i int, need float64, models ...string) {
+		host := fmt.Sprint("h", i, "/t/0")
+		f := &catalog.Facts{Epoch: 1, Whole: true, GPUs: []catalog.GPUFacts{{Name: host, DeviceType: "t", State: catalog.GPUServing, Memory: 1000}}}
+		for _, name := range models {
+			f.Models = append(f.Models, catalog.ModelFacts{Key: name + "/1", DeviceType: "t", Need: need})
+			f.GPUs[0].Stock = append(f.GPUs[0].Stock, catalog.Stocked{Key: name + "/1", State: catalog.StateReady, Static: 10,
+				Spec: &catalog.ModelSpec{Name: name, Version: "1", SLO: mono.Second, MaxBatch: 8}})
+		}
+		l.facts(now, l.cells[i], f)
+	}
+	for _, cell := range l.cells {
+		cell.link = &link{c: c, address: cell.address}
+	}
+	models := []string{"k", "l", "m", "n"}
+	for _, name := range models {
+		l.wish(now, schema.Model{Name: name, Desired: schema.Served, Policy: schema.Policy{Kind: schema.PolicyLatest}, Versions: []schema.ModelVersion{{Version: "1", Source: "file:///m"}}})
+	}
+	heard(0, 0.2, models...) // it had them before
+	heard(1, 0)
+	for range 8 {
+		l.step(now)
+		now = now.Add(5 * mono.Second)
+	}
+	moving := 0
+	for _, name := range models {
+		at, to := l.spread.Home(name)
+		if at != 0 {
+			t.Errorf("%s is at %d before another serves it", name, at)
+		}
+		if to == 1 {
+			moving++
+		}
+	}
+	if moving != 2 || l.spread.Count(0) != 4 || l.spread.Count(1) != 2 { // 0.8 and 0 GPUs are needed; with two less there 0.4 and 0.4
+		t.Errorf("%d of 4 models move", moving)
 	}
 }

@@ -47,8 +47,11 @@ func (s *Store) trimPlans(ctx context.Context, guards []Guard) error {
 	if err != nil {
 		return err
 	}
-	for _, old := range all[:max(0, len(all)-schema.PlansKept)] {
-		if newest(all, old.Value.Scheduler).ID == old.ID {
+	newest, kept := map[string]bool{}, 0 // by scheduler
+	for _, old := range slices.Backward(all) {
+		kept++
+		latest := !newest[old.Value.Scheduler] && len(newest) < schema.SchedulersMax
+		if newest[old.Value.Scheduler] = true; kept <= schema.PlansKept || latest {
 			continue
 		}
 		ops := []clientv3.Op{clientv3.OpDelete(s.Plans.key(old.ID)), clientv3.OpDelete(s.parts.key(old.ID+"/"), clientv3.WithPrefix())}
@@ -82,16 +85,6 @@ func (s *Store) Plan(ctx context.Context, epoch uint64) (Entry[schema.Plan], []s
 		return head, nil, fmt.Errorf("%s: %d of its %d sub-clusters are there: %w", doing, len(subs), head.Value.SubClusters, ErrNotFound)
 	}
 	return head, subs, nil
-}
-
-// newest is the last of a scheduler's plans, of all in the order of their epochs.
-func newest(all []Entry[schema.Plan], scheduler string) (last Entry[schema.Plan]) {
-	for _, e := range all {
-		if e.Value.Scheduler == scheduler {
-			last = e
-		}
-	}
-	return last
 }
 
 // LatestPlan reads the plan of the newest epoch, of those that are of one of these schedulers;

@@ -75,3 +75,40 @@ func TestPlans(t *testing.T) {
 		t.Errorf("a deposed leader planned: %v", err)
 	}
 }
+
+// Each scheduler has plans of its own: the newest of each is kept and found, whatever the others
+// plan meanwhile.
+func TestPlansOfSchedulers(t *testing.T) {
+	s, _ := open(t, Config{Ephemeral: true})
+	ctx := limited(t)
+	put := func(epoch uint64, scheduler string) {
+		t.Helper()
+		head, subs := planOf(epoch, 1, 1)
+		head.Scheduler, subs[0].Scheduler = scheduler, scheduler
+		if err := s.PutPlan(ctx, head, subs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(1, "")
+	put(2, "tcp:a:1")
+	put(3, "tcp:b:1")
+	put(4, "tcp:b:1")
+	for epoch := uint64(5); epoch < 5+schema.PlansKept; epoch++ {
+		put(epoch, "tcp:c:1")
+	}
+	for _, c := range []struct {
+		of   []string
+		want uint64
+	}{{nil, 4 + schema.PlansKept}, {[]string{""}, 1}, {[]string{"tcp:a:1", ""}, 2}, {[]string{"tcp:b:1"}, 4}, {[]string{"tcp:c:1"}, 4 + schema.PlansKept}} {
+		e, parts, err := s.LatestPlan(ctx, c.of...)
+		if err != nil || e.Value.Epoch != c.want || len(parts) != 1 || parts[0].Scheduler != e.Value.Scheduler {
+			t.Errorf("of %q: %+v with %+v, %v; want plan %d", c.of, e.Value, parts, err, c.want)
+		}
+	}
+	if _, _, err := s.LatestPlan(ctx, "tcp:d:1"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("of a scheduler without one: %v", err)
+	}
+	if all, _, err := s.Plans.All(ctx); err != nil || len(all) != schema.PlansKept+3 { // and not the third
+		t.Errorf("%d plans, %v", len(all), err)
+	}
+}

@@ -30,9 +30,11 @@ func Backends() Kind {
 }
 func Loads() Kind    { return Kind{Name: "loads", BytesMax: 8 << 10, CountMax: VersionsAll} }
 func Profiles() Kind { return Kind{Name: "profiles", BytesMax: 32 << 10, CountMax: 4 * VersionsAll} }
-func Plans() Kind    { return Kind{Name: "plans", BytesMax: 16 << 10, CountMax: 2 * PlansKept} }
+func Plans() Kind {
+	return Kind{Name: "plans", BytesMax: 16 << 10, CountMax: 2*PlansKept + SchedulersMax}
+}
 func Parts() Kind {
-	return Kind{Name: "parts", BytesMax: 1 << 20, CountMax: 2 * PlansKept * SubClustersMax}
+	return Kind{Name: "parts", BytesMax: 1 << 20, CountMax: (2*PlansKept + SchedulersMax) * SubClustersMax}
 }
 func Controls() Kind { return Kind{Name: "controls", BytesMax: 4 << 10, CountMax: 16} }
 
@@ -44,6 +46,7 @@ const (
 	SubClustersMax = 256    // of a plan
 	SubClusterMax  = 4096   // models of a sub-cluster
 	PlansKept      = 32     // the newest ones, for the history
+	SchedulersMax  = 64     // each with a plan that holds, however old
 	PastMax        = 16     // shares that a roll-back can return to
 	DevicesMax     = 4096   // of a backend
 	TypesMax       = 16     // device types that a model names
