@@ -18,6 +18,7 @@ import (
 // served is the scheduler's catalogue as far as its changes have come. Owned by the link's
 // receiving goroutine; requests see the snapshots that it makes.
 type served struct {
+	uplink  *uplink
 	epoch   wire.Epoch
 	serial  uint64
 	models  map[wire.ModelID]*model
@@ -32,8 +33,8 @@ type served struct {
 // subCluster is where a model is served.
 type subCluster struct{ deviceType, name string }
 
-func newServed(epoch wire.Epoch) *served {
-	return &served{epoch: epoch, models: map[wire.ModelID]*model{}, pools: map[subCluster]*devices{}, names: map[string][]*model{},
+func newServed(u *uplink, epoch wire.Epoch) *served {
+	return &served{uplink: u, epoch: epoch, models: map[wire.ModelID]*model{}, pools: map[subCluster]*devices{}, names: map[string][]*model{},
 		shares: map[string]*sharing{}, shared: map[string]*versions{}, touched: map[string]bool{}}
 }
 
@@ -61,6 +62,9 @@ func (s *served) change(ch *catalog.Changes, m *metrics) error {
 		next, old := s.model(e, m), s.models[e.ID]
 		if old != nil && old.same(next) {
 			next.gone = old.gone
+			if next.devices == old.devices {
+				next.came = old.came
+			}
 			s.unlink(old)
 		} else {
 			s.end(e.ID)
@@ -131,7 +135,7 @@ func (s *served) pool(of subCluster) *devices {
 }
 
 func (s *served) model(e *catalog.Served, all *metrics) *model {
-	m := &model{entry: catalog.Entry{ID: e.ID, DeviceType: e.DeviceType, Spec: e.Spec}, devices: s.pool(subCluster{e.DeviceType, e.SubCluster}), gone: new(atomic.Bool),
+	m := &model{uplink: s.uplink, came: s.uplink.client.came.Add(1), entry: catalog.Entry{ID: e.ID, DeviceType: e.DeviceType, Spec: e.Spec}, devices: s.pool(subCluster{e.DeviceType, e.SubCluster}), gone: new(atomic.Bool),
 		inputs: itemSize(e.Spec.Inputs), outputs: itemSize(e.Spec.Outputs), metrics: all.of(e.Spec.Name, e.Spec.Version)}
 	if e.Spec.Image != nil && len(e.Spec.Inputs) == 1 {
 		m.plan, m.planError = preprocess.NewPlan(*e.Spec.Image, e.Spec.Inputs[0])

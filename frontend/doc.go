@@ -21,6 +21,14 @@
 //     (which it need not); Shape is shared with the catalogue: read only.
 //  4. Steady traffic makes no garbage: see InferAsync and Response.Release.
 //
+// # Several schedulers
+//
+// A cluster may have several schedulers, each with backends and models of its own. A client is
+// linked to all of them (Options.Schedulers), and a request goes to the one that serves its
+// model (lookup.go). It is ready with one: the models of one that is away are ErrUnavailable, and
+// so is what no other one has, until it has been reached; the other's requests do not notice.
+// What is under way to a scheduler while its model moves to another is sent on.
+//
 // # Versions
 //
 // A request that names a version gets that one. One that names none gets a version by the

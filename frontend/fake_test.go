@@ -20,6 +20,7 @@ import (
 type cluster struct {
 	t       testing.TB
 	network *loopback.Network
+	address string
 	doc     catalog.Catalogue
 	// onSubmit acts on a request; nil: serve it. Called on the link's receiving
 	// goroutine; data is the backend's link to the client.
@@ -30,6 +31,8 @@ type cluster struct {
 	control transport.Link
 	data    transport.Link
 	reads   int
+	serial  uint64 // of the last changes
+	leaves  int
 }
 
 func vector(n int64) []catalog.TensorSpec {
@@ -49,14 +52,18 @@ func testModels() catalog.Catalogue {
 }
 
 func newCluster(t testing.TB) *cluster {
-	c := &cluster{t: t, network: loopback.New(), doc: testModels()}
+	return newClusterAt(t, loopback.New(), "inproc:scheduler", testModels())
+}
+
+func newClusterAt(t testing.TB, n *loopback.Network, address string, doc catalog.Catalogue) *cluster {
+	c := &cluster{t: t, network: n, address: address, doc: doc}
 	c.listen()
 	t.Cleanup(func() { c.close() })
 	return c
 }
 
 func (c *cluster) listen() {
-	ln, err := c.network.Listen("inproc:scheduler", transport.Options{Hello: wire.Hello{Role: wire.RoleScheduler}},
+	ln, err := c.network.Listen(c.address, transport.Options{Hello: wire.Hello{Role: wire.RoleScheduler}},
 		func(wire.Hello) (transport.Handler, error) { return (*fakeScheduler)(c), nil })
 	if err != nil {
 		c.t.Fatal(err)
@@ -82,7 +89,7 @@ func (c *cluster) close() {
 
 func (c *cluster) dial(change func(*Options)) *Client {
 	c.t.Helper()
-	o := Options{Scheduler: "inproc:scheduler", Listen: "inproc:", Network: c.network, ArenaBytes: 4 << 20, MaxInFlight: 256}
+	o := Options{Scheduler: c.address, Listen: "inproc:", Network: c.network, ArenaBytes: 4 << 20, MaxInFlight: 256}
 	if change != nil {
 		change(&o)
 	}
@@ -123,6 +130,10 @@ func (f *fakeScheduler) Receive(l transport.Link, m transport.Frame) {
 			return
 		}
 		c.onSubmit(c, l, data, s)
+	case wire.KindLeave:
+		c.mu.Lock()
+		c.leaves++
+		c.mu.Unlock()
 	}
 }
 
@@ -137,9 +148,20 @@ func (c *cluster) join(l transport.Link, address string) {
 		c.data.Close(nil)
 	}
 	c.control, c.data = l, data
+	ch := changesOf(c.doc)
+	c.serial = ch.Serial
 	c.mu.Unlock()
 	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: c.doc.Epoch, Frontend: 7})
-	transport.SendDoc(l, wire.DocChanges, changesOf(c.doc))
+	transport.SendDoc(l, wire.DocChanges, ch)
+}
+
+// change tells the client of what changed.
+func (c *cluster) change(ch catalog.Changes) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ch.Epoch, ch.Since, ch.Serial = c.doc.Epoch, c.serial, c.serial+1
+	c.serial++
+	transport.SendDoc(c.control, wire.DocChanges, ch)
 }
 
 // changesOf is a whole catalogue as changes from nothing. Each count of GPUs has a device

@@ -100,15 +100,17 @@ func alone(t testing.TB, change func(*Options)) *Client {
 	return c
 }
 
-// tell is a document that comes over the link.
-func (c *Client) tell(l *fakeLink, kind wire.DocType, doc any) {
+// tell is a document that comes over the link to the first scheduler.
+func (c *Client) tell(l *fakeLink, kind wire.DocType, doc any) { c.uplinks[0].tell(l, kind, doc) }
+
+func (u *uplink) tell(l *fakeLink, kind wire.DocType, doc any) {
 	payload, err := json.Marshal(doc)
 	if err != nil {
 		panic(err)
 	}
 	frame := (&wire.Doc{Type: kind}).Append(nil, len(payload))
-	(*schedulerHandler)(c).Receive(l, transport.Frame{Kind: wire.KindDoc, Body: frame[wire.HeaderSize:], Payload: payload})
+	u.Receive(l, transport.Frame{Kind: wire.KindDoc, Body: frame[wire.HeaderSize:], Payload: payload})
 }
 
 // lose ends the link, as its Keeper would hear of it.
-func (c *Client) lose(l *fakeLink) { (*schedulerHandler)(c).Closed(l, l.cause()) }
+func (c *Client) lose(l *fakeLink) { c.uplinks[0].Closed(l, l.cause()) }

@@ -67,7 +67,7 @@ func (c *Client) queueImage(ctx context.Context, r *Request, k *call) {
 	}
 	select {
 	case queue <- j:
-		if c.admitted.Load() == nil { // the link went; perhaps after it had answered all open calls
+		if !k.model.uplink.up() { // the link went; perhaps after it had answered all open calls
 			c.fail(id, wire.ReasonUnavailable)
 		}
 	default:

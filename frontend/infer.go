@@ -30,7 +30,8 @@ type call struct {
 	preprocess mono.Dur
 	submitted  mono.Time // zero: the image is not decoded
 	stopCtx    func() bool
-	any        bool // another version may answer
+	any        bool  // another version may answer
+	moves      uint8 // schedulers that gave it back
 }
 
 // waiter is a goroutine in Infer.
@@ -118,24 +119,21 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 
 // admit finds the model, or says why the request cannot be taken at all.
 func (c *Client) admit(r *Request) (*model, *Error) {
-	s := c.models.Load()
-	if s == nil {
-		return nil, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: r.Model, Msg: "no scheduler yet"}
-	}
-	m, err := s.choose(r.Model, r.Version)
+	m, err := c.choose(r.Model, r.Version)
 	if err != nil {
 		return nil, err
 	}
-	ready := m.ready() // what goes from here on is submit's to follow
-	if !ready && r.Version == "" {
-		m, _ = s.choose(r.Model, "") // it has gone just now, or none is ready
-		ready = m.ready()
+	up, ready := m.uplink.up(), m.ready() // once: what goes from here on is submit's to follow
+	if !up || !ready {                    // it has gone or moved just now, or none serves it
+		if again, _ := c.choose(r.Model, r.Version); again != nil {
+			m, up, ready = again, again.uplink.up(), again.ready()
+		}
 	}
 	switch {
 	case c.draining.Load():
 		return m, reasonError(r.Model, wire.ReasonDraining)
-	case c.admitted.Load() == nil:
-		return m, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: r.Model, Msg: "the scheduler cannot be reached"}
+	case !up:
+		return m, m.uplink.unavailable(r.Model, "cannot be reached")
 	case !ready:
 		return m, reasonError(r.Model, wire.ReasonUnavailable)
 	case m.inputs < 0 || m.outputs < 0:
@@ -223,8 +221,17 @@ type submitFrame [128]byte
 // scheduler's rest: it gives an id to another model only when all have heard that it is free.
 func (c *Client) submit(id wire.RequestID, k *call, data []byte) {
 	c.arena.SetRequest(k.slab, id)
-	a := c.admitted.Load()
-	if a == nil || k.model.gone.Load() && !c.follow(id, k) {
+	a := k.model.uplink.admitted.Load() // before gone: ids end before the next admission begins
+	if a == nil || k.model.gone.Load() {
+		a = c.follow(id, k)
+	}
+	c.send(id, k, a, data)
+}
+
+// send sends the record to the scheduler of the call's model, which made the admission; nil:
+// there is none.
+func (c *Client) send(id wire.RequestID, k *call, a *admission, data []byte) {
+	if a == nil {
 		c.fail(id, wire.ReasonUnavailable)
 		return
 	}
@@ -239,43 +246,9 @@ func (c *Client) submit(id wire.RequestID, k *call, data []byte) {
 	switch {
 	case errors.Is(err, transport.ErrFull):
 		c.fail(id, wire.ReasonFull)
-	case err != nil || c.admitted.Load() != a:
+	case err != nil || k.model.uplink.admitted.Load() != a:
 		c.fail(id, wire.ReasonUnavailable) // the link is gone; if it went just now, the call is answered already
 	}
-}
-
-// follow gives a call whose model's id was taken from it to another version, where nobody
-// asked for the one that went: one of the same tensors.
-func (c *Client) follow(id wire.RequestID, k *call) bool {
-	s, spec := c.models.Load(), &k.model.entry.Spec
-	if s == nil || !k.any {
-		return false
-	}
-	v := s.of(spec.Name)
-	if v == nil {
-		return false
-	}
-	next := v.choose()
-	for i := 0; !k.fits(next); i++ {
-		if i == len(v.all) {
-			return false
-		}
-		next = v.all[i]
-	}
-	c.mu.Lock()
-	slot, open := c.table.Find(id)
-	if open {
-		c.open[slot].model = next
-	}
-	c.mu.Unlock()
-	k.model = next
-	return open
-}
-
-// fits reports whether a model takes what the call has for the one that it had.
-func (k *call) fits(m *model) bool {
-	spec, other := &k.model.entry.Spec, &m.entry.Spec
-	return m.ready() && spec.SameTensors(other) && (k.width == 0 || spec.SameImages(other))
 }
 
 // watch ends the call when its context ends.

@@ -50,16 +50,22 @@ func newLabels(log zerolog.Logger) labels {
 // model asks its backend, which takes a round trip; later ones do not. The error is
 // ErrUnknownModel, or ErrUnavailable where no backend answers before ctx ends.
 func (c *Client) Labels(ctx context.Context, name, version string) ([]string, error) {
-	e, err := c.Model(name, version)
-	if err != nil || e.Spec.LabelsID == "" {
-		return nil, err
+	m, missing := c.find(name, version)
+	if missing != nil {
+		return nil, missing
 	}
-	id := e.Spec.LabelsID
+	id := m.entry.Spec.LabelsID
+	if id == "" {
+		return nil, nil
+	}
 	for {
 		if l, ok := c.labels.find(id); ok {
 			return l, nil
 		}
-		if a := c.admitted.Load(); a != nil {
+		if now, _ := c.find(name, version); now != nil && now.entry.Spec.LabelsID == id {
+			m = now // it may move to another scheduler
+		}
+		if a := m.uplink.admitted.Load(); a != nil {
 			c.labels.ask(a.link, id)
 		}
 		again, cancel := context.WithTimeout(ctx, labelsAgain)

@@ -22,6 +22,7 @@ type metrics struct {
 	badRate    *prometheus.Desc
 	inFlight   prometheus.GaugeFunc
 	slabs      prometheus.GaugeFunc
+	linked     []prometheus.Collector // of each scheduler
 
 	mu     sync.Mutex // Guards models, and what stands below it in each.
 	models map[modelKey]*modelMetrics
@@ -97,6 +98,15 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 		inFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_requests_in_flight", Help: "Open requests."}, func() float64 { return float64(c.InFlight()) }),
 		slabs:    prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_arena_slabs", Help: "Slabs of the arena that hold an input."}, func() float64 { return float64(c.arena.Used()) }),
 	}
+	for _, u := range c.uplinks {
+		m.linked = append(m.linked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_frontend_linked", ConstLabels: prometheus.Labels{"scheduler": u.address},
+			Help: "1 while the scheduler has admitted this frontend: its models' requests are answered unavailable otherwise."}, func() float64 {
+			if u.up() {
+				return 1
+			}
+			return 0
+		}))
+	}
 	if r == nil {
 		return m, nil
 	}
@@ -109,7 +119,7 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.duration, m.stages, m.batches, m.inFlight, m.slabs, (*badRates)(m)}
+	return append([]prometheus.Collector{m.requests, m.duration, m.stages, m.batches, m.inFlight, m.slabs, (*badRates)(m)}, m.linked...)
 }
 
 func (m *metrics) unregister() {

@@ -17,6 +17,8 @@ import (
 
 // model is a catalogue entry made ready for requests.
 type model struct {
+	uplink    *uplink          // whose it is
+	came      uint64           // which it was of all models that came: see beats
 	entry     catalog.Entry    // but for what changes with its devices: see state
 	devices   *devices         // of its sub-cluster
 	gone      *atomic.Bool     // entry.ID is not its any more; shared with what it was and becomes under that id
@@ -34,6 +36,9 @@ type devices struct{ gpus atomic.Int64 }
 // also while snapshots have it still.
 func (m *model) ready() bool { return m.devices.gpus.Load() > 0 && !m.gone.Load() }
 
+// serving reports whether requests for the model can be sent now.
+func (m *model) serving() bool { return m.ready() && m.uplink.up() }
+
 // same reports whether requests made for m are what next takes: an id may be given to another
 // model, and a name to other tensors.
 func (m *model) same(next *model) bool {
@@ -45,7 +50,7 @@ func (m *model) same(next *model) bool {
 func (m *model) state() catalog.Entry {
 	e := m.entry
 	e.GPUs = int(m.devices.gpus.Load())
-	e.Ready = m.ready()
+	e.Ready = m.serving()
 	return e
 }
 
@@ -155,46 +160,4 @@ func itemSize(specs []catalog.TensorSpec) int {
 		total += n
 	}
 	return int(total)
-}
-
-// find is a model: of the version, or where it is empty the one that stands for the name.
-func (s *snapshot) find(name, version string) (*model, *Error) {
-	v, err := s.named(name)
-	if err != nil {
-		return nil, err
-	}
-	if version == "" {
-		return v.foremost(), nil
-	}
-	return v.exactly(name, version)
-}
-
-// choose is find for a request: one without a version takes its turn.
-func (s *snapshot) choose(name, version string) (*model, *Error) {
-	v, err := s.named(name)
-	if err != nil {
-		return nil, err
-	}
-	if version == "" {
-		return v.choose(), nil
-	}
-	return v.exactly(name, version)
-}
-
-func (s *snapshot) named(name string) (*versions, *Error) {
-	v := s.of(name)
-	switch {
-	case v != nil:
-		return v, nil
-	case s.before[name] && mono.Now().Sub(s.since) < returnMax:
-		return nil, &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: name, Msg: "the scheduler was started anew, and no backend has brought it yet"}
-	}
-	return nil, &Error{Kind: ErrUnknownModel, Model: name, Msg: "not in the catalogue"}
-}
-
-func (v *versions) exactly(name, version string) (*model, *Error) {
-	if m := v.find(version); m != nil {
-		return m, nil
-	}
-	return nil, &Error{Kind: ErrUnknownModel, Model: name, Msg: "no version " + version}
 }

@@ -53,10 +53,18 @@ func (c *Client) answerError(k *call, reason wire.Reason) {
 	k.done(nil, err)
 }
 
-// failAll answers every open call, when the link or the client ends.
-func (c *Client) failAll(reason wire.Reason) {
+// failAll answers every open call, when the client ends.
+func (c *Client) failAll(reason wire.Reason) { c.failOf(nil, reason) }
+
+// failOf answers the open calls of a scheduler, when its link ends; nil: of all.
+func (c *Client) failOf(u *uplink, reason wire.Reason) {
 	c.mu.Lock()
-	slots := c.table.All(nil)
+	var slots []uint32
+	if u == nil || len(c.uplinks) == 1 {
+		slots = c.table.All(nil)
+	} else {
+		slots = c.table.Those(func(slot uint32) bool { return c.open[slot].model.uplink == u }, nil)
+	}
 	calls := c.collect(slots)
 	c.mu.Unlock()
 	for i := range calls {

@@ -12,7 +12,7 @@ type Response struct {
 	Outputs   []Tensor
 	Version   string // of the model, that answered
 	BatchSize int
-	GPU       int
+	GPU       int            // its id at the scheduler that served it: each has its own
 	Request   wire.RequestID // what scheduler and backend call the request
 
 	Preprocess time.Duration // decoding and resizing at the frontend

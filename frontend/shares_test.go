@@ -215,6 +215,15 @@ func TestChooseDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { _, _ = k.Choose("m", "") }); n != 0 {
 		t.Errorf("a choice allocates %v times", n)
 	}
+	both := newHave(t, 2)
+	for i := range 2 {
+		both.tell(i, catalog.Served{ID: 1, DeviceType: "e", Spec: specOf("m", "1")}, catalog.Served{ID: 2, DeviceType: "e", Spec: specOf("m", "2")})
+	}
+	for _, version := range []string{"", "2"} {
+		if n := testing.AllocsPerRun(1000, func() { _, _ = both.Choose("m", version) }); n != 0 {
+			t.Errorf("a choice between two schedulers allocates %v times", n)
+		}
+	}
 }
 
 // share tells the client the shares of "echo".

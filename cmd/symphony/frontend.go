@@ -10,7 +10,7 @@ import (
 
 type frontendCmd struct {
 	cli.Flags `embed:""`
-	Scheduler string `help:"Where the scheduler listens (frontend.scheduler)." placeholder:"tcp:HOST:PORT"`
+	Scheduler string `help:"Where the scheduler listens (frontend.scheduler); of several all, with commas." placeholder:"tcp:HOST:PORT,..."`
 	HTTP      string `help:"Address of the HTTP ingress (frontend.http)." placeholder:"HOST:PORT"`
 	Listen    string `help:"Where backends read inputs (frontend.listen)." placeholder:"tcp:HOST:PORT"`
 	Advertise string `help:"That address as backends reach it, where it is another (frontend.advertise)." placeholder:"tcp:HOST:PORT"`
@@ -20,12 +20,15 @@ type frontendCmd struct {
 
 // Help says what goes on without the control plane, and what does not.
 func (frontendCmd) Help() string {
-	return `Without a controller requests are served as before, by the versions and shares told last.
+	return `Of several schedulers each serves models of its own: requests go to the one that has their model. It is
+ready with one of them, and the models of one that is away are unavailable until it is back.
+
+Without a controller requests are served as before, by the versions and shares told last.
 What does not work: the calls that load and unload models (frontend.control).`
 }
 
-// Run serves HTTP until Ctrl-C. It waits for its scheduler as long as it takes, and is
-// live and not ready meanwhile.
+// Run serves HTTP until Ctrl-C. It waits for its schedulers as long as it takes, and is
+// live and not ready until there is one.
 func (c frontendCmd) Run() error {
 	cfg, err := c.Load(config.Set{Key: "frontend.scheduler", Value: c.Scheduler}, config.Set{Key: "frontend.http", Value: c.HTTP},
 		config.Set{Key: "frontend.listen", Value: c.Listen}, config.Set{Key: "frontend.advertise", Value: c.Advertise},

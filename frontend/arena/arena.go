@@ -177,6 +177,16 @@ func (a *Arena) bytes(i uint32) []byte {
 	return a.memory[from:to:to]
 }
 
+// Bytes are what the slab holds; nil: the handle is stale.
+func (a *Arena) Bytes(h wire.SlabHandle) []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.find(h) == nil {
+		return nil
+	}
+	return a.bytes(h.Index())
+}
+
 // SetRequest says whose input the slab holds; before that, no READ is served.
 func (a *Arena) SetRequest(h wire.SlabHandle, r wire.RequestID) {
 	a.mu.Lock()

@@ -236,3 +236,22 @@ func BenchmarkAllocFree(b *testing.B) {
 		})
 	}
 }
+
+// Bytes are the slab's own, for as long as it is held.
+func TestBytes(t *testing.T) {
+	a := open(t, 1<<20)
+	h, bytes, err := a.Alloc(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Bytes(h); len(got) != 100 || &got[0] != &bytes[0] {
+		t.Errorf("%d bytes at %p, want 100 at %p", len(got), got, bytes)
+	}
+	a.Free(h)
+	if got := a.Bytes(h); got != nil {
+		t.Errorf("%d bytes of a slab that is free", len(got))
+	}
+	if got := a.Bytes(0); got != nil {
+		t.Errorf("%d bytes of no slab", len(got))
+	}
+}

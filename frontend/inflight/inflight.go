@@ -2,7 +2,7 @@
 // open, until when, and which reply belongs to which.
 //
 // A core: `now` is handed in. Each id that Add gave is taken out exactly once:
-// by Take (an answer came), Expire (its time is over) or All (the link is
+// by Take (an answer came), Expire (its time is over), Those or All (a link is
 // gone). A late or second answer finds nothing.
 //
 // An id is its slot in the low bits and a serial above them, so that an answer
@@ -97,6 +97,17 @@ func (t *Table) Expire(now mono.Time, slots []uint32) []uint32 {
 
 // All closes every request and appends the slots, the earliest deadline first.
 func (t *Table) All(slots []uint32) []uint32 { return t.Expire(mono.Never, slots) }
+
+// Those closes the requests of the slots that is says, and appends these.
+func (t *Table) Those(is func(slot uint32) bool, slots []uint32) []uint32 {
+	for i, id := range t.ids {
+		if slot := uint32(i); id != 0 && is(slot) {
+			t.close(slot)
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
 
 // Next is when the next request expires; Never when none is open.
 func (t *Table) Next() mono.Time {

@@ -2,6 +2,7 @@ package inflight
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -70,5 +71,30 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		slots = table.Expire(now, slots[:0])
 	}); n != 0 {
 		t.Fatalf("%v allocations, want 0", n)
+	}
+}
+
+// Those closes what it is asked to, and nothing else: the others keep slot and deadline.
+func TestThose(t *testing.T) {
+	table := New(8, 1)
+	ids := map[uint32]wire.RequestID{}
+	for i := range 6 {
+		id, slot, _ := table.Add(mono.Time(100 + i))
+		ids[slot] = id
+	}
+	odd := func(slot uint32) bool { return slot%2 == 1 }
+	if got := table.Those(odd, nil); !slices.Equal(got, []uint32{1, 3, 5}) || table.Len() != 3 {
+		t.Fatalf("closed %v, %d are open", got, table.Len())
+	}
+	for slot, id := range ids {
+		if _, open := table.Find(id); open == odd(slot) {
+			t.Errorf("slot %d: open %v", slot, open)
+		}
+	}
+	if got := table.Those(odd, nil); got != nil {
+		t.Errorf("closed again: %v", got)
+	}
+	if got := table.Expire(102, nil); !slices.Equal(got, []uint32{0, 2}) || table.Next() != 104 {
+		t.Errorf("expired %v, next %v", got, table.Next())
 	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 type loadCmd struct {
-	Scheduler   string         `help:"Send through the Go client: the scheduler's address." placeholder:"tcp:HOST:PORT"`
+	Scheduler   []string       `help:"Send through the Go client: the scheduler's address; of several all, with commas." placeholder:"tcp:HOST:PORT" sep:","`
 	URL         string         `help:"Send over HTTP: the ingress's address." placeholder:"http://HOST:PORT"`
 	Metrics     string         `help:"Where to read GPU busy shares: the scheduler's or the serving process's /metrics. With --url it is found by itself." placeholder:"http://HOST:PORT"`
 	Models      []string       `help:"Models to ask, by name; a name ending in * is a prefix." default:"*" sep:","`
@@ -89,7 +89,7 @@ func (c loadCmd) target(ctx context.Context) (load.Target, []askedModel, func(),
 	}
 	dial, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	client, err := frontend.Dial(dial, frontend.Options{Scheduler: c.Scheduler, Name: "bench-load", Token: c.Token, MaxInFlight: c.Outstanding})
+	client, err := frontend.Dial(dial, frontend.Options{Schedulers: c.Scheduler, Name: "bench-load", Token: c.Token, MaxInFlight: c.Outstanding})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -170,7 +170,7 @@ func (c loadCmd) countedUntil(ctx context.Context) func() time.Duration {
 
 func (c loadCmd) describe(models []string) map[string]any {
 	return map[string]any{"rate": c.Rate, "duration": c.Duration.String(), "warmup": c.Warmup.String(), "arrivals": c.Arrivals, "popularity": c.Popularity,
-		"seed": c.Seed, "slo": c.SLO.String(), "models": models, "scheduler": c.Scheduler, "url": c.URL, "version": version.Number}
+		"seed": c.Seed, "slo": c.SLO.String(), "models": models, "scheduler": strings.Join(c.Scheduler, ","), "url": c.URL, "version": version.Number}
 }
 
 // observer drops what belongs to the warm-up.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ const loadMost = 7 * 24 * time.Hour
 
 // check refuses what cannot be offered.
 func (c loadCmd) check() error {
-	if (c.Scheduler == "") == (c.URL == "") {
+	if (len(c.Scheduler) == 0) == (c.URL == "") {
 		return errors.New("give --scheduler (through the Go client) or --url (over HTTP), one of them")
 	}
 	if err := c.checkAddresses(); err != nil {
@@ -47,10 +48,13 @@ func (c loadCmd) check() error {
 // checkAddresses refuses what lacks its scheme: it would be dialled for seconds, or
 // missed without a word.
 func (c loadCmd) checkAddresses() error {
-	if c.Scheduler != "" {
-		address, ok := strings.CutPrefix(c.Scheduler, "tcp:")
+	for i, a := range c.Scheduler {
+		address, ok := strings.CutPrefix(a, "tcp:")
 		if _, port, err := net.SplitHostPort(address); !ok || err != nil || port == "" {
-			return fmt.Errorf("--scheduler: %q is no address of a scheduler: write tcp:HOST:PORT", c.Scheduler)
+			return fmt.Errorf("--scheduler: %q is no address of a scheduler: write tcp:HOST:PORT", a)
+		}
+		if slices.Index(c.Scheduler, a) != i {
+			return fmt.Errorf("--scheduler: %q is there twice", a)
 		}
 	}
 	for _, flag := range [][2]string{{"url", c.URL}, {"metrics", c.Metrics}} {

@@ -30,6 +30,8 @@ func TestLoadRefuses(t *testing.T) {
 		"--url=http://u --metrics=m:1":            "--metrics: \"m:1\" is no address of a server: write http://HOST:PORT",
 		"--scheduler=127.0.0.1:9000":              `--scheduler: "127.0.0.1:9000" is no address of a scheduler: write tcp:HOST:PORT`,
 		"--scheduler=tcp:127.0.0.1":               "write tcp:HOST:PORT",
+		"--scheduler=tcp:s:1,s:2":                 `"s:2" is no address of a scheduler`,
+		"--scheduler=tcp:s:1,tcp:s:1":             `"tcp:s:1" is there twice`,
 		"--url=http://u --arrivals=gamma":         `--arrivals: "gamma", must be poisson, gamma:SHAPE with`,
 		"--url=http://u --arrivals=gamma:x":       `--arrivals: "gamma:x", must be`,
 		"--url=http://u --arrivals=gamma:0":       `a shape of 0.01 to 100`,

@@ -78,7 +78,7 @@ type Scheduler struct {
 // Frontend configures the client library and the HTTP ingress.
 type Frontend struct {
 	Name        string   `yaml:"name"`
-	Scheduler   string   `yaml:"scheduler"`     // where the scheduler listens
+	Scheduler   []string `yaml:"scheduler"`     // where the scheduler listens; of several, each with models of its own, all of them
 	Listen      string   `yaml:"listen"`        // where backends read slabs; 0.0.0.0: on all addresses, and the scheduler tells backends the one that it sees
 	Advertise   string   `yaml:"advertise"`     // that address as backends reach it, behind a proxy or a translated address; empty: as listen says
 	HTTP        string   `yaml:"http"`          // host:port of the ingress; empty: none
@@ -101,7 +101,7 @@ type Frontend struct {
 // Backend configures the owner of devices.
 type Backend struct {
 	Name        string `yaml:"name"`
-	Scheduler   string `yaml:"scheduler"`
+	Scheduler   string `yaml:"scheduler"`   // where the scheduler listens: a backend belongs to one
 	Repository  string `yaml:"repository"`  // folder of models; empty: none
 	Watch       bool   `yaml:"watch"`       // models that come into it, change or go are taken up while it serves
 	Cache       string `yaml:"cache"`       // folder for files of models that the control plane orders, of this backend alone; empty: it gets none
@@ -152,7 +152,7 @@ func Default() Config {
 			Headroom: "all", Tuner: tuner.ShareDefault,
 		},
 		Frontend: Frontend{
-			Scheduler: "tcp:127.0.0.1:9000", Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
+			Scheduler: []string{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
 			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: frontend.ReplyMarginDefault,
 			ImagePixels: 16 << 20, ImageMemory: 48 << 20,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,47 @@ func TestLayers(t *testing.T) {
 	}
 	if c.Frontend.Arena != 8<<20 || c.Frontend.MaxInFlight != Default().Frontend.MaxInFlight {
 		t.Errorf("frontend = %+v", c.Frontend)
+	}
+}
+
+// A frontend's schedulers are one address or a list, in each layer; a wrong one is named, and
+// one that is there twice.
+func TestSeveralSchedulers(t *testing.T) {
+	const a, b = "tcp:10.0.0.1:9000", "tcp:10.0.0.2:9000"
+	file := func(text string) Config {
+		t.Helper()
+		c, err := Load(write(t, text), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	flag, err := Load(write(t, "frontend: {scheduler: tcp:other:1}\n"), []Set{{"frontend.scheduler", a + "," + b}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ, err := Load("", nil, []string{"SYMPHONY_FRONTEND__SCHEDULER=" + a + "," + b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]Config{"list": file("frontend: {scheduler: [" + a + ", " + b + "]}\n"), "commas": file("frontend: {scheduler: '" + a + "," + b + "'}\n"),
+		"flag": flag, "environment": environ} {
+		if !slices.Equal(c.Frontend.Scheduler, []string{a, b}) {
+			t.Errorf("%s: %q", name, c.Frontend.Scheduler)
+		}
+	}
+	if c := file("frontend: {scheduler: " + a + "}\n"); !slices.Equal(c.Frontend.Scheduler, []string{a}) {
+		t.Errorf("one: %q", c.Frontend.Scheduler)
+	}
+	for text, want := range map[string]string{
+		"frontend: {scheduler: [" + a + ", 10.0.0.2:9000]}":        `frontend.scheduler: "10.0.0.2:9000" is no address`,
+		"frontend: {scheduler: [" + a + ", " + b + ", " + a + "]}": `frontend.scheduler: "` + a + `" is there twice`,
+		"frontend: {scheduler: []}":                                "frontend.scheduler: names 0 addresses, must be 1 to 64",
+		"backend: {scheduler: '" + a + "," + b + "'}":              "a backend belongs to one scheduler",
+	} {
+		if _, err := Load(write(t, text), nil, nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "1 error") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

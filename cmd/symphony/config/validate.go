@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -42,6 +43,15 @@ func (r *report) address(key, a string) {
 		r.need(rest != "", key, "%q has no name after inproc:", a)
 	default:
 		r.need(false, key, "%q is no address: write tcp:host:port or inproc:name", a)
+	}
+}
+
+// addresses checks a list of one address or more, no two of them equal.
+func (r *report) addresses(key string, all []string, most int) {
+	r.need(len(all) > 0 && len(all) <= most, key, "names %d addresses, must be 1 to %d", len(all), most)
+	for i, a := range all {
+		r.address(key, a)
+		r.need(slices.Index(all, a) == i, key, "%q is there twice", a)
 	}
 }
 
@@ -115,7 +125,7 @@ func (s *Scheduler) validate(r *report) {
 const tunerMost = 0.5
 
 func (f *Frontend) validate(r *report) {
-	r.address("frontend.scheduler", f.Scheduler)
+	r.addresses("frontend.scheduler", f.Scheduler, frontend.SchedulersMax)
 	r.address("frontend.listen", f.Listen)
 	if f.Advertise != "" {
 		r.address("frontend.advertise", f.Advertise)
@@ -141,7 +151,11 @@ func (f *Frontend) validate(r *report) {
 }
 
 func (b *Backend) validate(r *report) {
-	r.address("backend.scheduler", b.Scheduler)
+	if strings.Contains(b.Scheduler, ",") {
+		r.need(false, "backend.scheduler", "%q is more than one address: a backend belongs to one scheduler", b.Scheduler)
+	} else {
+		r.address("backend.scheduler", b.Scheduler)
+	}
 	r.between("backend.cache_size", int64(b.CacheSize), 1<<20, 1<<50)
 	r.between("backend.cache_rate", int64(b.CacheRate), 0, 1<<40)
 	for i, p := range b.Pools {

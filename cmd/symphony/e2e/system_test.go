@@ -162,10 +162,13 @@ func (c *cluster) dial(models ...string) {
 	c.dialWith(frontend.Options{ArenaBytes: 16 << 20}, models...)
 }
 
-// dialWith is dial with options; where and who is filled in.
+// dialWith is dial with options; who is filled in, and where, unless they say.
 func (c *cluster) dialWith(o frontend.Options, models ...string) {
 	c.t.Helper()
-	o.Scheduler, o.Name = "tcp:"+c.address, c.t.Name()
+	o.Name = c.t.Name()
+	if o.Schedulers == nil {
+		o.Scheduler = "tcp:" + c.address
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var err error

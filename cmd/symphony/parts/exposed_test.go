@@ -50,7 +50,7 @@ func TestPartsTellExposedAddresses(t *testing.T) {
 	cfg := config.Default()
 	cfg.RDMA.Mode, cfg.TCP.KernelRTT = "never", "never"
 	cfg.Scheduler.Listen, cfg.Frontend.Listen = []string{"inproc:s", "tcp:0.0.0.0:0"}, "tcp:0.0.0.0:0"
-	cfg.Frontend.Scheduler = "inproc:s"
+	cfg.Frontend.Scheduler = []string{"inproc:s"}
 	p, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

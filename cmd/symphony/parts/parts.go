@@ -70,11 +70,11 @@ func (p *Process) Scheduler() (*server.Server, error) {
 		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Headroom: headroom, TunerShare: c.Tuner, Setting: p.setting, Watch: p.Watch})
 }
 
-// Client starts the frontend, which dials the scheduler until that answers.
+// Client starts the frontend, which dials its schedulers until they answer.
 func (p *Process) Client() (*frontend.Client, error) {
 	c := p.cfg.Frontend
 	p.warnExposed("frontend.listen", c.Listen)
-	return frontend.Open(frontend.Options{Scheduler: c.Scheduler, Listen: c.Listen, Advertise: c.Advertise, Name: c.Name, Token: p.cfg.Token, Network: p.network,
+	return frontend.Open(frontend.Options{Schedulers: c.Scheduler, Listen: c.Listen, Advertise: c.Advertise, Name: c.Name, Token: p.cfg.Token, Network: p.network,
 		ArenaBytes: int64(c.Arena), MaxInFlight: c.MaxInFlight, PreprocessConcurrency: decoders(c, cli.Processors()),
 		ImagePixels: c.ImagePixels, ImageMemory: int64(c.ImageMemory), ReplyMargin: &c.ReplyMargin,
 		Logger: p.Log, Metrics: p.registry})

@@ -92,7 +92,7 @@ func (p *Process) ServeLibrary(ctx context.Context) (*System, error) {
 		return nil, err
 	}
 	at := s.Scheduler.Addresses()[0]
-	p.cfg.Backend.Scheduler, p.cfg.Frontend.Scheduler = at, at
+	p.cfg.Backend.Scheduler, p.cfg.Frontend.Scheduler = at, []string{at}
 	if s.Backend, err = p.Backend(ctx); err == nil {
 		s.Client, err = p.Client()
 	}

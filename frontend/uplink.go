@@ -1,0 +1,219 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// uplink is one scheduler as the client knows it, and the link to it.
+//
+// Schedulers do not know of each other: each serves what its own backends have, with an epoch,
+// serials and ids of its own, so nothing that one says means anything at another. Catalogues
+// are not put together, either: a request looks into each one's snapshot (lookup.go), and what
+// it finds knows its uplink. So what one scheduler does, loses or forgets is nothing to the
+// requests of the others.
+type uplink struct {
+	client  *Client
+	address string
+	called  string // in errors
+
+	keeper   *transport.Keeper         // nil until connect
+	models   atomic.Pointer[snapshot]  // nil: the catalogue of this admission has not come
+	before   atomic.Pointer[earlier]   // what the scheduler before had
+	admitted atomic.Pointer[admission] // nil: the scheduler does not have us now
+	trouble  atomic.Pointer[error]     // why it has not admitted us
+
+	// Owned by the goroutine that receives from the scheduler.
+	served *served
+	hidden bool // it was said that others cannot reach this frontend's address
+}
+
+// admission is what the scheduler made of us.
+type admission struct {
+	epoch wire.Epoch
+	id    wire.FrontendID
+	link  transport.Link
+}
+
+// newUplink is one of n.
+func newUplink(c *Client, address string, n int) *uplink {
+	u := &uplink{client: c, address: address, called: "the scheduler"}
+	if n > 1 {
+		u.called = "scheduler " + address
+	}
+	return u
+}
+
+// up reports whether the scheduler has admitted us.
+func (u *uplink) up() bool { return u.admitted.Load() != nil }
+
+// told reports whether it has, and has said what it serves.
+func (u *uplink) told() bool { return u.up() && u.models.Load() != nil }
+
+// of are a name's versions at this scheduler, as told last; nil: there are none.
+func (u *uplink) of(name string) *versions {
+	if s := u.models.Load(); s != nil {
+		return s.of(name)
+	}
+	return nil
+}
+
+func (u *uplink) unavailable(model, why string) *Error {
+	return &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: model, Msg: u.called + " " + why}
+}
+
+// connect keeps the link to the scheduler up.
+func (u *uplink) connect() {
+	c := u.client
+	address := c.o.Advertise
+	if address == "" {
+		address = c.data.Address()
+	}
+	up := func(l transport.Link) {
+		transport.SendDoc(l, wire.DocFrontend, catalog.FrontendInfo{Name: c.o.Name, Instance: c.instance, Address: address})
+	}
+	said := "no link to the scheduler; trying on"
+	if len(c.uplinks) > 1 {
+		said = "no link to the scheduler; trying on. Its models are unavailable, those of other schedulers are not"
+	}
+	u.keeper = transport.Keep(c.o.Network, u.address, transport.Options{Hello: c.hello()}, u, up, func(err error) {
+		c.log.Warn().Str("scheduler", u.address).Err(err).Msg(said)
+		u.trouble.Store(&err)
+		c.signal()
+	})
+}
+
+// leave tells the scheduler that no more comes.
+func (u *uplink) leave() {
+	if a := u.admitted.Load(); a != nil {
+		_ = a.link.Send((&wire.Leave{Epoch: a.epoch}).Append(nil))
+	}
+}
+
+func (u *uplink) close() {
+	if u.keeper != nil {
+		u.keeper.Close()
+	}
+}
+
+// Buffer implements transport.Handler.
+func (*uplink) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
+
+// Receive implements transport.Handler.
+func (u *uplink) Receive(l transport.Link, f transport.Frame) {
+	switch f.Kind {
+	case wire.KindAnswer:
+		var m wire.Answer
+		if err := m.Decode(f.Body); err != nil {
+			l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+			return
+		}
+		u.refused(m.Request, m.Reason)
+	case wire.KindDoc:
+		if err := u.onDoc(l, f); errors.Is(err, transport.ErrRejected) {
+			l.Close(err)
+		} else if err != nil {
+			l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+		}
+	case wire.KindLeave: // the scheduler drains: its refusals say so
+	default:
+		l.Close(fmt.Errorf("%w: frame of kind %d from the scheduler", transport.ErrProtocol, f.Kind))
+	}
+}
+
+func (u *uplink) onDoc(l transport.Link, f transport.Frame) error {
+	c := u.client
+	var d wire.Doc
+	if err := d.Decode(f.Body); err != nil {
+		return err
+	}
+	switch d.Type {
+	case wire.DocAdmitted:
+		if err := u.onAdmitted(l, f.Payload); err != nil {
+			return err
+		}
+	case wire.DocChanges:
+		ch, err := catalog.DecodeChanges(f.Payload)
+		if err != nil {
+			return err
+		}
+		if u.served == nil {
+			return errChanges
+		}
+		if err := u.served.change(&ch, c.metrics); err != nil || ch.More {
+			return err
+		}
+		u.models.Store(u.served.snapshot(u.models.Load(), u.before.Load()))
+	case wire.DocLabels:
+		if err := c.labels.got(f.Payload); err != nil { // a backend's fault, for which no request is to fail
+			c.labels.bad.Add(err)
+			return nil
+		}
+	}
+	c.signal()
+	return nil
+}
+
+func (u *uplink) onAdmitted(l transport.Link, payload []byte) error {
+	a, err := catalog.DecodeAdmitted(payload)
+	if err != nil {
+		return err
+	}
+	if a.Error != "" {
+		err := fmt.Errorf("%w: this frontend is not admitted: %s", transport.ErrRejected, a.Error)
+		u.trouble.Store(&err)
+		return err // the keeper tells it, and waits longer each time
+	}
+	if s := u.models.Load(); s != nil {
+		now := mono.Now()
+		u.before.Store(&earlier{s.names(now), now})
+	}
+	if u.served != nil {
+		u.served.endAll()
+	}
+	u.served = newServed(u, a.Epoch)
+	u.models.Store(nil) // another epoch has other ids: wait for its catalogue
+	u.trouble.Store(nil)
+	u.admitted.Store(&admission{epoch: a.Epoch, id: a.Frontend, link: l})
+	u.client.log.Info().Str("scheduler", u.address).Uint64("epoch", uint64(a.Epoch)).Uint32("id", uint32(a.Frontend)).Str("address", a.Address).Msg("admitted by the scheduler")
+	u.sayIfHidden(l, a.Address)
+	return nil
+}
+
+// sayIfHidden warns of an address that only this host knows, while the scheduler is on
+// another: backends are likely to be elsewhere, too.
+func (u *uplink) sayIfHidden(l transport.Link, address string) {
+	_, remote := transport.HostsOf(l)
+	host, _, err := wire.SplitTCP(address)
+	if u.hidden || remote == "" || wire.Loopback(remote) || err != nil || !wire.Loopback(host) {
+		return
+	}
+	u.hidden = true
+	u.client.log.Warn().Str("address", address).Str("scheduler", remote).Msg("backends on other hosts cannot reach this address: set frontend.listen to tcp:0.0.0.0:0 or to an address of this host, or frontend.advertise to one that they can dial")
+}
+
+// Closed implements transport.Handler.
+func (u *uplink) Closed(l transport.Link, err error) {
+	c := u.client
+	a := u.admitted.Load()
+	had := a != nil && a.link == l
+	if had {
+		u.admitted.CompareAndSwap(a, nil)
+	}
+	c.failOf(u, wire.ReasonUnavailable)
+	c.signal()
+	select {
+	case <-c.stop:
+		return
+	default:
+	}
+	if had || !errors.Is(err, transport.ErrRejected) {
+		c.log.Warn().Str("scheduler", u.address).AnErr("cause", err).Msg("lost the scheduler: requests for its models are answered unavailable until it is back")
+	}
+}
