@@ -11,8 +11,15 @@ import (
 func (s *Spread) finish(now mono.Time, w World, out *Effects) {
 	for _, name := range names(s.moving) {
 		m := s.models[name]
-		switch why := s.stuck(now, m, w); {
-		case s.arrived(m, w):
+		why, there := s.stuck(now, m, w), s.arrived(m, w)
+		if !there {
+			m.there = mono.Never
+		} else if m.there == mono.Never {
+			m.there = now
+		}
+		switch {
+		case there && now < m.there.Add(s.cfg.Linger):
+		case there:
 			out.Notes = append(out.Notes, fmt.Sprintf("model %s is served by scheduler %s; it leaves %s", name, s.schedulers[m.to], s.schedulers[m.at]))
 			s.take(m.at, m, out)
 			m.at, m.to = m.to, Nowhere

@@ -453,6 +453,10 @@ func TestMoveThatFails(t *testing.T) {
 	clear(c.broken)
 	c.spread.Assign(c.now, "a", 1-from, c, &out)
 	c.carryOut(&out)
+	c.run(2 * mono.Second)
+	if got := c.served("a"); len(got) != 2 { // until frontends have heard of the new place
+		t.Errorf("just arrived, and served at %v", got)
+	}
 	c.run(5 * mono.Second)
 	if at, to := c.spread.Home("a"); at != 1-from || to != Nowhere || !slices.Equal(c.served("a"), []int{1 - from}) {
 		t.Errorf("at %d, to %d, served at %v\n%s", at, to, c.served("a"), strings.Join(c.story, "\n"))
