@@ -18,6 +18,7 @@ func (s *Spread) place(now mono.Time, w World, out *Effects) {
 		return
 	}
 	s.stirred = false
+	s.survey(w)
 	s.weigh(now, w)
 	for _, name := range names(s.homeless) {
 		m := s.models[name]
@@ -30,6 +31,16 @@ func (s *Spread) place(now mono.Time, w World, out *Effects) {
 		if why := s.waitsFor(m, w); why != m.waits {
 			m.waits = why
 			out.Waits = append(out.Waits, Wait{name, why})
+		}
+	}
+}
+
+// survey asks what GPUs there are.
+func (s *Spread) survey(w World) {
+	s.gpus = make([][]GPUs, len(s.schedulers))
+	for i := range s.gpus {
+		if w.Told(i) {
+			s.gpus[i] = w.GPUs(i)
 		}
 	}
 }
@@ -49,11 +60,8 @@ func (s *Spread) waitsFor(m *model, w World) string {
 	var types []string
 	told := false
 	for i := range s.schedulers {
-		if !w.Told(i) {
-			continue
-		}
-		told = true
-		for _, g := range w.GPUs(i) {
+		told = told || w.Told(i)
+		for _, g := range s.gpus[i] {
 			if !slices.Contains(types, g.DeviceType) {
 				types = append(types, g.DeviceType)
 			}
@@ -76,8 +84,8 @@ func (s *Spread) waitsFor(m *model, w World) string {
 
 // runs is how many of a model's versions a scheduler has GPUs for, and how many GPUs, of all
 // types that the model may be on.
-func runs(i int, m *model, w World) (versions, gpus int) {
-	all := w.GPUs(i)
+func (s *Spread) runs(i int, m *model) (versions, gpus int) {
+	all := s.gpus[i]
 	for _, g := range all {
 		if len(m.versions) == 0 || slices.ContainsFunc(m.versions, func(v Version) bool { return v.mayBeOn(g.DeviceType) }) {
 			gpus += g.Count
@@ -112,13 +120,13 @@ func (s *Spread) choose(m *model, but int, w World) int {
 		if i == but || !w.Told(i) {
 			continue
 		}
-		versions, gpus := runs(i, m, w)
+		versions, gpus := s.runs(i, m)
 		if gpus == 0 {
 			continue
 		}
 		o := offer{scheduler: i, versions: versions, served: s.serves(i, m, w), models: float64(s.loads.count[i]) / float64(gpus)}
 		need, memory := 0.0, int64(0)
-		for _, g := range w.GPUs(i) {
+		for _, g := range s.gpus[i] {
 			if len(m.versions) == 0 || slices.ContainsFunc(m.versions, func(v Version) bool { return v.mayBeOn(g.DeviceType) }) {
 				need += s.loads.need[i][g.DeviceType]
 				memory += g.Memory * int64(g.Count)

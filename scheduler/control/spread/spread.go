@@ -76,6 +76,7 @@ type Spread struct {
 	window mono.Time          // in which moved was: the Interval's begin
 	moved  int64              // bytes, for balance
 	loads  loads
+	gpus   [][]GPUs // of schedulers that have told, when they were last looked at: to ask takes long
 }
 
 // New makes one over the schedulers, which are named for people.
@@ -192,16 +193,6 @@ func (s *Spread) Home(name string) (at, to int) {
 	return Nowhere, Nowhere
 }
 
-// Count is how many models a scheduler has, those that move there too.
-func (s *Spread) Count(i int) (n int) {
-	for _, name := range names(s.models) {
-		if m := s.models[name]; m.at == i || m.to == i {
-			n++
-		}
-	}
-	return n
-}
-
 // Step does what is due.
 func (s *Spread) Step(now mono.Time, w World, out *Effects) {
 	if len(s.schedulers) == 1 {
@@ -211,6 +202,7 @@ func (s *Spread) Step(now mono.Time, w World, out *Effects) {
 	s.place(now, w, out)
 	if now >= s.looked.Add(lookEvery) {
 		s.looked = now
+		s.survey(w)
 		s.rescue(now, w, out)
 		s.balance(now, w, out)
 	}

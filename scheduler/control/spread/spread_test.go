@@ -181,6 +181,7 @@ func (c *cells) run(span mono.Dur) {
 
 // check is what holds at every moment.
 func (c *cells) check() {
+	c.spread.survey(c)
 	for _, name := range names(c.wishes) {
 		at, to := c.spread.Home(name)
 		var has, want []int
@@ -199,7 +200,7 @@ func (c *cells) check() {
 			continue
 		}
 		for i := range c.names {
-			if n, _ := runs(i, c.spread.models[name], c); c.told[i] && n > 0 {
+			if n, _ := c.spread.runs(i, c.spread.models[name]); c.told[i] && n > 0 {
 				c.fatal.Fatalf("%s is nowhere, though %s has GPUs for it\n%s", name, c.names[i], strings.Join(c.story, "\n"))
 			}
 		}
@@ -270,6 +271,9 @@ func (c *cells) homes() map[string]int {
 	return all
 }
 
+// count is how many models a scheduler has, those that move there too.
+func (c *cells) count(i int) int { return len(c.given[i]) }
+
 func (c *cells) many(n int) {
 	for i := range n {
 		c.want(fmt.Sprintf("m%02d", i))
@@ -283,7 +287,7 @@ func TestNewModelsAreSpread(t *testing.T) {
 	c := newCells(t, Config{}, map[string]int{"t": 4}, map[string]int{"t": 2})
 	c.many(12)
 	c.run(5 * mono.Second)
-	if a, b := c.spread.Count(0), c.spread.Count(1); a != 8 || b != 4 {
+	if a, b := c.count(0), c.count(1); a != 8 || b != 4 {
 		t.Errorf("%d and %d models on 4 and 2 GPUs", a, b)
 	}
 	if c.moves != 0 {
@@ -372,8 +376,8 @@ func TestGoneSchedulersModels(t *testing.T) {
 			t.Errorf("%s is at %d, was at %d", name, at, before[name])
 		}
 	}
-	if c.spread.Count(0)+c.spread.Count(1) != 9 || three.spread.Count(2) != 3 {
-		t.Error(c.spread.Count(0), c.spread.Count(1), three.spread.Count(2))
+	if c.count(0)+c.count(1) != 9 || three.count(2) != 3 {
+		t.Error(c.count(0), c.count(1), three.count(2))
 	}
 }
 
@@ -396,7 +400,7 @@ func TestNeedsMoveModels(t *testing.T) {
 	}
 	c.run(3600 * mono.Second)
 	moves := c.moves
-	if _, _, gap := c.spread.extremes("t", c); gap > 0.25 || moves > 6 {
+	if _, _, gap := c.spread.extremes("t"); gap > 0.25 || moves > 6 {
 		t.Errorf("apart by %.2f after %d moves", gap, moves)
 	}
 	if c.run(4 * 3600 * mono.Second); c.moves != moves {
@@ -470,7 +474,7 @@ func TestStranded(t *testing.T) {
 	c.run(20 * mono.Second)
 	c.gpus[0] = map[string]int{}
 	c.spread.Stir()
-	if c.run(20 * mono.Second); c.spread.Count(0) != 3 {
+	if c.run(20 * mono.Second); c.count(0) != 3 {
 		t.Error("models move before their GPUs could be back")
 	}
 	c.run(60 * mono.Second)
@@ -478,5 +482,32 @@ func TestStranded(t *testing.T) {
 		if !slices.Equal(c.served(name), []int{1}) {
 			t.Errorf("%s is served at %v", name, c.served(name))
 		}
+	}
+}
+
+// A look at 10,000 models over 8 schedulers, which is made each 5 s.
+func BenchmarkLook(b *testing.B) {
+	var gpus []map[string]int
+	for range 8 {
+		gpus = append(gpus, map[string]int{"t": 500})
+	}
+	c := &cells{gpus: gpus, wishes: map[string][]Version{}, needs: map[string]float64{}, bytes: map[string]int64{}, broken: map[string]bool{}, waits: map[string]string{}}
+	for i := range gpus {
+		c.names, c.told, c.routed = append(c.names, fmt.Sprint("s", i)), append(c.told, true), append(c.routed, map[string]mono.Time{})
+	}
+	c.spread = New(0, Config{}, c.names)
+	var out Effects
+	for i := range 10_000 {
+		name := fmt.Sprintf("m%05d", i)
+		c.wishes[name] = []Version{{Key: name + "/1"}}
+		c.routed[i%8][name+"/1"] = 0
+		c.needs[name+"/1"] = 0.1
+		c.spread.Restore(name, i%8)
+		c.spread.Want(0, name, c.wishes[name], &out)
+	}
+	for b.Loop() {
+		c.now = c.now.Add(lookEvery)
+		c.spread.Step(c.now, c, &out)
+		out.Reset()
 	}
 }
