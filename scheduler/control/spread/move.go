@@ -95,9 +95,10 @@ func (s *Spread) rescue(now mono.Time, w World, out *Effects) {
 			continue
 		}
 		s.weigh(now, w)
-		if to := s.choose(m, m.at, w); to != Nowhere {
+		b := s.load(m, w)
+		if to, fits := s.choose(m, max(b.bytes, sized(m)), m.at, w); fits {
+			s.carry(m.at, to, &b)
 			s.move(now, m, to, "its scheduler has no GPU for it", out)
-			s.loads.at = mono.Never
 		}
 	}
 }
@@ -228,7 +229,7 @@ func (s *Spread) shift(now mono.Time, t string, high, low int, gap float64, w Wo
 		}
 		b := s.load(m, w)
 		need := b.need()
-		if len(b.types) == 0 || slices.ContainsFunc(b.types, func(x string) bool { return x != t }) || max(1, b.bytes) > left ||
+		if len(b.types) == 0 || slices.ContainsFunc(b.types, func(x string) bool { return x != t }) || max(1, b.bytes) > left || !s.fits(low, b.bytes, m) ||
 			float64(need*share) < worth || float64(need*share) > gap || best != nil && need <= load.need() {
 			continue
 		}
@@ -239,13 +240,20 @@ func (s *Spread) shift(now mono.Time, t string, high, low int, gap float64, w Wo
 	}
 	s.moved += max(1, load.bytes)
 	s.move(now, best, low, fmt.Sprintf("it needs %.0f %% more of its GPUs", 100*gap), out)
-	s.loads.need[high][t] -= load.need()
-	s.loads.need[low][t] += load.need()
-	s.loads.bytes[high] -= load.bytes
-	s.loads.bytes[low] += load.bytes
-	s.loads.count[high]--
-	s.loads.count[low]++
+	s.carry(high, low, &load)
 	return true
+}
+
+// carry counts a model where it goes, no more where it is.
+func (s *Spread) carry(from, to int, b *burden) {
+	for k, t := range b.types {
+		s.loads.need[from][t] -= b.needs[k]
+		s.loads.need[to][t] += b.needs[k]
+	}
+	s.loads.bytes[from] -= b.bytes
+	s.loads.bytes[to] += b.bytes
+	s.loads.count[from]--
+	s.loads.count[to]++
 }
 
 // worth is by how much a move must bring two schedulers nearer, at least.

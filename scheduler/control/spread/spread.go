@@ -17,7 +17,7 @@ type Config struct {
 	Apart    float64  // difference of need per GPU from which on models move [0.25]
 	Near     float64  // down to which they do [0.1]
 	Hold     mono.Dur // how long needs must have been apart [20 s]
-	Stranded mono.Dur // how long a scheduler may have no GPU for a model, or be away in the middle of a move [30 s]
+	Stranded mono.Dur // how long a scheduler may have no GPU for a model, or be away in the middle of a move [2 minutes]
 	MoveMax  mono.Dur // a move's time [10 minutes]
 	Linger   mono.Dur // how long both serve a model that has arrived: frontends hear of it, and of its shares [2 s]
 }
@@ -34,7 +34,7 @@ func (c *Config) fill() {
 	for _, d := range []struct {
 		v   *mono.Dur
 		def mono.Dur
-	}{{&c.Interval, 300 * mono.Second}, {&c.Wait, 10 * mono.Second}, {&c.Hold, 20 * mono.Second}, {&c.Stranded, 30 * mono.Second}, {&c.MoveMax, 600 * mono.Second}, {&c.Linger, 2 * mono.Second}} {
+	}{{&c.Interval, 300 * mono.Second}, {&c.Wait, 10 * mono.Second}, {&c.Hold, 20 * mono.Second}, {&c.Stranded, 120 * mono.Second}, {&c.MoveMax, 600 * mono.Second}, {&c.Linger, 2 * mono.Second}} {
 		if *d.v <= 0 {
 			*d.v = d.def
 		}

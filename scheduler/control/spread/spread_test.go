@@ -474,7 +474,7 @@ func TestStranded(t *testing.T) {
 	c.run(20 * mono.Second)
 	c.gpus[0] = map[string]int{}
 	c.spread.Stir()
-	if c.run(20 * mono.Second); c.count(0) != 3 {
+	if c.run(100 * mono.Second); c.count(0) != 3 {
 		t.Error("models move before their GPUs could be back")
 	}
 	c.run(60 * mono.Second)
@@ -482,6 +482,40 @@ func TestStranded(t *testing.T) {
 		if !slices.Equal(c.served(name), []int{1}) {
 			t.Errorf("%s is served at %v", name, c.served(name))
 		}
+	}
+}
+
+// Models go where there is memory for them: those that need not move stay where they are.
+func TestMemory(t *testing.T) {
+	c := newCells(t, Config{MovesMax: 1}, map[string]int{"t": 1}, map[string]int{"t": 4}) // of 1000 bytes each
+	large := func(name string) {
+		c.bytes[name+"/1"] = 600
+		c.want(name, Version{Key: name + "/1", Bytes: 600})
+		c.run(3 * mono.Second)
+	}
+	for _, name := range []string{"k", "l", "m", "n", "o"} {
+		large(name)
+	}
+	if c.count(0) != 1 || c.count(1) != 4 {
+		t.Fatalf("%v", c.homes())
+	}
+	for name, at := range c.homes() { // 4 of 4 GPUs, against nothing: but there is no room
+		if at == 1 {
+			c.needs[name+"/1"] = 1
+		}
+	}
+	if c.run(900 * mono.Second); c.moves != 0 {
+		t.Errorf("%d moves to where there is no memory\n%s", c.moves, strings.Join(c.story, "\n"))
+	}
+	c.gpus[1] = map[string]int{}
+	c.spread.Stir()
+	if c.run(900 * mono.Second); c.moves != 0 {
+		t.Errorf("%d models leave for where there is no memory", c.moves)
+	}
+	c.gpus[0] = map[string]int{"t": 2}
+	c.spread.Stir()
+	if c.run(900 * mono.Second); c.moves != 2 || c.count(0) != 3 {
+		t.Errorf("%d models move, of which 2 have room", c.moves)
 	}
 }
 
