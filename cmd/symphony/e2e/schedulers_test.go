@@ -1,10 +1,15 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,7 +180,7 @@ func (s *spreadOver) killOne(t *testing.T, before map[string]string) {
 	})
 	for key, at := range before {
 		if at == b {
-			if code, _, body := post(t, "http://"+s.http+"/v2/models/"+strings.TrimSuffix(key, "/1")+"/infer", []byte(oneInput)); code != 200 {
+			if code, body := s.ask(strings.TrimSuffix(key, "/1")); code != 200 {
 				t.Errorf("%s, of the scheduler that lives: %d %s", key, code, body)
 			}
 		}
@@ -204,28 +209,55 @@ func (s *spreadOver) moveOne(t *testing.T, before map[string]string) {
 		part := &spec.SubClusters[slices.Index([]string{a, b}, next[key])]
 		part.Models = append(part.Models, key)
 	}
-	stop, done := make(chan struct{}), make(chan int)
+	stop := make(chan struct{})
+	var sent atomic.Int64
 	var refused []string
-	go func() {
-		n := 0
-		for ; ; n++ {
-			select {
-			case <-stop:
-				done <- n
-				return
-			default:
+	var mu sync.Mutex
+	var posting sync.WaitGroup
+	for range 4 {
+		posting.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				sent.Add(1)
+				if code, body := s.ask(mover); code != 200 {
+					mu.Lock()
+					refused = append(refused, fmt.Sprintf("%d %s", code, body))
+					mu.Unlock()
+				}
 			}
-			code, _, body := post(t, "http://"+s.http+"/v2/models/"+mover+"/infer", []byte(oneInput))
-			if code != 200 {
-				refused = append(refused, fmt.Sprintf("%d %s", code, body))
-			}
-		}
-	}()
+		})
+	}
 	s.apply(spec)
 	eventually(t, epochTime, mover+" has moved", func() error { return s.as(next) })
 	time.Sleep(time.Second)
 	close(stop)
-	if n := <-done; n == 0 || len(refused) > 0 {
+	posting.Wait()
+	if n := sent.Load(); n == 0 || len(refused) > 0 {
 		t.Errorf("%d of %d requests were refused while %s moved: %v", len(refused), n, mover, refused[:min(3, len(refused))])
 	}
+	t.Logf("%d requests while %s moved", sent.Load(), mover)
+}
+
+// ask makes one request; it may be called from any goroutine.
+func (s *spreadOver) ask(model string) (int, string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+s.http+"/v2/models/"+model+"/infer", strings.NewReader(oneInput))
+	if err != nil {
+		return 0, err.Error()
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(body)
 }

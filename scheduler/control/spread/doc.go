@@ -18,8 +18,8 @@
 //     moves at most Config.MovesMax of all bytes in an Interval, each move brings the two
 //     schedulers nearer, and a model that has moved rests.
 //  4. A model that moves is given to the other scheduler's Lead too, and taken from the first
-//     when the other serves all that the first does. So requests are always served somewhere. A move that
-//     fails, or takes too long, is undone.
+//     when the other has served all that the first does for Config.Linger. So requests are always
+//     served somewhere. A move that fails, or takes too long, is undone.
 //
 // # Invariants
 //

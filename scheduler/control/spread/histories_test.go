@@ -36,7 +36,7 @@ func TestHistories(t *testing.T) {
 		}
 		for _, name := range names(c.wishes) {
 			at, to := c.spread.Home(name)
-			if n, _ := runs(max(0, at), c.spread.models[name], c); at == Nowhere || to != Nowhere || n == 0 || !slices.Equal(c.served(name), []int{at}) {
+			if n, _ := c.spread.runs(max(0, at), c.spread.models[name]); at == Nowhere || to != Nowhere || n == 0 || !slices.Equal(c.served(name), []int{at}) {
 				r.Fatalf("%s: at %d, moves to %d, served at %v\n%s", name, at, to, c.served(name), strings.Join(c.story, "\n"))
 			}
 		}

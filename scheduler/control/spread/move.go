@@ -11,8 +11,15 @@ import (
 func (s *Spread) finish(now mono.Time, w World, out *Effects) {
 	for _, name := range names(s.moving) {
 		m := s.models[name]
-		switch why := s.stuck(now, m, w); {
-		case s.arrived(m, w):
+		why, there := s.stuck(now, m, w), s.arrived(m, w)
+		if !there {
+			m.there = mono.Never
+		} else if m.there == mono.Never {
+			m.there = now
+		}
+		switch {
+		case there && now < m.there.Add(s.cfg.Linger):
+		case there:
 			out.Notes = append(out.Notes, fmt.Sprintf("model %s is served by scheduler %s; it leaves %s", name, s.schedulers[m.to], s.schedulers[m.at]))
 			s.take(m.at, m, out)
 			m.at, m.to = m.to, Nowhere
@@ -77,7 +84,7 @@ func (s *Spread) rescue(now mono.Time, w World, out *Effects) {
 			m.stranded = mono.Never
 			continue
 		}
-		if versions, _ := runs(m.at, m, w); versions > 0 {
+		if versions, _ := s.runs(m.at, m); versions > 0 {
 			m.stranded = mono.Never
 			continue
 		}
@@ -88,9 +95,10 @@ func (s *Spread) rescue(now mono.Time, w World, out *Effects) {
 			continue
 		}
 		s.weigh(now, w)
-		if to := s.choose(m, m.at, w); to != Nowhere {
+		b := s.load(m, w)
+		if to, fits := s.choose(m, max(b.bytes, sized(m)), m.at, w); fits {
+			s.carry(m.at, to, &b)
 			s.move(now, m, to, "its scheduler has no GPU for it", out)
-			s.loads.at = mono.Never
 		}
 	}
 }
@@ -106,14 +114,14 @@ func (s *Spread) balance(now mono.Time, w World, out *Effects) {
 		s.window, s.moved = now, 0
 	}
 	s.weigh(now, w)
-	for _, t := range s.types(w) {
-		high, low, gap := s.extremes(t, w)
-		s.note(now, t, low, gap, w)
+	for _, t := range s.types() {
+		high, low, gap := s.extremes(t)
+		s.note(now, t, low, gap)
 		if gap <= s.cfg.Apart || !s.quiet(t, w) {
 			continue
 		}
 		for gap > s.cfg.Near && s.held(now, side{t, high, true}) && s.held(now, side{t, low, false}) && s.shift(now, t, high, low, gap, w, out) {
-			high, low, gap = s.extremes(t, w)
+			high, low, gap = s.extremes(t)
 		}
 	}
 }
@@ -127,18 +135,18 @@ type side struct {
 
 // note keeps since when schedulers are apart from the lowest and from the highest. So needs that
 // go up here and down there in turns are none that move models.
-func (s *Spread) note(now mono.Time, t string, low int, gap float64, w World) {
+func (s *Spread) note(now mono.Time, t string, low int, gap float64) {
 	for i := range s.schedulers {
-		n := gpusOf(i, t, w)
+		n := s.gpusOf(i, t)
 		above := 0.0 // the lowest
-		if n > 0 && w.Told(i) {
-			above = s.loads.need[i][t]/float64(n) - s.loads.need[low][t]/float64(gpusOf(low, t, w))
+		if n > 0 {
+			above = s.loads.need[i][t]/float64(n) - s.loads.need[low][t]/float64(s.gpusOf(low, t))
 		}
 		for _, x := range []struct {
 			side side
 			so   bool
 		}{{side{t, i, true}, n > 0 && above > s.cfg.Apart}, {side{t, i, false}, n > 0 && gap-above > s.cfg.Apart}} {
-			if _, there := s.apart[x.side]; !x.so || !w.Told(i) {
+			if _, there := s.apart[x.side]; !x.so {
 				delete(s.apart, x.side)
 			} else if !there {
 				s.apart[x.side] = now
@@ -164,12 +172,9 @@ func (s *Spread) quiet(deviceType string, w World) bool {
 }
 
 // types are the device types that there are GPUs of.
-func (s *Spread) types(w World) (all []string) {
+func (s *Spread) types() (all []string) {
 	for i := range s.schedulers {
-		if !w.Told(i) {
-			continue
-		}
-		for _, g := range w.GPUs(i) {
+		for _, g := range s.gpus[i] {
 			if g.Count > 0 && !slices.Contains(all, g.DeviceType) {
 				all = append(all, g.DeviceType)
 			}
@@ -179,9 +184,9 @@ func (s *Spread) types(w World) (all []string) {
 	return all
 }
 
-// gpusOf counts a scheduler's GPUs of a type.
-func gpusOf(i int, deviceType string, w World) int {
-	for _, g := range w.GPUs(i) {
+// gpusOf counts a scheduler's GPUs of a type; 0: it is away, too.
+func (s *Spread) gpusOf(i int, deviceType string) int {
+	for _, g := range s.gpus[i] {
 		if g.DeviceType == deviceType {
 			return g.Count
 		}
@@ -191,14 +196,11 @@ func gpusOf(i int, deviceType string, w World) int {
 
 // extremes are the schedulers with the highest and the lowest need per GPU of a type, and how far
 // they are apart. One that is away has neither.
-func (s *Spread) extremes(deviceType string, w World) (high, low int, gap float64) {
+func (s *Spread) extremes(deviceType string) (high, low int, gap float64) {
 	high, low = Nowhere, Nowhere
 	most, least := 0.0, 0.0
 	for i := range s.schedulers {
-		n := 0
-		if w.Told(i) {
-			n = gpusOf(i, deviceType, w)
-		}
+		n := s.gpusOf(i, deviceType)
 		if n == 0 {
 			continue
 		}
@@ -216,18 +218,18 @@ func (s *Spread) extremes(deviceType string, w World) (high, low int, gap float6
 // shift moves one model: the one with the most need that leaves the two no further apart the
 // other way round, and that the Interval has bytes left for. false: there is none.
 func (s *Spread) shift(now mono.Time, t string, high, low int, gap float64, w World, out *Effects) bool {
-	share := 1/float64(gpusOf(high, t, w)) + 1/float64(gpusOf(low, t, w)) // of a model's need, off the gap
+	share := 1/float64(s.gpusOf(high, t)) + 1/float64(s.gpusOf(low, t)) // of a model's need, off the gap
 	left := int64(s.cfg.MovesMax*float64(s.loads.all)) - s.moved
 	var best *model
 	var load burden
 	for _, name := range names(s.models) {
 		m := s.models[name]
-		if m.at != high || m.to != Nowhere || now < m.rest || now < m.again || !w.Told(high) {
+		if m.at != high || m.to != Nowhere || now < m.rest || now < m.again {
 			continue
 		}
 		b := s.load(m, w)
 		need := b.need()
-		if len(b.types) == 0 || slices.ContainsFunc(b.types, func(x string) bool { return x != t }) || max(1, b.bytes) > left ||
+		if len(b.types) == 0 || slices.ContainsFunc(b.types, func(x string) bool { return x != t }) || max(1, b.bytes) > left || !s.fits(low, b.bytes, m) ||
 			float64(need*share) < worth || float64(need*share) > gap || best != nil && need <= load.need() {
 			continue
 		}
@@ -238,13 +240,20 @@ func (s *Spread) shift(now mono.Time, t string, high, low int, gap float64, w Wo
 	}
 	s.moved += max(1, load.bytes)
 	s.move(now, best, low, fmt.Sprintf("it needs %.0f %% more of its GPUs", 100*gap), out)
-	s.loads.need[high][t] -= load.need()
-	s.loads.need[low][t] += load.need()
-	s.loads.bytes[high] -= load.bytes
-	s.loads.bytes[low] += load.bytes
-	s.loads.count[high]--
-	s.loads.count[low]++
+	s.carry(high, low, &load)
 	return true
+}
+
+// carry counts a model where it goes, no more where it is.
+func (s *Spread) carry(from, to int, b *burden) {
+	for k, t := range b.types {
+		s.loads.need[from][t] -= b.needs[k]
+		s.loads.need[to][t] += b.needs[k]
+	}
+	s.loads.bytes[from] -= b.bytes
+	s.loads.bytes[to] += b.bytes
+	s.loads.count[from]--
+	s.loads.count[to]++
 }
 
 // worth is by how much a move must bring two schedulers nearer, at least.

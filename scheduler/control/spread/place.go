@@ -18,10 +18,11 @@ func (s *Spread) place(now mono.Time, w World, out *Effects) {
 		return
 	}
 	s.stirred = false
+	s.survey(w)
 	s.weigh(now, w)
 	for _, name := range names(s.homeless) {
 		m := s.models[name]
-		if i := s.choose(m, Nowhere, w); i != Nowhere {
+		if i, _ := s.choose(m, sized(m), Nowhere, w); i != Nowhere {
 			s.settle(m, i, out)
 			s.loads.count[i]++
 			s.loads.bytes[i] += sized(m)
@@ -30,6 +31,16 @@ func (s *Spread) place(now mono.Time, w World, out *Effects) {
 		if why := s.waitsFor(m, w); why != m.waits {
 			m.waits = why
 			out.Waits = append(out.Waits, Wait{name, why})
+		}
+	}
+}
+
+// survey asks what GPUs there are.
+func (s *Spread) survey(w World) {
+	s.gpus = make([][]GPUs, len(s.schedulers))
+	for i := range s.gpus {
+		if w.Told(i) {
+			s.gpus[i] = w.GPUs(i)
 		}
 	}
 }
@@ -49,11 +60,8 @@ func (s *Spread) waitsFor(m *model, w World) string {
 	var types []string
 	told := false
 	for i := range s.schedulers {
-		if !w.Told(i) {
-			continue
-		}
-		told = true
-		for _, g := range w.GPUs(i) {
+		told = told || w.Told(i)
+		for _, g := range s.gpus[i] {
 			if !slices.Contains(types, g.DeviceType) {
 				types = append(types, g.DeviceType)
 			}
@@ -76,10 +84,10 @@ func (s *Spread) waitsFor(m *model, w World) string {
 
 // runs is how many of a model's versions a scheduler has GPUs for, and how many GPUs, of all
 // types that the model may be on.
-func runs(i int, m *model, w World) (versions, gpus int) {
-	all := w.GPUs(i)
+func (s *Spread) runs(i int, m *model) (versions, gpus int) {
+	all := s.gpus[i]
 	for _, g := range all {
-		if len(m.versions) == 0 || slices.ContainsFunc(m.versions, func(v Version) bool { return v.mayBeOn(g.DeviceType) }) {
+		if m.mayBeOn(g.DeviceType) {
 			gpus += g.Count
 		}
 	}
@@ -100,52 +108,78 @@ type offer struct {
 	scheduler   int
 	versions    int // that it could serve
 	served      bool
-	need, bytes int // per GPU and per byte of memory, in steps: a little more or less is no reason
+	full        bool // its memory would not do
+	need, bytes int  // per GPU and per byte of memory, in steps: a little more or less is no reason
 	models      float64
 }
 
-// choose is the scheduler that a model should go to, of those that have told, but one; Nowhere.
-func (s *Spread) choose(m *model, but int, w World) int {
-	var best offer
-	best.scheduler = Nowhere
+// choose is the scheduler that a model of so many bytes should go to, of those that have told, but
+// one; Nowhere. fits: it has the memory. Where none has, the Lead of the best one says what lacks.
+func (s *Spread) choose(m *model, bytes int64, but int, w World) (to int, fits bool) {
+	best := offer{scheduler: Nowhere}
 	for i := range s.schedulers {
 		if i == but || !w.Told(i) {
 			continue
 		}
-		versions, gpus := runs(i, m, w)
+		versions, gpus := s.runs(i, m)
 		if gpus == 0 {
 			continue
 		}
-		o := offer{scheduler: i, versions: versions, served: s.serves(i, m, w), models: float64(s.loads.count[i]) / float64(gpus)}
-		need, memory := 0.0, int64(0)
-		for _, g := range w.GPUs(i) {
-			if len(m.versions) == 0 || slices.ContainsFunc(m.versions, func(v Version) bool { return v.mayBeOn(g.DeviceType) }) {
+		o := offer{scheduler: i, versions: versions, served: s.serves(i, m, w), full: !s.fits(i, bytes, m), models: float64(s.loads.count[i]) / float64(gpus)}
+		need := 0.0
+		for _, g := range s.gpus[i] {
+			if m.mayBeOn(g.DeviceType) {
 				need += s.loads.need[i][g.DeviceType]
-				memory += g.Memory * int64(g.Count)
 			}
 		}
 		o.need = int(need / float64(gpus) / coarse)
-		if memory > 0 {
+		if memory := s.memory(i, m); memory > 0 {
 			o.bytes = int(float64(s.loads.bytes[i]) / float64(memory) / coarse)
 		}
 		if best.scheduler == Nowhere || s.better(&o, &best) {
 			best = o
 		}
 	}
-	return best.scheduler
+	return best.scheduler, best.scheduler != Nowhere && !best.full
+}
+
+// memory is that of all GPUs that a model may be on at a scheduler; 0: not known. A model takes
+// that of one of them at least.
+func (s *Spread) memory(i int, m *model) (sum int64) {
+	for _, g := range s.gpus[i] {
+		if !m.mayBeOn(g.DeviceType) {
+			continue
+		}
+		if g.Memory == 0 {
+			return 0
+		}
+		sum += g.Memory * int64(g.Count)
+	}
+	return sum
+}
+
+// fits reports whether a scheduler may have memory for so many bytes more.
+func (s *Spread) fits(i int, bytes int64, m *model) bool {
+	memory := s.memory(i, m)
+	return memory == 0 || s.loads.bytes[i]+bytes <= memory
+}
+
+// mayBeOn reports whether any version may be served on a type.
+func (m *model) mayBeOn(deviceType string) bool {
+	return len(m.versions) == 0 || slices.ContainsFunc(m.versions, func(v Version) bool { return v.mayBeOn(deviceType) })
 }
 
 // coarse is the step in which needs per GPU and shares of memory are compared.
 const coarse = 0.05
 
 func (s *Spread) better(a, b *offer) bool {
-	served := func(o *offer) int {
-		if o.served {
-			return 0
+	last := func(yes bool) int {
+		if yes {
+			return 1
 		}
-		return 1
+		return 0
 	}
-	return cmp.Or(cmp.Compare(b.versions, a.versions), cmp.Compare(served(a), served(b)), cmp.Compare(a.need, b.need), cmp.Compare(a.bytes, b.bytes),
+	return cmp.Or(cmp.Compare(b.versions, a.versions), cmp.Compare(last(!a.served), last(!b.served)), cmp.Compare(last(a.full), last(b.full)), cmp.Compare(a.need, b.need), cmp.Compare(a.bytes, b.bytes),
 		cmp.Compare(a.models, b.models), strings.Compare(s.schedulers[a.scheduler], s.schedulers[b.scheduler])) < 0
 }
 

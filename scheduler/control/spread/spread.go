@@ -17,8 +17,9 @@ type Config struct {
 	Apart    float64  // difference of need per GPU from which on models move [0.25]
 	Near     float64  // down to which they do [0.1]
 	Hold     mono.Dur // how long needs must have been apart [20 s]
-	Stranded mono.Dur // how long a scheduler may have no GPU for a model, or be away in the middle of a move [30 s]
+	Stranded mono.Dur // how long a scheduler may have no GPU for a model, or be away in the middle of a move [2 minutes]
 	MoveMax  mono.Dur // a move's time [10 minutes]
+	Linger   mono.Dur // how long both serve a model that has arrived: frontends hear of it, and of its shares [2 s]
 }
 
 func (c *Config) fill() {
@@ -33,7 +34,7 @@ func (c *Config) fill() {
 	for _, d := range []struct {
 		v   *mono.Dur
 		def mono.Dur
-	}{{&c.Interval, 300 * mono.Second}, {&c.Wait, 10 * mono.Second}, {&c.Hold, 20 * mono.Second}, {&c.Stranded, 30 * mono.Second}, {&c.MoveMax, 600 * mono.Second}} {
+	}{{&c.Interval, 300 * mono.Second}, {&c.Wait, 10 * mono.Second}, {&c.Hold, 20 * mono.Second}, {&c.Stranded, 120 * mono.Second}, {&c.MoveMax, 600 * mono.Second}, {&c.Linger, 2 * mono.Second}} {
 		if *d.v <= 0 {
 			*d.v = d.def
 		}
@@ -48,9 +49,9 @@ type model struct {
 	name     string
 	versions []Version // that are wanted; none: it is stopped
 	at, to   int       // schedulers whose Leads have it; to: where it moves
-	why      string    // it moves
 	began    mono.Time // its move
 	lost     mono.Time // since when to is away; Never
+	there    mono.Time // since when to serves it; Never
 	stranded mono.Time // since when at has no GPU for it; Never
 	rest     mono.Time // before which balance leaves it alone
 	again    mono.Time // before which no other move of it begins: one has failed
@@ -75,6 +76,7 @@ type Spread struct {
 	window mono.Time          // in which moved was: the Interval's begin
 	moved  int64              // bytes, for balance
 	loads  loads
+	gpus   [][]GPUs // of schedulers that have told, when they were last looked at: to ask takes long
 }
 
 // New makes one over the schedulers, which are named for people.
@@ -95,7 +97,7 @@ func (s *Spread) Restore(name string, i int) {
 func (s *Spread) Want(now mono.Time, name string, versions []Version, out *Effects) {
 	m := s.models[name]
 	if m == nil {
-		m = &model{name: name, at: Nowhere, to: Nowhere, lost: mono.Never, stranded: mono.Never}
+		m = &model{name: name, at: Nowhere, to: Nowhere, lost: mono.Never, there: mono.Never, stranded: mono.Never}
 		s.models[name] = m
 		home := s.homes[name]
 		delete(s.homes, name)
@@ -104,7 +106,7 @@ func (s *Spread) Want(now mono.Time, name string, versions []Version, out *Effec
 			m.at = 0
 		case len(home) > 1: // it was on its way from one of them to the other: whichever, it ends
 			m.at = home[0]
-			s.begin(now, m, home[1], "it was on its way")
+			s.begin(now, m, home[1])
 		case len(home) == 1:
 			m.at = home[0]
 		default:
@@ -191,16 +193,6 @@ func (s *Spread) Home(name string) (at, to int) {
 	return Nowhere, Nowhere
 }
 
-// Count is how many models a scheduler has, those that move there too.
-func (s *Spread) Count(i int) (n int) {
-	for _, name := range names(s.models) {
-		if m := s.models[name]; m.at == i || m.to == i {
-			n++
-		}
-	}
-	return n
-}
-
 // Step does what is due.
 func (s *Spread) Step(now mono.Time, w World, out *Effects) {
 	if len(s.schedulers) == 1 {
@@ -210,6 +202,7 @@ func (s *Spread) Step(now mono.Time, w World, out *Effects) {
 	s.place(now, w, out)
 	if now >= s.looked.Add(lookEvery) {
 		s.looked = now
+		s.survey(w)
 		s.rescue(now, w, out)
 		s.balance(now, w, out)
 	}
@@ -226,6 +219,11 @@ func (s *Spread) Wake() mono.Time {
 	at := s.looked.Add(lookEvery)
 	if len(s.homeless) > 0 && !s.waited {
 		at = min(at, s.begun.Add(s.cfg.Wait))
+	}
+	for _, name := range names(s.moving) {
+		if there := s.models[name].there; there != mono.Never {
+			at = min(at, there.Add(s.cfg.Linger))
+		}
 	}
 	return at
 }
@@ -252,13 +250,13 @@ func (s *Spread) settle(m *model, i int, out *Effects) {
 
 // move begins one.
 func (s *Spread) move(now mono.Time, m *model, to int, why string, out *Effects) {
-	s.begin(now, m, to, why)
+	s.begin(now, m, to)
 	s.give(to, m, out)
 	out.Notes = append(out.Notes, fmt.Sprintf("model %s moves from scheduler %s to %s: %s", m.name, s.schedulers[m.at], s.schedulers[to], why))
 }
 
-func (s *Spread) begin(now mono.Time, m *model, to int, why string) {
-	m.to, m.began, m.why, m.lost, m.stranded = to, now, why, mono.Never, mono.Never
+func (s *Spread) begin(now mono.Time, m *model, to int) {
+	m.to, m.began, m.lost, m.there, m.stranded = to, now, mono.Never, mono.Never, mono.Never
 	s.moving[m.name] = true
 }
 
