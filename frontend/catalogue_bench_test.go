@@ -47,6 +47,25 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
+// BenchmarkChooseScheduler is what the choice of a scheduler, and of a version there, costs a
+// request: by how many schedulers there are, and how many of them have the model.
+func BenchmarkChooseScheduler(b *testing.B) {
+	for _, k := range []struct{ schedulers, have int }{{1, 1}, {2, 1}, {2, 2}, {8, 1}} {
+		b.Run(fmt.Sprintf("%d-of-%d", k.have, k.schedulers), func(b *testing.B) {
+			h, r := newHave(b, k.schedulers), Request{Model: "m"}
+			for i := range k.have {
+				h.tell(i, catalog.Served{ID: 1, DeviceType: "e", Spec: specOf("m", "1")})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if m, err := h.admit(&r); m == nil || err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkChoose is what the choice of a version costs a request.
 func BenchmarkChoose(b *testing.B) {
 	k, _ := manyModels(b, 1000)

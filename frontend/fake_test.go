@@ -21,6 +21,7 @@ type cluster struct {
 	t       testing.TB
 	network *loopback.Network
 	address string
+	life    uint64 // its process
 	doc     catalog.Catalogue
 	// onSubmit acts on a request; nil: serve it. Called on the link's receiving
 	// goroutine; data is the backend's link to the client.
@@ -63,7 +64,7 @@ func newClusterAt(t testing.TB, n *loopback.Network, address string, doc catalog
 }
 
 func (c *cluster) listen() {
-	ln, err := c.network.Listen(c.address, transport.Options{Hello: wire.Hello{Role: wire.RoleScheduler}},
+	ln, err := c.network.Listen(c.address, transport.Options{Hello: wire.Hello{Role: wire.RoleScheduler, Incarnation: c.life}},
 		func(wire.Hello) (transport.Handler, error) { return (*fakeScheduler)(c), nil })
 	if err != nil {
 		c.t.Fatal(err)

@@ -44,7 +44,7 @@ type modelMetrics struct {
 	key    modelKey
 	series atomic.Pointer[series] // nil: nothing was counted
 
-	users int       // models of the catalogue: 1, or 2 while an id follows another
+	users int       // models of the catalogues: 1, or more while an id follows another, or several schedulers have it
 	ended mono.Time // when the last left
 	swept bool      // its series are gone: what still comes is not counted
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/frontend/arena"
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -29,8 +30,17 @@ func TestInferenceDoesNotAllocate(t *testing.T) {
 	}
 	c := newCluster(t)
 	c.onSubmit = replier()
-	client := c.dial(nil)
-	q, ctx := echo(1), context.Background()
+	noGarbage(t, c.dial(nil), echo(1))
+	a, b := twoSchedulers(t, []catalog.Entry{entryOf(0, "one", "1", 4)}, []catalog.Entry{entryOf(0, "two", "1", 4), entryOf(1, "one", "1", 4)})
+	a.onSubmit, b.onSubmit = replier(), replier()
+	both := dialBoth(a, b, nil)
+	noGarbage(t, both, ask("one", "", 4, 1))
+	noGarbage(t, both, ask("two", "1", 4, 1))
+}
+
+func noGarbage(t *testing.T, client *Client, q Request) {
+	t.Helper()
+	ctx := context.Background()
 	infer := func() {
 		r, err := client.Infer(ctx, q)
 		if err != nil {

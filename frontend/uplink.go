@@ -29,6 +29,8 @@ type uplink struct {
 	admitted atomic.Pointer[admission] // nil: the scheduler does not have us now
 	trouble  atomic.Pointer[error]     // why it has not admitted us
 
+	life uint64 // of the scheduler's process that the link leads to; 0: none. Guarded by Client.mu.
+
 	// Owned by the goroutine that receives from the scheduler.
 	served *served
 	hidden bool // it was said that others cannot reach this frontend's address
@@ -76,17 +78,36 @@ func (u *uplink) connect() {
 		address = c.data.Address()
 	}
 	up := func(l transport.Link) {
+		if err := u.meets(l.Peer().Incarnation); err != nil {
+			l.Close(err) // the keeper tells it, and waits longer each time
+			return
+		}
 		transport.SendDoc(l, wire.DocFrontend, catalog.FrontendInfo{Name: c.o.Name, Instance: c.instance, Address: address})
 	}
 	said := "no link to the scheduler; trying on"
 	if len(c.uplinks) > 1 {
-		said = "no link to the scheduler; trying on. Its models are unavailable, those of other schedulers are not"
+		said = "no link to the scheduler; trying on. Models of other schedulers are served as before"
 	}
 	u.keeper = transport.Keep(c.o.Network, u.address, transport.Options{Hello: c.hello()}, u, up, func(err error) {
 		c.log.Warn().Str("scheduler", u.address).Err(err).Msg(said)
 		u.trouble.Store(&err)
 		c.signal()
 	})
+}
+
+// meets refuses a scheduler that another uplink leads to: it takes one link of a process, and
+// would end each for the other for ever.
+func (u *uplink) meets(life uint64) error {
+	c := u.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.uplinks {
+		if o != u && life != 0 && o.life == life {
+			return fmt.Errorf("%w: this is the scheduler that %s leads to: leave one of the two addresses out", transport.ErrRejected, o.address)
+		}
+	}
+	u.life = life
+	return nil
 }
 
 // leave tells the scheduler that no more comes.
@@ -206,6 +227,9 @@ func (u *uplink) Closed(l transport.Link, err error) {
 	if had {
 		u.admitted.CompareAndSwap(a, nil)
 	}
+	c.mu.Lock()
+	u.life = 0
+	c.mu.Unlock()
 	c.failOf(u, wire.ReasonUnavailable)
 	c.signal()
 	select {

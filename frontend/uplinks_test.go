@@ -142,7 +142,7 @@ func TestOneSchedulerDies(t *testing.T) {
 	}
 	select {
 	case err := <-kept:
-		t.Errorf("open at the other scheduler: %v", err)
+		t.Fatalf("open at the other scheduler: %v", err)
 	default:
 	}
 	b.serve(b.data, m)
@@ -436,6 +436,35 @@ func TestOneSchedulerIsSilent(t *testing.T) {
 	}
 	if _, err := client.Infer(t.Context(), echo(1)); err != nil {
 		t.Error(err)
+	}
+}
+
+// Two addresses of one scheduler: one link stays, the other is not made, and the log says what
+// to do. The scheduler would end each link for the other.
+func TestOneSchedulerTwice(t *testing.T) {
+	n := loopback.New()
+	var all [2]*cluster
+	for i := range all {
+		all[i] = newClusterAt(t, n, fmt.Sprint("inproc:", i), testModels())
+		all[i].close()
+		all[i].life = 77
+		all[i].listen()
+	}
+	var log lockedLog
+	client := dialBoth(all[0], all[1], func(o *Options) { o.Logger = zerolog.New(&log) })
+	eventually(t, "a line", func() bool { return log.count("leave one of the two addresses out", "inproc:0", "inproc:1") > 0 })
+	first := [2]*admission{client.uplinks[0].admitted.Load(), client.uplinks[1].admitted.Load()}
+	if (first[0] == nil) == (first[1] == nil) {
+		t.Fatalf("admitted %v", first)
+	}
+	for range 20 {
+		if _, err := client.Infer(t.Context(), echo(1)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Millisecond) // the other address is tried again meanwhile
+	}
+	if now := [2]*admission{client.uplinks[0].admitted.Load(), client.uplinks[1].admitted.Load()}; now != first {
+		t.Errorf("the link was lost: %v, %v", first, now)
 	}
 }
 

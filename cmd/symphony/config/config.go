@@ -77,25 +77,25 @@ type Scheduler struct {
 
 // Frontend configures the client library and the HTTP ingress.
 type Frontend struct {
-	Name        string   `yaml:"name"`
-	Scheduler   []string `yaml:"scheduler"`     // where the scheduler listens; of several, each with models of its own, all of them
-	Listen      string   `yaml:"listen"`        // where backends read slabs; 0.0.0.0: on all addresses, and the scheduler tells backends the one that it sees
-	Advertise   string   `yaml:"advertise"`     // that address as backends reach it, behind a proxy or a translated address; empty: as listen says
-	HTTP        string   `yaml:"http"`          // host:port of the ingress; empty: none
-	Admin       string   `yaml:"admin"`         // host:port of repository, settings and shared memory calls; empty: that of http
-	Control     string   `yaml:"control"`       // URL of the control plane's API, for clients that load and unload models; empty: those calls are refused
-	Arena       Size     `yaml:"arena"`         // memory for inputs
-	MaxInFlight int      `yaml:"max_in_flight"` // open requests
-	Preprocess  int      `yaml:"preprocess"`    // images decoded at a time; 0: the processors it may use less one, at least 1
-	ImagePixels int      `yaml:"image_pixels"`  // of one image, at most
-	ImageMemory Size     `yaml:"image_memory"`  // for decoding images, all at a time; one may take 7/8 of it
-	ReplyMargin mono.Dur `yaml:"reply_margin"`  // reserved for the way back of an output
-	BodyMax     Size     `yaml:"body_max"`      // largest HTTP body
-	Connections int      `yaml:"connections"`   // open HTTP connections
-	FullStatus  int      `yaml:"full_status"`   // HTTP status when full: 503 or 429
-	HeaderTime  mono.Dur `yaml:"header_time"`   // a client has for a request's headers
-	BodyTime    mono.Dur `yaml:"body_time"`     // and for its body
-	BodyRate    Size     `yaml:"body_rate"`     // bytes per second that a body must come at; 0: any
+	Name        string    `yaml:"name"`
+	Scheduler   Addresses `yaml:"scheduler"`     // where the scheduler listens; of several, each with models of its own, all of them
+	Listen      string    `yaml:"listen"`        // where backends read slabs; 0.0.0.0: on all addresses, and the scheduler tells backends the one that it sees
+	Advertise   string    `yaml:"advertise"`     // that address as backends reach it, behind a proxy or a translated address; empty: as listen says
+	HTTP        string    `yaml:"http"`          // host:port of the ingress; empty: none
+	Admin       string    `yaml:"admin"`         // host:port of repository, settings and shared memory calls; empty: that of http
+	Control     string    `yaml:"control"`       // URL of the control plane's API, for clients that load and unload models; empty: those calls are refused
+	Arena       Size      `yaml:"arena"`         // memory for inputs
+	MaxInFlight int       `yaml:"max_in_flight"` // open requests
+	Preprocess  int       `yaml:"preprocess"`    // images decoded at a time; 0: the processors it may use less one, at least 1
+	ImagePixels int       `yaml:"image_pixels"`  // of one image, at most
+	ImageMemory Size      `yaml:"image_memory"`  // for decoding images, all at a time; one may take 7/8 of it
+	ReplyMargin mono.Dur  `yaml:"reply_margin"`  // reserved for the way back of an output
+	BodyMax     Size      `yaml:"body_max"`      // largest HTTP body
+	Connections int       `yaml:"connections"`   // open HTTP connections
+	FullStatus  int       `yaml:"full_status"`   // HTTP status when full: 503 or 429
+	HeaderTime  mono.Dur  `yaml:"header_time"`   // a client has for a request's headers
+	BodyTime    mono.Dur  `yaml:"body_time"`     // and for its body
+	BodyRate    Size      `yaml:"body_rate"`     // bytes per second that a body must come at; 0: any
 }
 
 // Backend configures the owner of devices.
@@ -152,7 +152,7 @@ func Default() Config {
 			Headroom: "all", Tuner: tuner.ShareDefault,
 		},
 		Frontend: Frontend{
-			Scheduler: []string{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
+			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
 			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: frontend.ReplyMarginDefault,
 			ImagePixels: 16 << 20, ImageMemory: 48 << 20,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,

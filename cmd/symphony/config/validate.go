@@ -46,15 +46,6 @@ func (r *report) address(key, a string) {
 	}
 }
 
-// addresses checks a list of one address or more, no two of them equal.
-func (r *report) addresses(key string, all []string, most int) {
-	r.need(len(all) > 0 && len(all) <= most, key, "names %d addresses, must be 1 to %d", len(all), most)
-	for i, a := range all {
-		r.address(key, a)
-		r.need(slices.Index(all, a) == i, key, "%q is there twice", a)
-	}
-}
-
 func (r *report) hostPort(key, a string) {
 	_, port, err := net.SplitHostPort(a)
 	if err != nil {
@@ -125,7 +116,7 @@ func (s *Scheduler) validate(r *report) {
 const tunerMost = 0.5
 
 func (f *Frontend) validate(r *report) {
-	r.addresses("frontend.scheduler", f.Scheduler, frontend.SchedulersMax)
+	f.Scheduler.validate(r, "frontend.scheduler", frontend.SchedulersMax)
 	r.address("frontend.listen", f.Listen)
 	if f.Advertise != "" {
 		r.address("frontend.advertise", f.Advertise)
