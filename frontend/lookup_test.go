@@ -3,7 +3,11 @@ package frontend
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -71,6 +75,8 @@ func TestWhoAnswers(t *testing.T) {
 	gone := func(i, version int) { h.change(i, catalog.Changes{Gone: []wire.ModelID{wire.ModelID(10*i + version)}}) }
 	slower := at(1, 1)
 	slower.Spec.SLO *= 2
+	older := at(0, 1)
+	older.Spec.SLO *= 2
 	elsewhere := at(0, 1)
 	elsewhere.SubCluster = "s"
 	for _, step := range []struct {
@@ -83,6 +89,7 @@ func TestWhoAnswers(t *testing.T) {
 		{"one has it", func() { h.tell(0, at(0, 1)) }, 1, 1, nil},
 		{"it comes to another one", func() { h.tell(1, at(1, 1)) }, 11, 11, nil},
 		{"which is told other settings", func() { h.tell(1, slower) }, 11, 11, nil},
+		{"and the first, too", func() { h.tell(0, older) }, 11, 11, nil},
 		{"it comes to a third, without devices", func() { h.tell(2, parked) }, 11, 11, nil},
 		{"and with", func() { h.tell(2, at(2, 1)) }, 21, 21, nil},
 		{"that one is lost", func() { h.lose(2) }, 11, 11, nil},
@@ -118,6 +125,43 @@ func TestWhoAnswers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// While a model moves to and fro, who looks for it finds it, and finds it ready: each look falls
+// into one move at most.
+func TestFoundWhileItMoves(t *testing.T) {
+	h := newHave(t, 2)
+	m := catalog.Served{ID: 1, DeviceType: "e", Spec: specOf("m", "1")}
+	h.tell(0, m)
+	var looks [2]atomic.Int64
+	var all sync.WaitGroup
+	var end atomic.Bool
+	for i := range looks {
+		r := Request{Model: "m", Version: []string{"", "1"}[i%2]}
+		all.Go(func() {
+			for !end.Load() {
+				if m, err := h.admit(&r); err != nil || m == nil {
+					t.Errorf("version %q: %+v, %v", r.Version, m, err)
+					end.Store(true)
+				}
+				if looks[i].Add(1)%16 == 0 {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	for i, begin := 0, time.Now(); i < 3000 && time.Since(begin) < 2*time.Second && !end.Load(); i++ {
+		from, to := i%2, (i+1)%2
+		h.tell(to, m)
+		h.change(from, catalog.Changes{Gone: []wire.ModelID{1}})
+		for k := range looks {
+			for n := looks[k].Load() + 2; looks[k].Load() < n && !end.Load(); {
+				runtime.Gosched()
+			}
+		}
+	}
+	end.Store(true)
+	all.Wait()
 }
 
 // TestFoundWhereverServed: whatever three schedulers say, whoever is away, and whatever ids they
