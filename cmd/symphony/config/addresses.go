@@ -35,8 +35,7 @@ func addressesHook(from, to reflect.Type, v any) (any, error) {
 
 // validate checks each, that there is one, and none twice.
 func (a Addresses) validate(r *report, key string, most int) {
-	r.need(len(a) > 0, key, "names no address: write tcp:host:port, several in a list or with commas between")
-	r.need(len(a) <= most, key, "has %d addresses, at most %d", len(a), most)
+	r.need(len(a) > 0 && len(a) <= most, key, "names %d addresses, must be 1 to %d", len(a), most)
 	for i, one := range a {
 		r.address(key, one)
 		r.need(slices.Index(a, one) == i, key, "%q is there twice", one)
