@@ -11,9 +11,6 @@ import (
 // the environment.
 type Addresses []string
 
-// String is how a flag has them.
-func (a Addresses) String() string { return strings.Join(a, ",") }
-
 // splitAddresses takes a text apart. Nothing is no address.
 func splitAddresses(text string) Addresses {
 	out := Addresses{} // not nil, which would be as if nothing was said
