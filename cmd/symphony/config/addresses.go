@@ -11,9 +11,6 @@ import (
 // the environment.
 type Addresses []string
 
-// String is how a flag has them.
-func (a Addresses) String() string { return strings.Join(a, ",") }
-
 // splitAddresses takes a text apart. Nothing is no address.
 func splitAddresses(text string) Addresses {
 	out := Addresses{} // not nil, which would be as if nothing was said
@@ -35,8 +32,7 @@ func addressesHook(from, to reflect.Type, v any) (any, error) {
 
 // validate checks each, that there is one, and none twice.
 func (a Addresses) validate(r *report, key string, most int) {
-	r.need(len(a) > 0, key, "names no address: write tcp:host:port, several in a list or with commas between")
-	r.need(len(a) <= most, key, "has %d addresses, at most %d", len(a), most)
+	r.need(len(a) > 0 && len(a) <= most, key, "names %d addresses, must be 1 to %d", len(a), most)
 	for i, one := range a {
 		r.address(key, one)
 		r.need(slices.Index(a, one) == i, key, "%q is there twice", one)

@@ -80,8 +80,9 @@ func (c *Controller) lead(won *store.Lead) error {
 	l.measured = c.cfg.Store.Profiles.Writer(ctx, guard)
 	l.loads = c.cfg.Store.Loads.Writer(ctx, guard)
 	l.aside.Go(func() { l.storePlans(guard) })
+	all := &peers{by: map[uint64]*link{}}
 	for _, cell := range l.cells {
-		cell.link = newLink(c, cell.address, l.news)
+		cell.link = newLink(c, cell.address, l.news, all)
 	}
 	c.leads.Store(l)
 	l.run()

@@ -18,6 +18,7 @@ type link struct {
 	address string
 	keeper  *transport.Keeper
 	news    chan struct{} // of all links: has a token while something waits
+	peers   *peers
 
 	mu      sync.Mutex // Guards what follows.
 	up      transport.Link
@@ -34,8 +35,34 @@ type said struct {
 // waitingMax bounds what waits for the loop: a scheduler that says more is not read any more.
 const waitingMax = 1 << 16
 
-func newLink(c *Controller, address string, news chan struct{}) *link {
-	l := &link{c: c, address: address, news: news}
+// peers are the schedulers that links lead to, by the number of their process: two links to one
+// would each take for theirs what the other has it do.
+type peers struct {
+	mu sync.Mutex
+	by map[uint64]*link
+}
+
+// hold notes that a link leads to a process, unless another one does; that one is returned.
+func (p *peers) hold(process uint64, l *link) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if other := p.by[process]; other != nil && other != l {
+		return other
+	}
+	p.by[process] = l
+	return nil
+}
+
+func (p *peers) release(process uint64, l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by[process] == l {
+		delete(p.by, process)
+	}
+}
+
+func newLink(c *Controller, address string, news chan struct{}, all *peers) *link {
+	l := &link{c: c, address: address, news: news, peers: all}
 	hello := wire.Hello{Role: wire.RoleController, Incarnation: rand.Uint64(), Token: transport.Token(c.cfg.Token), Name: c.cfg.Name}
 	l.keeper = transport.Keep(c.cfg.Network, address, transport.Options{Hello: hello}, l, l.isUp, func(err error) {
 		c.log.Warn().Str("scheduler", address).Err(err).Msg("the controller has no link to the scheduler; trying on")
@@ -46,6 +73,11 @@ func newLink(c *Controller, address string, news chan struct{}) *link {
 func (l *link) close() { l.keeper.Close() }
 
 func (l *link) isUp(up transport.Link) {
+	if other := l.peers.hold(up.Peer().Incarnation, l); other != nil {
+		l.c.log.Error().Str("address", l.address).Str("other", other.address).Msg("two addresses of control.scheduler lead to one scheduler: leave one of them out; it has the models of the first")
+		up.Close(fmt.Errorf("%w: this controller has a link to this scheduler by another address", transport.ErrRejected))
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.up = up
@@ -170,6 +202,7 @@ func (l *link) Closed(up transport.Link, err error) {
 	if !had {
 		return
 	}
+	l.peers.release(up.Peer().Incarnation, l)
 	l.c.metrics.linked.WithLabelValues(l.address).Set(0)
 	if l.c.ctx.Err() == nil {
 		l.c.log.Warn().Str("scheduler", l.address).AnErr("cause", err).Msg("the controller has lost the scheduler: it is dialled again")

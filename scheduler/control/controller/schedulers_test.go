@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -44,7 +45,7 @@ type fakeScheduler struct {
 }
 
 func newScheduler(t *testing.T, n *loopback.Network, address string, gpus int) *fakeScheduler {
-	s := &fakeScheduler{t: t, network: n, address: address, epoch: 1, gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]bool{}, routes: map[string]catalog.ModelFacts{}}
+	s := &fakeScheduler{t: t, network: n, address: address, epoch: rand.Uint64(), gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]bool{}, routes: map[string]catalog.ModelFacts{}}
 	for i := range gpus {
 		name := fmt.Sprintf("%s-host/t/%d", strings.TrimPrefix(address, "inproc:"), i)
 		s.gpus[name] = &catalog.GPUFacts{Name: name, DeviceType: "t", State: catalog.GPUServing, Memory: 1000}
@@ -471,6 +472,31 @@ func TestOneAndTwoSchedulers(t *testing.T) {
 		return ""
 	})
 	w.stale()
+}
+
+// Two addresses of one scheduler: one is linked, the other said to be wrong, and it serves on.
+func TestTwoAddressesOfOne(t *testing.T) {
+	w := newTwo(t)
+	w.c.Close()
+	same, err := w.network.Listen("inproc:same", transport.Options{Hello: wire.Hello{Role: wire.RoleScheduler, Incarnation: w.a.epoch, Name: "scheduler"}},
+		func(wire.Hello) (transport.Handler, error) { return w.a, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer same.Close()
+	w.start("inproc:a", "inproc:same")
+	defer w.c.Close() // before the listener
+	w.await("one is linked", func() string {
+		st, err := w.c.State(t.Context())
+		if err != nil || len(st.Schedulers) != 1 || len(st.Lost) != 1 || st.GPUs != 2 {
+			return fmt.Sprintf("%+v, %v", st, err)
+		}
+		return ""
+	})
+	w.add(3)
+	if got := w.a.served(); len(got) != 3 || len(w.a.gone()) > 0 {
+		t.Errorf("served %v, removed %v", got, w.a.gone())
+	}
 }
 
 // What several cells say of a version is told as one: the one that serves it, else the furthest.
