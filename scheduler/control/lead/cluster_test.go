@@ -3,6 +3,7 @@ package lead
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
@@ -22,8 +23,9 @@ type cluster struct {
 	routes map[string]catalog.ModelFacts
 	names  map[string]catalog.Name
 	set    map[string]int64  // SLOs by order
-	broken map[string]string // key -> why it does not load
+	broken map[string]string // key, or key and device type -> why it does not load
 	local  map[string]bool   // GPU key: its backend has the model of its own folder
+	loads  int               // orders of them
 	refuse string            // why it takes no names
 	plan   uint64            // the newest of its orders
 
@@ -36,7 +38,7 @@ func newCluster(t *testing.T, cfg Config, gpus ...string) *cluster {
 	c := &cluster{fatal: t, lead: New(cfg), epoch: 1, gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]string{}, routes: map[string]catalog.ModelFacts{},
 		names: map[string]catalog.Name{}, set: map[string]int64{}, broken: map[string]string{}, local: map[string]bool{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
 	for _, name := range gpus {
-		c.gpus[name] = &catalog.GPUFacts{Name: name, DeviceType: "t", State: catalog.GPUServing, Memory: 1000}
+		c.gpus[name] = &catalog.GPUFacts{Name: name, DeviceType: strings.Split(name, "/")[1], State: catalog.GPUServing, Memory: 1000}
 		c.stock[name] = map[string]string{}
 	}
 	return c
@@ -57,7 +59,7 @@ func (c *cluster) facts(gpus, keys []string) *catalog.Facts {
 				s.Spec = &catalog.ModelSpec{Name: n, Version: v, SLO: mono.Second, MaxBatch: 8}
 			}
 			if s.State == catalog.StateFailed {
-				s.Error = c.broken[key]
+				s.Error = c.why(key, name)
 			}
 			g.Stock = append(g.Stock, s)
 			if s.State == catalog.StateGone {
@@ -145,9 +147,20 @@ func (c *cluster) needs(of func(in string) float64) {
 	c.lead.Facts(c.now, f)
 }
 
+// why a model does not load on a GPU.
+func (c *cluster) why(key, gpu string) string {
+	if why := c.broken[key]; why != "" {
+		return why
+	}
+	return c.broken[key+" "+c.gpus[gpu].DeviceType]
+}
+
 // carryOut does what an order says, and refuses what the scheduler would refuse.
 func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	line := o.Kind
+	if o.Kind == catalog.OrderLoad {
+		c.loads++
+	}
 	for _, part := range []string{o.GPU, o.To, fmt.Sprint(o.Keys)} {
 		if part != "" && part != "[]" {
 			line += " " + part
@@ -163,7 +176,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 		for _, s := range o.Sources {
 			line += " " + s.Key()
 			c.stock[o.GPU][s.Key()] = catalog.StateReady
-			why := c.broken[s.Key()]
+			why := c.why(s.Key(), o.GPU)
 			if s.URL == "" { // its wish went a moment ago
 				why = "no source"
 			}
@@ -173,7 +186,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 		}
 	case catalog.OrderUnload:
 		for _, key := range o.Keys {
-			if m, there := c.routes[key]; there && m.In == c.gpus[o.GPU].In {
+			if m, there := c.routes[key]; there && m.In == c.gpus[o.GPU].In && m.DeviceType == c.gpus[o.GPU].DeviceType {
 				c.fatal.Fatalf("%s: it is routed there", line)
 			}
 			c.stock[o.GPU][key] = catalog.StateGone
@@ -184,7 +197,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 		c.gpus[o.GPU].State, c.gpus[o.GPU].In = catalog.GPUFree, catalog.Nowhere
 	case catalog.OrderSeat:
 		for _, key := range names(c.routes) {
-			if c.routes[key].In == o.To && c.stock[o.GPU][key] != catalog.StateReady {
+			if c.routes[key].In == o.To && c.routes[key].DeviceType == c.gpus[o.GPU].DeviceType && c.stock[o.GPU][key] != catalog.StateReady {
 				c.fatal.Fatalf("%s: it lacks %s", line, key)
 			}
 		}
@@ -216,11 +229,11 @@ func (c *cluster) route(o catalog.Order) string {
 			continue
 		}
 		for _, name := range names(c.gpus) {
-			if g := c.gpus[name]; g.State == catalog.GPUServing && g.In == o.To && c.stock[name][key] != catalog.StateReady {
+			if g := c.gpus[name]; g.State == catalog.GPUServing && g.In == o.To && g.DeviceType == o.DeviceType && c.stock[name][key] != catalog.StateReady {
 				c.fatal.Fatalf("route %s to %q: %s lacks it", key, o.To, name)
 			}
 		}
-		c.routes[key] = catalog.ModelFacts{Key: key, DeviceType: "t", In: o.To, Need: 0.1}
+		c.routes[key] = catalog.ModelFacts{Key: key, DeviceType: o.DeviceType, In: o.To, Need: 0.1}
 	}
 	return ""
 }

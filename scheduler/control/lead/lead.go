@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/symphony-serving/symphony/scheduler/control/partition"
@@ -34,6 +35,9 @@ func (c *Config) fill() {
 	}
 	if c.MovesMax <= 0 {
 		c.MovesMax = 0.05
+	}
+	if c.Limits.Tries <= 0 {
+		c.Limits.Tries = 3 // as roll-outs have it
 	}
 	for _, d := range []struct {
 		v   *mono.Dur
@@ -68,14 +72,14 @@ type Lead struct {
 	task    *draft // being computed aside
 	noPlan  string // why none could be made of the wishes; "": one could
 
-	due      mono.Time // of the next plan; Never: not before Interval
-	cause    string    // of it
-	gather   mono.Time // until when it waits for the GPUs of the last plan, which come one by one
-	planned  mono.Time // when the last plan was made
-	looked   mono.Time // when needs were last looked at
-	epochs   *plan.Epochs
-	retryAt  mono.Time // of what failed
-	retryFor mono.Dur  // the last wait
+	due     mono.Time // of the next plan; Never: not before Interval
+	cause   string    // of it
+	gather  mono.Time // until when it waits for the GPUs of the last plan, which come one by one
+	planned mono.Time // when the last plan was made
+	looked  mono.Time // when needs were last looked at
+	epochs  *plan.Epochs
+	failed  failures
+	before  map[string]string // device types of models by the plan that was taken over, by key
 
 	inForce map[string]plan.Settings
 	told    map[string]schema.Observation
@@ -90,7 +94,7 @@ type Lead struct {
 // New makes one that knows nothing: the wishes, the last plan and the facts are handed in.
 func New(cfg Config) *Lead {
 	cfg.fill()
-	l := &Lead{cfg: cfg, epochs: plan.NewEpochs(plan.EpochConfig{Every: cfg.Interval}), known: map[string]*known{}, due: mono.Never, gather: mono.Never, retryAt: mono.Never,
+	l := &Lead{cfg: cfg, epochs: plan.NewEpochs(plan.EpochConfig{Every: cfg.Interval}), known: map[string]*known{}, due: mono.Never, gather: mono.Never, failed: newFailures(), before: map[string]string{},
 		told: map[string]schema.Observation{}, dirty: map[string]bool{}}
 	l.forget()
 	return l
@@ -125,10 +129,29 @@ func (l *Lead) look(name string) {
 
 // SetModel takes what people want of a model.
 func (l *Lead) SetModel(now mono.Time, doc schema.Model) {
+	before := l.known[doc.Name]
 	l.RemoveModel(now, doc.Name)
 	l.known[doc.Name] = know(doc)
+	l.changed(before, l.known[doc.Name])
 	l.look(doc.Name)
 	l.want(now, causeCatalogue)
+}
+
+// changed draws the conclusions of other wishes: a version that is wanted in another way, or all
+// that failed where the same is said again, is tried at once.
+func (l *Lead) changed(before, after *known) {
+	if before == nil {
+		return
+	}
+	again := reflect.DeepEqual(before.doc, after.doc)
+	for i := range after.versions {
+		v := &after.versions[i]
+		old := before.find(v.key)
+		if again || old == nil || !old.wanted && v.wanted || old.source != v.source || !slices.Equal(old.settings.DeviceTypes, v.settings.DeviceTypes) {
+			l.forgive(v.key)
+			delete(l.before, v.key)
+		}
+	}
 }
 
 // RemoveModel: people want nothing of it any more.
@@ -156,6 +179,9 @@ func (l *Lead) Restore(head schema.Plan, parts []schema.SubCluster) {
 	l.plan, l.head = plan.Plan{Epoch: head.Epoch}, head
 	for _, p := range parts {
 		l.plan.SubClusters = append(l.plan.SubClusters, plan.SubCluster{Name: p.Name, DeviceType: p.DeviceType, Models: p.Models, GPUs: p.GPUs, Need: p.Need})
+		for _, key := range p.Models {
+			l.before[key] = p.DeviceType
+		}
 	}
 	l.byHand = head.Cause == ByHand
 	l.epochs.Planned(l.planned)
@@ -231,6 +257,7 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	if !l.world.whole {
 		return
 	}
+	l.succeeded()
 	l.resettle(now)
 	if l.rollout == nil {
 		l.begin()
@@ -338,9 +365,8 @@ func (l *Lead) Step(now mono.Time, out *Effects) {
 		l.due, l.gather = mono.Never, mono.Never
 		l.replan(now, out)
 	}
-	if now >= l.retryAt && l.rollout != nil {
-		l.retryAt = mono.Never
-		_ = l.rollout.Overtake(l.plan) // it was checked
+	if now >= l.failed.at {
+		l.retry(now)
 	}
 	l.roll(now, out)
 	l.name(now, out)
@@ -357,7 +383,7 @@ func (l *Lead) Wake() mono.Time {
 		at = min(at, l.planAt())
 	}
 	if l.rollout != nil {
-		at = min(at, l.retryAt, l.rollout.Wake())
+		at = min(at, l.failed.at, l.rollout.Wake())
 	}
 	if len(l.unnamed) > 0 && !l.naming {
 		at = min(at, l.nameAt)

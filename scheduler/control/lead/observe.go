@@ -46,6 +46,8 @@ func (l *Lead) observe(out *Effects) {
 func (l *Lead) giveUp(key string) {
 	delete(l.world.about, key)
 	delete(l.inForce, key)
+	delete(l.failed.versions, key)
+	delete(l.before, key)
 }
 
 // observation is what there is to say of a version; false: nobody wants or has it.
@@ -59,14 +61,18 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		return o, false
 	}
 	var worst catalog.Stocked
+	nowhere, home := "", ""
+	if v != nil && v.wanted && !routed && !l.localOnly(key) {
+		nowhere, home = l.whyNowhere(v), l.destined(v)
+	}
 	for _, g := range holders {
 		s := g.stock[key]
 		switch s.State {
 		case catalog.StateReady:
 			o.GPUs++
 		case catalog.StateFailed:
-			if v != nil && !v.mayBeOn(g.facts.DeviceType) {
-				continue // of before its device types were changed
+			if v != nil && !v.mayBeOn(g.facts.DeviceType) || home != "" && home != g.facts.DeviceType {
+				continue // of before its device types were changed, or another one is tried
 			}
 			worst = s
 			worst.Error = g.facts.Name + ": " + s.Error
@@ -89,9 +95,11 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		if len(holders) > 0 {
 			o.State = schema.Unloading
 		}
+	case nowhere != "" && (worst.State == "" || worst.State == catalog.StateFailed):
+		o.State, o.Reason = schema.Failed, cut(nowhere)
 	case worst.State == catalog.StateFailed:
 		o.State, o.Reason = schema.Failed, cut(worst.Error)
-	case l.phase == plan.Marked && problem != "":
+	case l.phase == plan.Marked && problem != "" && (home == "" || home == l.homeType(key)):
 		o.State, o.Reason = schema.Failed, cut(problem)
 	case worst.State == catalog.StateFetching:
 		o.State, o.Done, o.Total = schema.Fetching, worst.Done, worst.Total
@@ -114,8 +122,8 @@ func (l *Lead) waits(v *version) string {
 		return "for a scheduler"
 	case len(l.world.gpus) == 0:
 		return "for a GPU"
-	case l.typeOf(v, l.world.types()) == "":
-		return cut(fmt.Sprintf("for a GPU of the types %v; there are %v", v.settings.DeviceTypes, l.world.types()))
+	case l.typeOf(v, l.open()) == "":
+		return cut(fmt.Sprintf("for a GPU of the types %v; there are %v", v.settings.DeviceTypes, l.open()))
 	}
 	if l.noPlan != "" {
 		return cut("for a plan; " + l.noPlan)

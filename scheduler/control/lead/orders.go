@@ -84,14 +84,8 @@ func (l *Lead) source(key, gpu string) catalog.Source {
 // version finds one that people have added; nil: there is none.
 func (l *Lead) version(key string) *version {
 	name, _ := splitKey(key)
-	k := l.known[name]
-	if k == nil {
-		return nil
-	}
-	for i := range k.versions {
-		if k.versions[i].key == key {
-			return &k.versions[i]
-		}
+	if k := l.known[name]; k != nil {
+		return k.find(key)
 	}
 	return nil
 }
@@ -124,6 +118,11 @@ func (l *Lead) Outcome(now mono.Time, o catalog.Outcome, out *Effects) {
 	}
 	if o.Error != "" {
 		l.rollout.Failed(now, f.step.ID, o.Error)
+		if f.step.Kind == plan.Load {
+			for _, key := range f.step.Models {
+				l.notLoaded(now, key, f.step.GPU, o.Error)
+			}
+		}
 		out.Notes = append(out.Notes, fmt.Sprintf("plan %d: %s failed: %s", l.plan.Epoch, f.step, o.Error))
 		return
 	}

@@ -57,11 +57,12 @@ func (l *Lead) Where(key string) string {
 // Routed are the keys of all models that requests go to, in order.
 func (l *Lead) Routed() []string { return names(l.world.models) }
 
-// Now has a plan made at once, whatever called for none.
+// Now has a plan made at once, whatever called for none, and what failed tried again.
 func (l *Lead) Now(now mono.Time) error {
 	if !l.world.whole {
 		return errNoScheduler
 	}
+	l.forgiveAll()
 	l.due, l.cause, l.byHand = now, causeCatalogue, false // which is made while epochs are paused, too
 	return nil
 }

@@ -27,7 +27,6 @@ func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
 	}
 	out.Heads = append(out.Heads, l.head)
 	l.flown, l.done, l.phase = 0, 0, plan.Running
-	l.retryAt, l.retryFor = mono.Never, 0
 	switch {
 	case l.rollout == nil || len(l.orders) == 0:
 		l.begin() // anew: what models and GPUs of long ago took is given back
@@ -81,7 +80,7 @@ func (l *Lead) keys() []string {
 
 // facts is a model as roll-outs know it.
 func (l *Lead) facts(key string) plan.Model {
-	m := plan.Model{Key: key, Settings: l.inForce[key]}
+	m := plan.Model{Key: key, Settings: l.inForce[key], Held: l.held(key)}
 	if r, there := l.world.models[key]; there {
 		m.Routed = subCluster(r.DeviceType, r.In)
 	}
@@ -173,6 +172,7 @@ func (l *Lead) roll(now mono.Time, out *Effects) {
 		l.orders[l.orderID] = flight{step: s, of: l.rollout}
 		out.Orders = append(out.Orders, l.order(s))
 	}
+	l.gaveUp(now)
 	if phase := l.rollout.Phase(); phase != l.phase {
 		l.phase = phase
 		l.ended(now, out)
@@ -187,7 +187,7 @@ func (l *Lead) ended(now mono.Time, out *Effects) {
 	case plan.Running:
 		return // a GPU has come, or gone: the plan is in force all the same
 	case plan.Done:
-		h.State, l.retryFor = schema.InForce, 0
+		h.State, l.failed.others = schema.InForce, map[string]*failure{}
 	case plan.Marked:
 		h.State = schema.GaveUp
 		for i, p := range l.rollout.Problems() {
@@ -201,8 +201,7 @@ func (l *Lead) ended(now mono.Time, out *Effects) {
 			h.Reason += p.String()
 		}
 		h.Reason = cut(h.Reason)
-		l.retryFor = min(max(2*l.retryFor, l.cfg.RetryMin), l.cfg.RetryMax)
-		l.retryAt = now.Add(l.retryFor)
+		l.undone(now)
 	}
 	for _, name := range names(l.known) {
 		l.look(name)

@@ -57,7 +57,7 @@ type draft struct {
 // sketch divides the wishes by device type.
 func (l *Lead) sketch() draft {
 	d := draft{homes: map[string]string{}, locals: l.localsNow()}
-	types := l.world.types()
+	types, open := l.world.types(), l.open()
 	byType := map[string]*Part{}
 	for _, t := range types {
 		byType[t] = &Part{DeviceType: t}
@@ -68,7 +68,7 @@ func (l *Lead) sketch() draft {
 			if !v.wanted || l.localOnly(v.key) {
 				continue
 			}
-			t := l.typeOf(v, types)
+			t := l.typeOf(v, open)
 			if t == "" {
 				continue
 			}
@@ -107,22 +107,6 @@ func (l *Lead) sketch() draft {
 // localOnly reports whether a backend has the version of its own folder: nobody need order it.
 func (l *Lead) localOnly(key string) bool {
 	return slices.ContainsFunc(l.world.holders[key], func(g *gpu) bool { return g.stock[key].Local })
-}
-
-// typeOf is the device type that a version is served on: the one that it is on, if it may be,
-// else the first of its own that there is, else the one with most GPUs. "" : there is none.
-func (l *Lead) typeOf(v *version, types []string) string {
-	may := types
-	if own := v.settings.DeviceTypes; len(own) > 0 {
-		may = slices.DeleteFunc(slices.Clone(own), func(t string) bool { return !slices.Contains(types, t) })
-	}
-	if m, routed := l.world.models[v.key]; routed && slices.Contains(may, m.DeviceType) {
-		return m.DeviceType
-	}
-	if len(may) == 0 {
-		return ""
-	}
-	return may[0]
 }
 
 // subClusters is how many sub-clusters a type's models and GPUs form: as configured, else as

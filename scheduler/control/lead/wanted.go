@@ -59,6 +59,16 @@ func know(doc schema.Model) *known {
 	return k
 }
 
+// find is a version by its key; nil: there is none.
+func (k *known) find(key string) *version {
+	for i := range k.versions {
+		if k.versions[i].key == key {
+			return &k.versions[i]
+		}
+	}
+	return nil
+}
+
 // settingsOf are a version's: its own where it has any, else the model's.
 func settingsOf(m *schema.Model, v *schema.ModelVersion) schema.Settings {
 	s := m.Settings

@@ -35,6 +35,7 @@ type world struct {
 	subs    map[string]catalog.SubClusterFacts
 	holders map[string][]*gpu // that have anything of a model, by key
 	sorted  []string          // see types; nil: to be made
+	sizes   map[string]int64  // see largest; nil: likewise
 	changed map[string]bool   // GPUs, since the roll-out was told
 	moved   map[string]bool   // models, likewise
 	learned map[string]string // device types of models whose spec is known now, by key
@@ -82,7 +83,7 @@ func (w *world) take(f *catalog.Facts) {
 				w.drop(g, key)
 			}
 			delete(w.gpus, name)
-			w.sorted = nil
+			w.sorted, w.sizes = nil, nil
 			w.changed[name] = true
 		}
 	}
@@ -110,8 +111,8 @@ func (w *world) takeGPU(f *catalog.GPUFacts) {
 		w.gpus[f.Name] = g
 	}
 	w.changed[f.Name] = true
-	if g.facts.State != f.State || g.facts.DeviceType != f.DeviceType {
-		w.sorted = nil
+	if g.facts.State != f.State || g.facts.DeviceType != f.DeviceType || g.facts.Memory != f.Memory {
+		w.sorted, w.sizes = nil, nil
 	}
 	g.facts = *f
 	g.facts.Stock = nil
@@ -199,6 +200,23 @@ func (w *world) types() []string {
 		w.sorted = w.sortTypes()
 	}
 	return w.sorted
+}
+
+// largest is what the GPU of a type has for models that has most; 0: one has no bound.
+func (w *world) largest(deviceType string) int64 {
+	if w.sizes == nil {
+		w.sizes = map[string]int64{}
+		for _, name := range names(w.gpus) {
+			f := &w.gpus[name].facts
+			if n, there := w.sizes[f.DeviceType]; f.State != catalog.GPUOut && !(there && n == 0) {
+				w.sizes[f.DeviceType] = max(n, f.Memory)
+				if f.Memory == 0 {
+					w.sizes[f.DeviceType] = 0
+				}
+			}
+		}
+	}
+	return w.sizes[deviceType]
 }
 
 // count is the GPUs in service by type.
