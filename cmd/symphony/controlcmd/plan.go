@@ -119,6 +119,9 @@ func (c planDiffCmd) diff(s *session) error {
 		return err
 	}
 	return s.print(d, func() {
+		for _, why := range d.Kept {
+			fmt.Fprintln(s.out, why)
+		}
 		if len(d.Moves)+len(d.Resizes) == 0 {
 			fmt.Fprintf(s.out, "nothing would change: %.1f GPUs are needed\n", d.Then)
 			return

@@ -73,6 +73,7 @@ type Diff struct {
 	Resizes []Resize `json:"resizes"`
 	Steps   int      `json:"steps"`            // of the roll-out
 	Reason  string   `json:"reason,omitempty"` // why it would not be rolled out
+	Kept    []string `json:"kept,omitempty"`   // why device types keep their part of the plan in force: what there is on them cannot be divided
 }
 
 // Pause is what POST /v1/plan/pause may say.

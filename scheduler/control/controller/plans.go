@@ -9,7 +9,6 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/control/api"
 	"github.com/symphony-serving/symphony/scheduler/control/lead"
-	"github.com/symphony-serving/symphony/scheduler/control/partition"
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
 	"github.com/symphony-serving/symphony/scheduler/control/store"
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
@@ -68,7 +67,7 @@ func (c *Controller) notLeading(ctx context.Context) error {
 
 // previewed computes what a plan made now would be, one at a time; then, with the loop's goroutine,
 // does what use says.
-func (c *Controller) previewed(ctx context.Context, use func(l *leading, p plan.Plan)) error {
+func (c *Controller) previewed(ctx context.Context, use func(l *leading, p plan.Plan, notes []string)) error {
 	l := c.leads.Load()
 	if l == nil {
 		return c.notLeading(ctx)
@@ -92,14 +91,10 @@ func (c *Controller) previewed(ctx context.Context, use func(l *leading, p plan.
 	if !l.call(ctx, func() {
 		var made plan.Plan
 		if made, err = l.lead.Previewed(p); err == nil {
-			use(l, made)
+			use(l, made, p.Notes)
 		}
 	}) {
 		return c.notLeading(ctx)
-	}
-	var none *partition.Infeasible
-	if errors.As(err, &none) {
-		return api.Conflict("no plan: %v", err)
 	}
 	return err
 }
@@ -107,7 +102,10 @@ func (c *Controller) previewed(ctx context.Context, use func(l *leading, p plan.
 // Diff implements api.Plans.
 func (c *Controller) Diff(ctx context.Context) (api.Diff, error) {
 	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}}
-	err := c.previewed(ctx, func(l *leading, p plan.Plan) { d = diff(l.lead, p) })
+	err := c.previewed(ctx, func(l *leading, p plan.Plan, notes []string) {
+		d = diff(l.lead, p)
+		d.Kept = notes
+	})
 	if errors.Is(err, &api.Error{Kind: api.KindAway}) { // nothing is known of what there is: no plan would be made
 		d.Reason = err.Error()
 		return d, nil

@@ -69,8 +69,8 @@ type Lead struct {
 	orders  map[uint64]flight // under way, by the order's id
 	orderID uint64
 	taskID  uint64
-	task    *draft // being computed aside
-	noPlan  string // why none could be made of the wishes; "": one could
+	task    *draft            // being computed aside
+	noPlan  map[string]string // why none could be made, by device type
 
 	due     mono.Time // of the next plan; Never: not before Interval
 	cause   string    // of it
@@ -416,32 +416,13 @@ func (l *Lead) Partitioned(now mono.Time, t *Task, out *Effects) {
 	if l.task == nil || t.ID != l.taskID {
 		return // of before the scheduler was lost, or a plan was applied by hand
 	}
-	for i := range t.Parts {
-		if err := t.Parts[i].Err; err != nil {
-			l.task = nil
-			l.unplannable(fmt.Sprintf("device type %s: no plan: %v", t.Parts[i].DeviceType, err))
-			out.Notes = append(out.Notes, l.noPlan+"; the last one holds")
-			return
-		}
-	}
 	l.task.parts = t.Parts
 	l.finish(now, out)
 }
 
-// unplannable tells versions that wait why no plan could be made; "": one could.
-func (l *Lead) unplannable(why string) {
-	if l.noPlan == why {
-		return
-	}
-	l.noPlan = why
-	for _, name := range names(l.known) {
-		l.look(name)
-	}
-}
-
 // finish adopts the plan that is made from the task's results.
 func (l *Lead) finish(now mono.Time, out *Effects) {
-	l.unplannable("")
+	l.unplannable(unplanned(l.task.parts), out)
 	p := l.target(l.task)
 	cause := l.cause
 	if l.byHand { // people's plan holds; the catalogue goes on

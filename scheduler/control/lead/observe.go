@@ -125,8 +125,8 @@ func (l *Lead) waits(v *version) string {
 	case l.typeOf(v, l.open()) == "":
 		return cut(fmt.Sprintf("for a GPU of the types %v; there are %v", v.settings.DeviceTypes, l.open()))
 	}
-	if l.noPlan != "" {
-		return cut("for a plan; " + l.noPlan)
+	if t := l.destined(v); l.noPlan[t] != "" && l.homeType(v.key) == "" {
+		return cut("for a plan; device type " + t + ": " + l.noPlan[t])
 	}
 	return "for its turn"
 }

@@ -247,10 +247,11 @@ func same(a, b *plan.Plan) bool {
 // amended is a plan of people's own with what the catalogue has become since: what is not
 // wanted any more leaves it, what is new goes where GPUs have most to spare.
 func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
-	p := plan.Plan{Successions: wanted.Successions, Settings: wanted.Settings}
+	p := plan.Plan{Settings: wanted.Settings}
 	home := map[string]bool{}
 	for _, s := range l.plan.SubClusters {
 		s.Models = slices.DeleteFunc(slices.Clone(s.Models), func(key string) bool { return !l.wanted(key) && !l.localOnly(key) })
+		slices.Sort(s.Models)
 		for _, key := range s.Models {
 			home[key] = true
 		}
@@ -259,8 +260,9 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 	for i := range d.parts {
 		l.keep(&d.parts[i], home, &p)
 	}
+	none := unplanned(d.parts)
 	for _, key := range names(d.homes) {
-		if home[key] {
+		if home[key] || none[d.homes[key]] != "" {
 			continue
 		}
 		var best *plan.SubCluster
@@ -275,6 +277,7 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 			slices.Sort(best.Models)
 		}
 	}
+	l.succeed(d, &p)
 	return p
 }
 

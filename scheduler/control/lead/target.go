@@ -228,6 +228,10 @@ func (l *Lead) target(d *draft) plan.Plan {
 	var t plan.Plan
 	for i := range d.parts {
 		p := &d.parts[i]
+		if p.Err != nil {
+			t.SubClusters = append(t.SubClusters, l.lasting(p)...)
+			continue
+		}
 		whole := plan.SubCluster{Name: plan.Unplanned(p.DeviceType), DeviceType: p.DeviceType, Models: slices.Clone(p.local), GPUs: p.kept}
 		if p.Result == nil {
 			whole.Models = append(whole.Models, p.keys...)
@@ -288,10 +292,39 @@ func (l *Lead) succeed(d *draft, t *plan.Plan) {
 			continue
 		}
 		for i := range k.versions {
-			if v := &k.versions[i]; !v.wanted && l.routed(v.key) {
+			v := &k.versions[i]
+			switch {
+			case v.wanted || !l.routed(v.key):
+			case has(t, heir):
 				t.Successions = append(t.Successions, plan.Succession{Old: v.key, New: heir})
+			default: // the heir has no place yet
+				l.stay(v.key, t)
 			}
 		}
+	}
+}
+
+// has reports whether a plan whose models are sorted has one.
+func has(t *plan.Plan, key string) bool {
+	return slices.ContainsFunc(t.SubClusters, func(s plan.SubCluster) bool {
+		_, found := slices.BinarySearch(s.Models, key)
+		return found
+	})
+}
+
+// stay keeps a model in the plan where it is served, or near.
+func (l *Lead) stay(key string, t *plan.Plan) {
+	m := l.world.models[key]
+	var best *plan.SubCluster
+	for i := range t.SubClusters {
+		s := &t.SubClusters[i]
+		if s.DeviceType == m.DeviceType && s.GPUs > 0 && (best == nil || s.Name == subCluster(m.DeviceType, m.In)) {
+			best = s
+		}
+	}
+	if best != nil && !slices.Contains(best.Models, key) {
+		best.Models = append(best.Models, key)
+		slices.Sort(best.Models)
 	}
 }
 
