@@ -84,7 +84,9 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 	switch other := s.differs(e, source); {
 	case !other:
 		settings := e.source
-		e.source = *source
+		if e.source = *source; source.Digest == "" { // what is there will do, and is still the same
+			e.source.Digest = settings.Digest
+		}
 		if e.local {
 			e.source.URL = ""
 		}
@@ -116,7 +118,7 @@ func (s *stock) compare(e *entry, source catalog.Source) {
 	s.work.Go(func() {
 		var own catalog.Digest
 		var err error
-		nice.Run(nice.Most, func() { own, err = s.b.cfg.Shelf.Digest(m.Dir, source.Version) })
+		nice.Run(nice.Most, func() { own, _, err = s.b.cfg.Shelf.Digest(m.Dir, source.Version) })
 		if err == nil && own == source.Digest {
 			return
 		}
@@ -138,7 +140,13 @@ func (s *stock) differs(e *entry, source *catalog.Source) bool {
 	if e.next != nil {
 		at = e.next
 	}
-	if e.local || at.Digest == source.Digest && at.Digest != "" {
+	switch {
+	case e.local || at.Digest == source.Digest && at.Digest != "":
+		return false
+	case e.next != nil:
+	case e.files == filesHere && e.got.Digest != "" && (source.Digest != "" || at.URL == source.URL): // which an order without a digest has brought, or wants
+		return source.Digest != "" && source.Digest != e.got.Digest
+	case e.files != filesHere && at.Digest == "" && at.URL == source.URL: // what comes is looked at: asOrdered
 		return false
 	}
 	return at.URL != source.URL || at.Digest != source.Digest

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -63,10 +64,16 @@ func DigestOf(dir, version string) (digest catalog.Digest, bytes int64, err erro
 	return catalog.DigestOf(manifest(files)), total, nil
 }
 
-// Digest is DigestOf's.
-func (s *Shelf) Digest(dir, version string) (catalog.Digest, error) {
-	d, _, err := DigestOf(dir, version)
-	return d, err
+// Digest is DigestOf's. That of a folder which Fetch has lent is known.
+func (s *Shelf) Digest(dir, version string) (catalog.Digest, int64, error) {
+	if at := filepath.Dir(dir); filepath.Dir(at) == filepath.Clean(s.c.Dir) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if it := s.items[catalog.Digest(filepath.Base(at))]; it != nil {
+			return it.digest, it.bytes, nil
+		}
+	}
+	return DigestOf(dir, version)
 }
 
 func firstOf(errs ...error) error {

@@ -14,20 +14,25 @@ import (
 // cluster is a scheduler and its backends as a Lead sees them: orders are carried out in their
 // order, each with its outcome after the facts, and what no scheduler may be told fails the test.
 type cluster struct {
-	fatal  interface{ Fatalf(string, ...any) }
-	lead   *Lead
-	now    mono.Time
-	epoch  uint64
-	gpus   map[string]*catalog.GPUFacts
-	stock  map[string]map[string]string // GPU -> key -> state
-	routes map[string]catalog.ModelFacts
-	names  map[string]catalog.Name
-	set    map[string]int64  // SLOs by order
-	broken map[string]string // key, or key and device type -> why it does not load
-	local  map[string]bool   // GPU key: its backend has the model of its own folder
-	loads  int               // orders of them
-	refuse string            // why it takes no names
-	plan   uint64            // the newest of its orders
+	fatal      interface{ Fatalf(string, ...any) }
+	lead       *Lead
+	now        mono.Time
+	epoch      uint64
+	gpus       map[string]*catalog.GPUFacts
+	stock      map[string]map[string]string // GPU -> key -> state
+	routes     map[string]catalog.ModelFacts
+	names      map[string]catalog.Name
+	set        map[string]int64          // SLOs by order
+	broken     map[string]string         // key, or key and device type -> why it does not load
+	local      map[string]bool           // GPU key: its backend has the model of its own folder
+	loads      int                       // orders of them
+	lies       map[string]catalog.Digest // GPU key, or key -> the files that lie at its source [digest of the key]
+	files      map[string]catalog.Digest // GPU key -> those that it has loaded
+	bad        map[string]bool           // GPU key: they are not those of others, and not used
+	sets       int                       // orders of settings
+	loadedWith map[string]mono.Dur       // GPU key -> the SLO that its order said
+	refuse     string                    // why it takes no names
+	plan       uint64                    // the newest of its orders
 
 	observed map[string]schema.Observation
 	heads    map[uint64]schema.Plan
@@ -36,7 +41,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, cfg Config, gpus ...string) *cluster {
 	c := &cluster{fatal: t, lead: New(cfg), epoch: 1, gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]string{}, routes: map[string]catalog.ModelFacts{},
-		names: map[string]catalog.Name{}, set: map[string]int64{}, broken: map[string]string{}, local: map[string]bool{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
+		names: map[string]catalog.Name{}, set: map[string]int64{}, broken: map[string]string{}, local: map[string]bool{}, lies: map[string]catalog.Digest{}, loadedWith: map[string]mono.Dur{}, files: map[string]catalog.Digest{}, bad: map[string]bool{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
 	for _, name := range gpus {
 		c.gpus[name] = &catalog.GPUFacts{Name: name, DeviceType: strings.Split(name, "/")[1], State: catalog.GPUServing, Memory: 1000}
 		c.stock[name] = map[string]string{}
@@ -57,6 +62,16 @@ func (c *cluster) facts(gpus, keys []string) *catalog.Facts {
 			s := catalog.Stocked{Key: key, State: c.stock[name][key], Static: 100, Dynamic: 10, Local: c.local[name+" "+key]}
 			if s.State == catalog.StateReady {
 				s.Spec = &catalog.ModelSpec{Name: n, Version: v, SLO: mono.Second, MaxBatch: 8}
+				if loaded := c.loadedWith[name+" "+key]; loaded > 0 {
+					own := int64(s.Spec.SLO)
+					s.Spec.SLO, s.Own = loaded, &catalog.Settings{SLO: &own}
+				}
+			}
+			if s.Digest = c.files[name+" "+key]; s.Local {
+				s.Digest = ""
+			}
+			if s.State == catalog.StateReady && s.Digest != "" && c.bad[name+" "+key] {
+				s.State, s.Error, s.Spec = catalog.StateFailed, "its files are not those of others", nil
 			}
 			if s.State == catalog.StateFailed {
 				s.Error = c.why(key, name)
@@ -64,12 +79,17 @@ func (c *cluster) facts(gpus, keys []string) *catalog.Facts {
 			g.Stock = append(g.Stock, s)
 			if s.State == catalog.StateGone {
 				delete(c.stock[name], key)
+				delete(c.files, name+" "+key)
+				delete(c.bad, name+" "+key)
 			}
 		}
 		f.GPUs = append(f.GPUs, g)
 	}
 	for _, key := range keys {
 		if m, there := c.routes[key]; there {
+			if slo := c.set[key]; slo > 0 {
+				m.Set = &catalog.Settings{SLO: &slo}
+			}
 			f.Models = append(f.Models, m)
 		} else {
 			f.GoneModels = append(f.GoneModels, key)
@@ -147,6 +167,30 @@ func (c *cluster) needs(of func(in string) float64) {
 	c.lead.Facts(c.now, f)
 }
 
+// lying are the files at a GPU's source of a model.
+func (c *cluster) lying(gpu, key string) catalog.Digest {
+	for _, at := range []string{gpu + " " + key, key} {
+		if d := c.lies[at]; d != "" {
+			return d
+		}
+	}
+	return catalog.DigestOf([]byte(key))
+}
+
+// get has a GPU get files of a model; false: others have other ones, and the scheduler does not use
+// these.
+func (c *cluster) get(gpu, key string) bool {
+	at, d := gpu+" "+key, c.lying(gpu, key)
+	c.files[at] = d
+	delete(c.bad, at)
+	for _, name := range names(c.gpus) {
+		if other := name + " " + key; name != gpu && c.stock[name][key] == catalog.StateReady && !c.bad[other] && c.files[other] != d {
+			c.bad[at] = true
+		}
+	}
+	return !c.bad[at]
+}
+
 // why a model does not load on a GPU.
 func (c *cluster) why(key, gpu string) string {
 	if why := c.broken[key]; why != "" {
@@ -175,8 +219,20 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	case catalog.OrderLoad:
 		for _, s := range o.Sources {
 			line += " " + s.Key()
+			if at := o.GPU + " " + s.Key(); c.stock[o.GPU][s.Key()] == catalog.StateReady {
+				if c.bad[at] {
+					failed = "its files are not those of others"
+				}
+				continue
+			}
 			c.stock[o.GPU][s.Key()] = catalog.StateReady
 			why := c.why(s.Key(), o.GPU)
+			if c.loadedWith[o.GPU+" "+s.Key()] = mono.Dur(s.SLO); s.Digest != "" && s.Digest != c.lying(o.GPU, s.Key()) {
+				why = "its files have another digest"
+			} else if why == "" && s.URL != "" && !c.get(o.GPU, s.Key()) { // it is there, and not used
+				failed = "its files are not those of others"
+				continue
+			}
 			if s.URL == "" { // its wish went a moment ago
 				why = "no source"
 			}
@@ -205,6 +261,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	case catalog.OrderSet:
 		for _, key := range o.Keys {
 			c.set[key] = *o.Settings.SLO
+			c.sets++
 		}
 	case catalog.OrderNames:
 		failed = c.refuse
@@ -228,9 +285,18 @@ func (c *cluster) route(o catalog.Order) string {
 			delete(c.routes, key)
 			continue
 		}
+		files := map[catalog.Digest]bool{}
 		for _, name := range names(c.gpus) {
 			if g := c.gpus[name]; g.State == catalog.GPUServing && g.In == o.To && g.DeviceType == o.DeviceType && c.stock[name][key] != catalog.StateReady {
 				c.fatal.Fatalf("route %s to %q: %s lacks it", key, o.To, name)
+			}
+			if g := c.gpus[name]; g.State == catalog.GPUServing && g.In == o.To && g.DeviceType == o.DeviceType {
+				if c.bad[name+" "+key] {
+					c.fatal.Fatalf("route %s to %q: %s has other files of it", key, o.To, name)
+				}
+				if files[c.files[name+" "+key]] = true; len(files) > 1 {
+					c.fatal.Fatalf("route %s to %q: two files of one version: %v", key, o.To, c.files)
+				}
 			}
 		}
 		c.routes[key] = catalog.ModelFacts{Key: key, DeviceType: o.DeviceType, In: o.To, Need: 0.1}

@@ -43,11 +43,12 @@ type history struct {
 	*cluster
 	wishes map[string]schema.Model
 	cfg    Config
+	serial int64 // of renewals
 }
 
 func (h *history) event(r *rapid.T) {
 	name := rapid.SampledFrom([]string{"k", "l", "m"}).Draw(r, "name")
-	switch rapid.IntRange(0, 8).Draw(r, "what") {
+	switch rapid.IntRange(0, 9).Draw(r, "what") {
 	case 0, 1, 2:
 		m := wants(name, rapid.IntRange(1, 3).Draw(r, "versions"))
 		m.Policy.Kind = rapid.SampledFrom([]schema.PolicyKind{schema.PolicyLatest, schema.PolicyAll}).Draw(r, "policy")
@@ -84,7 +85,30 @@ func (h *history) event(r *rapid.T) {
 		h.restart()
 	case 8:
 		h.byHand(r)
+	case 9:
+		h.renew(r, name)
 	}
+}
+
+// renew is that the files of a version are other ones now, everywhere or on one host, and that people
+// say so, or do not.
+func (h *history) renew(r *rapid.T, name string) {
+	key := name + "/1"
+	files := catalog.DigestOf([]byte{byte(len(h.story))})
+	if rapid.Bool().Draw(r, "one host") {
+		h.lies[rapid.SampledFrom(names(h.gpus)).Draw(r, "gpu")+" "+key] = files
+	} else {
+		h.lies[key] = files
+	}
+	m, there := h.wishes[name]
+	if !there || rapid.Bool().Draw(r, "silently") {
+		return
+	}
+	m.Versions = slices.Clone(m.Versions)
+	h.serial++
+	m.Versions[0].Renewed = h.serial
+	h.wishes[name] = m
+	h.lead.SetModel(h.now, m)
 }
 
 // ready reports whether any GPU has a model, or it is routed to GPUs that come back.
@@ -133,7 +157,7 @@ func (h *history) byHand(r *rapid.T) {
 	p := plan.Plan{SubClusters: []plan.SubCluster{{Name: "x", DeviceType: "t", GPUs: 2}, {Name: "y", DeviceType: "t", GPUs: 2}}}
 	for i, key := range names(h.routes) {
 		s := &p.SubClusters[i%2]
-		if v := h.lead.version(key); v != nil && v.wanted {
+		if h.lead.wanted(key) {
 			s.Models = append(s.Models, key)
 		}
 	}
@@ -149,6 +173,15 @@ func (h *history) byHand(r *rapid.T) {
 
 // mend ends all that is wrong.
 func (h *history) mend() {
+	clear(h.lies)
+	for _, name := range names(h.wishes) { // which people say: what was learnt of others would be waited for
+		m := h.wishes[name]
+		m.Versions = slices.Clone(m.Versions)
+		h.serial++
+		m.Versions[0].Renewed = h.serial
+		h.wishes[name] = m
+		h.lead.SetModel(h.now, m)
+	}
 	for _, key := range names(h.broken) {
 		if !strings.Contains(key, " ") {
 			delete(h.broken, key)

@@ -83,7 +83,9 @@ type Lead struct {
 
 	inForce map[string]plan.Settings
 	told    map[string]schema.Observation
-	dirty   map[string]bool // versions to be looked at
+	files   map[string]files // that backends have, by key
+	renew   map[string]bool  // versions whose files are other ones now, until those of before are unloaded
+	dirty   map[string]bool  // versions to be looked at
 	named   map[string]catalog.Name
 	unnamed map[string]bool // names to be looked at
 	doubted map[string]bool // names of which the scheduler may have been told something before
@@ -95,7 +97,7 @@ type Lead struct {
 func New(cfg Config) *Lead {
 	cfg.fill()
 	l := &Lead{cfg: cfg, epochs: plan.NewEpochs(plan.EpochConfig{Every: cfg.Interval}), known: map[string]*known{}, due: mono.Never, gather: mono.Never, failed: newFailures(), before: map[string]string{},
-		told: map[string]schema.Observation{}, dirty: map[string]bool{}}
+		files: map[string]files{}, renew: map[string]bool{}, told: map[string]schema.Observation{}, dirty: map[string]bool{}}
 	l.forget()
 	return l
 }
@@ -133,6 +135,7 @@ func (l *Lead) SetModel(now mono.Time, doc schema.Model) {
 	l.RemoveModel(now, doc.Name)
 	l.known[doc.Name] = know(doc)
 	l.changed(before, l.known[doc.Name])
+	l.learn(now)
 	l.look(doc.Name)
 	l.want(now, causeCatalogue)
 }
@@ -140,6 +143,9 @@ func (l *Lead) SetModel(now mono.Time, doc schema.Model) {
 // changed draws the conclusions of other wishes: a version that is wanted in another way, or all
 // that failed where the same is said again, is tried at once.
 func (l *Lead) changed(before, after *known) {
+	for i := range after.versions {
+		l.renewed(&after.versions[i])
+	}
 	if before == nil {
 		return
 	}
@@ -192,6 +198,7 @@ func (l *Lead) Told(o schema.Observation) {
 	o.Since = 0
 	key := o.Model + "/" + o.Version
 	l.told[key], l.dirty[key] = o, true
+	l.learnt(key, &o)
 }
 
 // ByHand is the cause of a plan that people applied. It holds, with what the catalogue becomes
@@ -234,6 +241,8 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	}
 	whole := l.world.whole
 	l.world.take(f)
+	l.takeSettings(f)
+	l.learn(now)
 	if len(before) == 0 && len(l.world.types()) > 0 && l.due != mono.Never {
 		l.due = max(l.due, now.Add(l.settle(causeGPUs))) // where one backend has come, others may follow
 	}
@@ -272,7 +281,7 @@ func (l *Lead) resettle(now mono.Time) {
 	for _, key := range names(l.world.learned) {
 		spec := l.world.aboutOf(key, l.world.learned[key]).spec
 		v := l.version(key)
-		if v != nil && v.wanted && spec != nil && filled(v.sets(), spec) != filled(plan.Settings{}, spec) {
+		if v != nil && v.wanted && spec != nil && l.world.wished(v, l.world.learned[key]) != filled(plan.Settings{}, spec) {
 			l.want(now, causeCatalogue)
 		}
 	}
@@ -334,6 +343,9 @@ func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 	for _, s := range p.SubClusters {
 		for _, key := range s.Models {
 			homes[key] = s.DeviceType
+			if l.renew[key] {
+				return fmt.Errorf("%w: the files of model %s are being replaced: try again when it is served", plan.ErrInvalid, key)
+			}
 			if !l.wanted(key) && !l.localOnly(key) {
 				return fmt.Errorf("%w: model %s is not in the catalogue, or not to be served: add it or load it first", plan.ErrInvalid, key)
 			}
@@ -368,6 +380,7 @@ func (l *Lead) Step(now mono.Time, out *Effects) {
 	if now >= l.failed.at {
 		l.retry(now)
 	}
+	l.unloadOthers(out)
 	l.roll(now, out)
 	l.name(now, out)
 	l.observe(out)

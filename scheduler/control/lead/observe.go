@@ -48,6 +48,8 @@ func (l *Lead) giveUp(key string) {
 	delete(l.inForce, key)
 	delete(l.failed.versions, key)
 	delete(l.before, key)
+	delete(l.files, key)
+	delete(l.renew, key)
 }
 
 // observation is what there is to say of a version; false: nobody wants or has it.
@@ -55,6 +57,9 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 	name, number := splitKey(key)
 	o := schema.Observation{Model: name, Version: number, State: schema.Waiting}
 	v := l.version(key)
+	if f, known := l.files[key]; known {
+		o.Digest, o.Bytes, o.Files = string(f.digest), f.bytes, f.of
+	}
 	holders := l.world.holders[key]
 	m, routed := l.world.models[key]
 	if v == nil && len(holders) == 0 && !routed {
@@ -120,6 +125,8 @@ func (l *Lead) waits(v *version) string {
 		return "for all GPUs of its type to have it" // of a backend's own folder
 	case !l.world.whole:
 		return "for a scheduler"
+	case l.renew[v.key]:
+		return "for its files of before to be unloaded"
 	case len(l.world.gpus) == 0:
 		return "for a GPU"
 	case l.typeOf(v, l.open()) == "":

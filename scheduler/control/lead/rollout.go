@@ -81,6 +81,7 @@ func (l *Lead) keys() []string {
 // facts is a model as roll-outs know it.
 func (l *Lead) facts(key string) plan.Model {
 	m := plan.Model{Key: key, Settings: l.inForce[key], Held: l.held(key)}
+	// What was ordered holds, and beside it what backends say.
 	if r, there := l.world.models[key]; there {
 		m.Routed = subCluster(r.DeviceType, r.In)
 	}
@@ -98,8 +99,8 @@ func (l *Lead) facts(key string) plan.Model {
 		// comes with the order: to a roll-out every model has one.
 		m.Profiles = append(m.Profiles, plan.Profile{DeviceType: t, Need: need})
 	}
-	if a := l.world.aboutOf(key, l.world.models[key].DeviceType); l.inForce[key] == (plan.Settings{}) && a.spec != nil {
-		m.Settings = filled(plan.Settings{}, a.spec)
+	if a := l.world.aboutOf(key, l.world.models[key].DeviceType); a.spec != nil {
+		m.Settings = filled(m.Settings, a.spec)
 	}
 	for _, g := range l.world.holders[key] {
 		if s := g.stock[key]; s.State == catalog.StateFailed {
@@ -109,27 +110,13 @@ func (l *Lead) facts(key string) plan.Model {
 	return m
 }
 
-// filled are settings with what is not said taken from the model's own.
-func filled(s plan.Settings, spec *catalog.ModelSpec) plan.Settings {
-	if s.SLO == 0 {
-		s.SLO = spec.SLO
-	}
-	if s.MaxBatch == 0 {
-		s.MaxBatch = spec.MaxBatch
-	}
-	if s.Drop == "" {
-		s.Drop = spec.DropPolicy
-	}
-	return s
-}
-
 // device is the GPU as roll-outs of the plan know it. What failed there, and the plan does not
 // have on its type, counts as resident: so it is unloaded, or its backend would try for ever.
 func (l *Lead) device(g *gpu) plan.GPU {
 	p := g.planned()
 	for _, key := range names(g.stock) {
 		s := g.stock[key]
-		if s.State != catalog.StateFailed || s.Local || l.routed(key) {
+		if m, routed := l.world.models[key]; s.State != catalog.StateFailed || s.Local || routed && m.DeviceType == p.DeviceType {
 			continue
 		}
 		if !slices.ContainsFunc(l.plan.SubClusters, func(s plan.SubCluster) bool {
@@ -146,6 +133,13 @@ func (l *Lead) device(g *gpu) plan.GPU {
 func (l *Lead) tell() {
 	if l.rollout == nil {
 		return
+	}
+	for _, key := range names(l.world.moved) {
+		for _, g := range l.world.holders[key] {
+			if g.stock[key].State == catalog.StateFailed { // whether it is to go depends on where others are routed: see device
+				l.world.changed[g.facts.Name] = true
+			}
+		}
 	}
 	for _, name := range names(l.world.changed) {
 		if g := l.world.gpus[name]; g != nil {

@@ -65,7 +65,7 @@ func (l *Lead) sketch() draft {
 	for _, name := range names(l.known) {
 		for i := range l.known[name].versions {
 			v := &l.known[name].versions[i]
-			if !v.wanted || l.localOnly(v.key) {
+			if !l.wanted(v.key) || l.localOnly(v.key) {
 				continue
 			}
 			t := l.typeOf(v, open)
@@ -259,7 +259,7 @@ func (l *Lead) settings(homes map[string]string) (out []plan.ModelSettings) {
 		for i := range l.known[name].versions {
 			v := &l.known[name].versions[i]
 			if a := l.world.aboutOf(v.key, homes[v.key]); v.wanted && a.spec != nil {
-				out = append(out, plan.ModelSettings{Key: v.key, Settings: filled(v.sets(), a.spec)})
+				out = append(out, plan.ModelSettings{Key: v.key, Settings: l.world.wished(v, homes[v.key])})
 			}
 		}
 	}
