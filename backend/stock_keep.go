@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/symphony-serving/symphony/backend/nice"
@@ -74,6 +76,10 @@ func (s *stock) known(key string) *entry {
 	return e
 }
 
+// errOtherFiles: a device was ordered to have other files than others of its pool have. That is so
+// until it is ordered anew.
+var errOtherFiles = errors.New("other devices here have other files")
+
 // wantOn has a device get a model. Caller holds mu.
 func (s *stock) wantOn(source *catalog.Source, d int) {
 	e := s.entries[source.Key()]
@@ -98,7 +104,7 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 			s.compare(e, *source)
 		}
 	case s.wantedBeside(e, d):
-		p.err = fmt.Errorf("other devices here have model %s with other files (%s, digest %q): give new files a new version, or unload the old ones first", e.key, e.source.URL, e.source.Digest)
+		p.err = fmt.Errorf("%w of model %s (%s, digest %q): give new files a new version, or unload the old ones first", errOtherFiles, e.key, e.source.URL, cmp.Or(e.got.Digest, e.source.Digest))
 		p.wanted = true
 		s.failed(e, p.err, false)
 		return
@@ -106,7 +112,7 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 		next := *source
 		e.next, e.nextModel = &next, nil
 	}
-	p.wanted, e.grace = true, false
+	p.wanted, p.err, e.grace = true, nil, false
 	e.retry.forget()
 	s.retried(e)
 }

@@ -167,6 +167,31 @@ func (c *cluster) needs(of func(in string) float64) {
 	c.lead.Facts(c.now, f)
 }
 
+// load is what a GPU does with a source, and why it does not have it then.
+func (c *cluster) load(gpu string, s *catalog.Source) string {
+	at := gpu + " " + s.Key()
+	if c.stock[gpu][s.Key()] == catalog.StateReady {
+		if c.bad[at] {
+			return "its files are not those of others"
+		}
+		return ""
+	}
+	c.stock[gpu][s.Key()], c.loadedWith[at] = catalog.StateReady, mono.Dur(s.SLO)
+	why := c.why(s.Key(), gpu)
+	switch {
+	case s.URL == "": // its wish went a moment ago
+		why = "no source"
+	case s.Digest != "" && s.Digest != c.lying(gpu, s.Key()):
+		why = "its files have another digest"
+	case why == "" && !c.get(gpu, s.Key()): // it is there, and not used
+		return "its files are not those of others"
+	}
+	if why != "" {
+		c.stock[gpu][s.Key()] = catalog.StateFailed
+	}
+	return why
+}
+
 // lying are the files at a GPU's source of a model.
 func (c *cluster) lying(gpu, key string) catalog.Digest {
 	for _, at := range []string{gpu + " " + key, key} {
@@ -219,25 +244,8 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	case catalog.OrderLoad:
 		for _, s := range o.Sources {
 			line += " " + s.Key()
-			if at := o.GPU + " " + s.Key(); c.stock[o.GPU][s.Key()] == catalog.StateReady {
-				if c.bad[at] {
-					failed = "its files are not those of others"
-				}
-				continue
-			}
-			c.stock[o.GPU][s.Key()] = catalog.StateReady
-			why := c.why(s.Key(), o.GPU)
-			if c.loadedWith[o.GPU+" "+s.Key()] = mono.Dur(s.SLO); s.Digest != "" && s.Digest != c.lying(o.GPU, s.Key()) {
-				why = "its files have another digest"
-			} else if why == "" && s.URL != "" && !c.get(o.GPU, s.Key()) { // it is there, and not used
-				failed = "its files are not those of others"
-				continue
-			}
-			if s.URL == "" { // its wish went a moment ago
-				why = "no source"
-			}
-			if why != "" {
-				c.stock[o.GPU][s.Key()], failed = catalog.StateFailed, why
+			if why := c.load(o.GPU, &s); why != "" {
+				failed = why
 			}
 		}
 	case catalog.OrderUnload:

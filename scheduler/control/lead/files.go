@@ -94,9 +94,9 @@ func (l *Lead) filesOf(v *version) (catalog.Digest, int64) {
 func (l *Lead) unloadOthers(out *Effects) {
 	for _, name := range names(l.world.bad) {
 		var keys []string
-		for _, key := range names(l.world.bad[name]) {
+		for _, key := range l.world.bad[name] {
 			g := l.world.gpus[name]
-			if g == nil {
+			if g == nil || slices.Contains(keys, key) {
 				continue
 			}
 			if s := g.stock[key]; s.State == catalog.StateFailed && l.others(&s) {

@@ -34,20 +34,20 @@ type world struct {
 	models  map[string]catalog.ModelFacts // that are routed
 	about   map[string]map[string]about   // by model's key, then device type
 	subs    map[string]catalog.SubClusterFacts
-	holders map[string][]*gpu          // that have anything of a model, by key
-	sorted  []string                   // see types; nil: to be made
-	sizes   map[string]int64           // see largest; nil: likewise
-	changed map[string]bool            // GPUs, since the roll-out was told
-	moved   map[string]bool            // models, likewise
-	brought map[string]catalog.Files   // that are told of models that were ordered, since learn
-	bad     map[string]map[string]bool // GPU -> keys that are there, and that the scheduler does not use; since unloadOthers
-	learned map[string]string          // device types of models whose spec is known now, by key
+	holders map[string][]*gpu        // that have anything of a model, by key
+	sorted  []string                 // see types; nil: to be made
+	sizes   map[string]int64         // see largest; nil: likewise
+	changed map[string]bool          // GPUs, since the roll-out was told
+	moved   map[string]bool          // models, likewise
+	brought map[string]catalog.Files // that are told of models that were ordered, since learn
+	bad     map[string][]string      // GPU -> keys that are there, and that the scheduler does not use; since unloadOthers
+	learned map[string]string        // device types of models whose spec is known now, by key
 }
 
 func newWorld() world {
 	return world{gpus: map[string]*gpu{}, models: map[string]catalog.ModelFacts{}, about: map[string]map[string]about{}, holders: map[string][]*gpu{},
 		subs:    map[string]catalog.SubClusterFacts{},
-		changed: map[string]bool{}, moved: map[string]bool{}, learned: map[string]string{}, brought: map[string]catalog.Files{}, bad: map[string]map[string]bool{}}
+		changed: map[string]bool{}, moved: map[string]bool{}, learned: map[string]string{}, brought: map[string]catalog.Files{}, bad: map[string][]string{}}
 }
 
 // anew is the world of a new link: nothing is known but what models take, which was measured.
@@ -128,10 +128,7 @@ func (w *world) takeGPU(f *catalog.GPUFacts) {
 			g.local++
 		}
 		if s.State == catalog.StateFailed && s.Digest != "" {
-			if w.bad[f.Name] == nil {
-				w.bad[f.Name] = map[string]bool{}
-			}
-			w.bad[f.Name][s.Key] = true
+			w.bad[f.Name] = append(w.bad[f.Name], s.Key)
 		}
 		if s.State != catalog.StateReady {
 			s.Files = catalog.Files{Digest: s.Digest} // which the scheduler does not use
