@@ -67,6 +67,7 @@ func (p *pool) introduction(l transport.Link) catalog.Pool {
 		if n < len(specs) {
 			p.stock.unlist(n)
 			doc.Ordered = slices.DeleteFunc(doc.Ordered, func(i int) bool { return i >= n })
+			doc.Brought = doc.Brought[:len(doc.Ordered)]
 		}
 		p.documents.Store(&docs)
 		doc.Models = digest

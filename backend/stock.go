@@ -99,6 +99,8 @@ type entry struct {
 	done     int64  // of their bytes
 	total    int64
 
+	got   catalog.Files      // its files, while they are here
+	own   ownSettings        // likewise
 	model *repository.Model  // as its files have it; nil: not read yet
 	spec  *catalog.ModelSpec // as it is served; replaced when it changes
 	exec  *executor.Model
@@ -280,7 +282,7 @@ func (s *stock) replace(e *entry) {
 	e.release()
 	e.local = e.nextModel != nil
 	e.source, e.model, e.next, e.nextModel = *e.next, e.nextModel, nil, nil
-	e.files, e.exec, e.spec, e.done, e.total = filesNone, nil, nil, 0, 0
+	e.files, e.exec, e.spec, e.done, e.total, e.got = filesNone, nil, nil, 0, 0, catalog.Files{}
 	e.err, e.profiled, e.measured, e.specTold, e.grace = nil, false, false, false, false
 	s.settle(e)
 }

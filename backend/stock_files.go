@@ -16,8 +16,8 @@ type Shelf interface {
 	// Fetch has the files of a model's version in a folder, which stays until release is
 	// called. progress is called now and then, at most once a second.
 	Fetch(ctx context.Context, source *catalog.Source, progress func(done, total int64)) (dir string, release func(), err error)
-	// Digest is that of a model's version in a folder.
-	Digest(dir, version string) (catalog.Digest, error)
+	// Digest is that of a model's version in a folder, with the bytes of its files.
+	Digest(dir, version string) (catalog.Digest, int64, error)
 	Close() error
 }
 
@@ -28,7 +28,16 @@ type fetched struct {
 	profiled bool
 	measured bool // by this host
 	need     need
+	files    catalog.Files // but for Own
+	own      ownSettings
 	release  func()
+}
+
+// ownSettings are those of a model's own config.yaml.
+type ownSettings struct {
+	slo        mono.Dur
+	maxBatch   int
+	dropPolicy string
 }
 
 // fetch begins to get a model's files and to read them. Caller holds mu.
@@ -52,11 +61,17 @@ func (s *stock) fetch(e *entry) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		e.stopGet = nil
+		if err == nil {
+			if err = e.asOrdered(&f); err != nil {
+				f.release()
+			}
+		}
 		switch {
 		case err == nil && ctx.Err() == nil:
 			e.files, e.giveBack = filesHere, f.release
 			e.model, e.spec, e.exec, e.need = f.model, f.spec, execModel(f.model), f.need
 			e.profiled, e.measured, e.specTold = f.profiled, f.measured, false
+			e.got, e.own = f.files, f.own
 			s.adjust(e) // to what came meanwhile
 		case err == nil:
 			e.files = filesNone
@@ -69,6 +84,41 @@ func (s *stock) fetch(e *entry) {
 		}
 		s.settle(e)
 	})
+}
+
+// asOrdered says why what came is not what is ordered by now: the order that it was got for named
+// no digest, and one that came since does. Caller holds mu.
+func (e *entry) asOrdered(f *fetched) error {
+	want := e.source.Digest
+	if e.next != nil || want == "" || f.files.Digest == "" || f.files.Digest == want {
+		return nil
+	}
+	return fmt.Errorf("its files have digest %s, and %s was ordered meanwhile: they have changed", f.files.Digest, want)
+}
+
+// brought is what the scheduler is told of its files; nothing of what is the backend's own. Caller
+// holds mu.
+func (e *entry) brought() catalog.Files {
+	if e.local || e.files != filesHere || e.spec == nil {
+		return catalog.Files{}
+	}
+	files, own := e.got, catalog.Settings{}
+	if e.spec.SLO != e.own.slo {
+		slo := int64(e.own.slo)
+		own.SLO = &slo
+	}
+	if e.spec.MaxBatch != e.own.maxBatch {
+		most := e.own.maxBatch
+		own.MaxBatch = &most
+	}
+	if e.spec.DropPolicy != e.own.dropPolicy {
+		policy := e.own.dropPolicy
+		own.DropPolicy = &policy
+	}
+	if own != (catalog.Settings{}) {
+		files.Own = &own
+	}
+	return files
 }
 
 // get has a model's files, reads them, and says whether these devices can run it. own is one
@@ -92,11 +142,15 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 			return f, err
 		}
 		f.release = release
+		if f.files.Digest, f.files.Bytes, err = s.b.cfg.Shelf.Digest(dir, source.Version); err != nil {
+			return f, err
+		}
 		if m, err = repository.Read(dir, source.Name, source.Version); err != nil {
 			return f, err
 		}
 	}
 	f.model = &m
+	f.own = ownSettings{m.Spec.SLO, m.Spec.MaxBatch, m.Spec.DropPolicy}
 	if err := checkLabels(&m.Spec); err != nil {
 		return f, err
 	}

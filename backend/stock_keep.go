@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/symphony-serving/symphony/backend/nice"
@@ -74,6 +76,10 @@ func (s *stock) known(key string) *entry {
 	return e
 }
 
+// errOtherFiles: a device was ordered to have other files than others of its pool have. That is so
+// until it is ordered anew.
+var errOtherFiles = errors.New("other devices here have other files")
+
 // wantOn has a device get a model. Caller holds mu.
 func (s *stock) wantOn(source *catalog.Source, d int) {
 	e := s.entries[source.Key()]
@@ -84,7 +90,9 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 	switch other := s.differs(e, source); {
 	case !other:
 		settings := e.source
-		e.source = *source
+		if e.source = *source; source.Digest == "" { // what is there will do, and is still the same
+			e.source.Digest = settings.Digest
+		}
 		if e.local {
 			e.source.URL = ""
 		}
@@ -96,7 +104,7 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 			s.compare(e, *source)
 		}
 	case s.wantedBeside(e, d):
-		p.err = fmt.Errorf("other devices here have model %s with other files (%s, digest %q): give new files a new version, or unload the old ones first", e.key, e.source.URL, e.source.Digest)
+		p.err = fmt.Errorf("%w of model %s (%s, digest %q): give new files a new version, or unload the old ones first", errOtherFiles, e.key, e.source.URL, cmp.Or(e.got.Digest, e.source.Digest))
 		p.wanted = true
 		s.failed(e, p.err, false)
 		return
@@ -104,7 +112,7 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 		next := *source
 		e.next, e.nextModel = &next, nil
 	}
-	p.wanted, e.grace = true, false
+	p.wanted, p.err, e.grace = true, nil, false
 	e.retry.forget()
 	s.retried(e)
 }
@@ -116,7 +124,7 @@ func (s *stock) compare(e *entry, source catalog.Source) {
 	s.work.Go(func() {
 		var own catalog.Digest
 		var err error
-		nice.Run(nice.Most, func() { own, err = s.b.cfg.Shelf.Digest(m.Dir, source.Version) })
+		nice.Run(nice.Most, func() { own, _, err = s.b.cfg.Shelf.Digest(m.Dir, source.Version) })
 		if err == nil && own == source.Digest {
 			return
 		}
@@ -138,7 +146,13 @@ func (s *stock) differs(e *entry, source *catalog.Source) bool {
 	if e.next != nil {
 		at = e.next
 	}
-	if e.local || at.Digest == source.Digest && at.Digest != "" {
+	switch {
+	case e.local || at.Digest == source.Digest && at.Digest != "":
+		return false
+	case e.next != nil:
+	case e.files == filesHere && e.got.Digest != "" && (source.Digest != "" || at.URL == source.URL): // which an order without a digest has brought, or wants
+		return source.Digest != "" && source.Digest != e.got.Digest
+	case e.files != filesHere && at.Digest == "" && at.URL == source.URL: // what comes is looked at: asOrdered
 		return false
 	}
 	return at.URL != source.URL || at.Digest != source.Digest

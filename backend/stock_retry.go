@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"strings"
 	"time"
 )
@@ -74,7 +75,9 @@ func (s *stock) again(e *entry) {
 func (s *stock) retried(e *entry) {
 	e.err = nil
 	for d := range e.on {
-		e.on[d].err = nil
+		if !errors.Is(e.on[d].err, errOtherFiles) {
+			e.on[d].err = nil
+		}
 	}
 	s.settle(e)
 }

@@ -46,7 +46,7 @@ func (s *stock) introduce(l transport.Link, doc *catalog.Pool) (specs []catalog.
 		if e.dirty, e.number = false, -1; e.readyOnAll() {
 			e.number, e.specTold = len(specs), true
 			if !e.local {
-				doc.Ordered = append(doc.Ordered, len(specs))
+				doc.Ordered, doc.Brought = append(doc.Ordered, len(specs)), append(doc.Brought, e.brought())
 			}
 			s.numbers, specs = append(s.numbers, e), append(specs, *e.spec)
 		}
@@ -170,6 +170,9 @@ func (s *stock) stocked(e *entry) (doc catalog.Stocked, ok bool) {
 			doc.Devices = append(doc.Devices, d)
 		}
 		doc.Static, doc.Dynamic = max(doc.Static, e.on[d].need.static), max(doc.Dynamic, e.on[d].need.dynamic)
+	}
+	if len(doc.Devices) > 0 {
+		doc.Files = e.brought()
 	}
 	if len(doc.Devices) > 0 && !e.specTold {
 		spec := *e.spec

@@ -56,9 +56,9 @@ func (f *fakeShelf) Fetch(ctx context.Context, s *catalog.Source, progress func(
 
 func (f *fakeShelf) Close() error { return nil }
 
-func (f *fakeShelf) Digest(dir, _ string) (catalog.Digest, error) {
+func (f *fakeShelf) Digest(dir, _ string) (catalog.Digest, int64, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
-	return catalog.DigestOf(text), err
+	return catalog.DigestOf(text), int64(len(text)), err
 }
 
 func (f *fakeShelf) set(fails error, holds chan struct{}) {

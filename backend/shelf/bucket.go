@@ -61,13 +61,21 @@ func (k *bucket) close() {
 
 // walk implements source.
 func (k *bucket) walk(ctx context.Context, prefix string, each func(object) error) error {
+	if prefix == "." {
+		return k.below(ctx, "", each)
+	}
 	switch a, err := k.b.Attributes(ctx, prefix); {
 	case err == nil:
 		return each(object{prefix, a.Size})
 	case gcerrors.Code(err) != gcerrors.NotFound:
 		return err
 	}
-	all := k.b.List(&blob.ListOptions{Prefix: prefix + "/"})
+	return k.below(ctx, prefix+"/", each)
+}
+
+// below calls f with each file whose name begins so.
+func (k *bucket) below(ctx context.Context, prefix string, each func(object) error) error {
+	all := k.b.List(&blob.ListOptions{Prefix: prefix})
 	for {
 		o, err := all.Next(ctx)
 		if errors.Is(err, io.EOF) {

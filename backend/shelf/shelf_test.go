@@ -403,3 +403,56 @@ func TestRate(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+// SumOf is what Fetch checks, of a folder and of its URL; without a version it is the only one.
+func TestSumOf(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		at := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("config.yaml", "platform: emulated")
+	if sum, err := SumOf(t.Context(), dir, ""); err != nil || sum.Files != 1 {
+		t.Errorf("an emulated model: %+v, %v", sum, err)
+	}
+	put("2/model.onnx", "weights")
+	put("notes/readme", "no version")
+	want, bytes, err := DigestOf(dir, "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{dir, "file://" + dir} {
+		sum, err := SumOf(t.Context(), address, "")
+		if err != nil || sum != (Sum{"2", want, 2, bytes}) {
+			t.Errorf("%s: %+v, %v, want %s", address, sum, err, want)
+		}
+	}
+	s, err := Open(Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	at, release, err := s.Fetch(t.Context(), &catalog.Source{Name: "m", Version: "2", URL: dir, Digest: want}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	put("2/model.onnx", "other weights")
+	if d, n, err := s.Digest(at, "2"); d != want || n != bytes || err != nil {
+		t.Errorf("of what was fetched: %s, %d, %v", d, n, err)
+	}
+	put("3/model.onnx", "weights")
+	if _, err := SumOf(t.Context(), dir, ""); err == nil || !strings.Contains(err.Error(), "2, 3") {
+		t.Errorf("two versions: %v", err)
+	}
+	if _, err := SumOf(t.Context(), filepath.Join(dir, "nowhere"), "2"); err == nil {
+		t.Error("there is nothing")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := SumOf(ctx, dir, "2"); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+}

@@ -21,7 +21,7 @@ const (
 // source is where a model's files are.
 type source interface {
 	// walk calls f with each file below a folder, or with a file of that name; no such thing
-	// is no error.
+	// is no error. "." is all of it.
 	walk(ctx context.Context, prefix string, f func(o object) error) error
 	open(ctx context.Context, path string) (io.ReadCloser, error)
 	close()

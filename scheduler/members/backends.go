@@ -118,6 +118,7 @@ func (c *Cluster) admit(b *backend) {
 		s := &stock{backend: b.info.Name, list: l}
 		if ordered := b.info.Pools[i].Ordered; len(ordered) > 0 {
 			s.own = l.owned(ordered)
+			s.take(l, ordered, b.info.Pools[i].Brought)
 		}
 		b.stocks = append(b.stocks, s)
 		for device := range b.info.Pools[i].Devices {

@@ -121,7 +121,24 @@ func (c *Cluster) factOf(m *model, out *catalog.Facts) {
 		return
 	}
 	p := m.home.pool
-	out.Models = append(out.Models, catalog.ModelFacts{Key: m.key, DeviceType: p.deviceType, In: p.name})
+	out.Models = append(out.Models, catalog.ModelFacts{Key: m.key, DeviceType: p.deviceType, In: p.name, Set: m.ordered()})
+}
+
+// ordered are the settings that orders have put in force; nil: none.
+func (m *model) ordered() *catalog.Settings {
+	if m.set == (catalog.Settings{}) {
+		return nil
+	}
+	set := m.set
+	return &set
+}
+
+// SetOf are those of a model, by its key.
+func (c *Cluster) SetOf(key string) *catalog.Settings {
+	if m := c.models.byKey[key]; m != nil {
+		return m.ordered()
+	}
+	return nil
 }
 
 // parted tells of what is no more, and of the sub-clusters.
@@ -183,6 +200,9 @@ func (u *unit) tell(p piece, f *catalog.GPUFacts) {
 			continue
 		}
 		d := catalog.Stocked{Key: s.list.at(i).Key(), State: catalog.StateReady, Local: s.own == nil || s.own[i]}
+		if s.brought != nil {
+			d.Files = s.brought[i]
+		}
 		if u.device == 0 {
 			d.Spec = s.list.at(i)
 		}
@@ -203,7 +223,7 @@ func (it *item) facts(device int) catalog.Stocked {
 			d.Spec = it.told
 		}
 	case d.State == catalog.StateReady:
-		d.State = catalog.StateGone // others have it
+		d.State, d.Files = catalog.StateGone, catalog.Files{} // others have it
 	}
 	return d
 }

@@ -66,6 +66,21 @@ func (l *list) owned(ordered []int) []bool {
 	return own
 }
 
+// brought says by key which files a backend has of those that it was ordered to have.
+func (l *list) brought(ordered []int, files []catalog.Files) []catalog.Files {
+	is := make([]catalog.Files, len(l.order))
+	for k, i := range ordered {
+		if i >= 0 && i < len(is) && k < len(files) {
+			is[i] = files[k]
+		}
+	}
+	out := make([]catalog.Files, len(l.order))
+	for i, at := range l.order {
+		out[i] = is[at]
+	}
+	return out
+}
+
 // resolve finds the list's models for another backend that has it. It was checked that there are
 // ids enough.
 func (c *Cluster) resolve(l *list) {

@@ -138,7 +138,11 @@ func (c *Cluster) recall(b *backend) {
 		if r := c.memory.byName[u.name]; r != nil {
 			for i := range r.wanted {
 				if !u.stock().there(u.device, r.wanted[i].Key()) {
-					k.Load = append(k.Load, r.wanted[i])
+					s := r.wanted[i]
+					if m := c.models.byKey[s.Key()]; m != nil && s.Digest == "" {
+						s.Digest = m.files // which were got since
+					}
+					k.Load = append(k.Load, s)
 				}
 			}
 		}

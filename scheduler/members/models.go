@@ -29,7 +29,8 @@ type model struct {
 	target  *pool // of pinTo
 	stamp   stamp // of the decision on that
 	set     catalog.Settings
-	changed uint64 // serial
+	files   catalog.Digest // of those that backends were ordered to get; "": nobody has told it
+	changed uint64         // serial
 	stirred bool
 }
 

@@ -361,6 +361,9 @@ func (c *Cluster) orderSet(o *catalog.Order) error {
 		if s.DropPolicy != nil {
 			m.set.DropPolicy = s.DropPolicy
 		}
+		if m.home != nil { // also where they are as they were: whoever ordered them is told
+			m.changed = c.tell()
+		}
 		c.stir(m)
 	}
 	return nil

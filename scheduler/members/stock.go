@@ -18,9 +18,10 @@ type stock struct {
 	list    *list
 	items   []*item // in the order in which they were told of
 	byKey   map[string]*item
-	listed  []*item // by the list's order of keys; nil: none of the list was told of
-	own     []bool  // likewise: it lies in the backend's folder, nobody ordered it; nil: all
-	lost    bool    // the document at hand takes something away that is routed
+	listed  []*item         // by the list's order of keys; nil: none of the list was told of
+	own     []bool          // likewise: it lies in the backend's folder, nobody ordered it; nil: all
+	brought []catalog.Files // likewise, of those that were ordered; nil: not told
+	lost    bool            // the document at hand takes something away that is routed
 }
 
 // item is a model of a backend's pool that was told of.
@@ -172,6 +173,9 @@ func checkStocked(d *catalog.Stocked, devices int) error {
 	if !slices.IsSorted(d.Devices) || len(d.Devices) > 0 && (d.Devices[0] < 0 || d.Devices[len(d.Devices)-1] >= devices) {
 		return fmt.Errorf("model %s on devices %v: there are %d, and they must rise", d.Key, d.Devices, devices)
 	}
+	if err := d.Files.Check(); err != nil {
+		return fmt.Errorf("model %s: %w", d.Key, err)
+	}
 	if d.Spec != nil && d.Spec.Key() != d.Key {
 		return fmt.Errorf("stock of %s tells of %s", d.Key, d.Spec.Key())
 	}
@@ -281,6 +285,11 @@ func (c *Cluster) name(it *item) {
 		}
 		if it.bad == "" {
 			it.model, it.bad = c.identify(it.told, old)
+		}
+		if it.model != nil {
+			if it.bad = c.otherFiles(it); it.bad != "" {
+				it.model = nil
+			}
 		}
 	}
 	it.free(c) // nobody is counted there now

@@ -205,7 +205,7 @@ func (s *Server) ratesNow() (docs []catalog.Facts) {
 		if m.pool == nil || m.leaving != nil {
 			continue
 		}
-		f := catalog.ModelFacts{Key: m.spec.Key(), DeviceType: m.pool.deviceType, In: m.pool.name}
+		f := catalog.ModelFacts{Key: m.spec.Key(), DeviceType: m.pool.deviceType, In: m.pool.name, Set: s.cluster.SetOf(m.spec.Key())}
 		m.facts(&f)
 		if doc.Models = append(doc.Models, f); len(doc.Models) == ratesMost {
 			docs = append(docs, doc)

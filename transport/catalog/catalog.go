@@ -139,6 +139,7 @@ type Pool struct {
 	Runtime    bool       `json:"runtime,omitempty"`    // it takes Keep: models may come and go
 	Told       []Told     `json:"told,omitempty"`       // by sub-cluster of In, whole
 	Ordered    []int      `json:"ordered,omitempty"`    // of the ModelList, by index: those that a Keep ordered, the others are the backend's own
+	Brought    []Files    `json:"brought,omitempty"`    // those of Ordered, one for each
 	Models     Digest     `json:"models"`               // of the ModelList
 }
 

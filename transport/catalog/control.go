@@ -106,6 +106,9 @@ type ModelFacts struct {
 	Late       uint64  `json:"late"`    // answered late
 	Dropped    uint64  `json:"dropped"` // given up before execution
 	Waiting    int     `json:"waiting"`
+	// Set are the settings that orders have put in force since the scheduler began: as far as they
+	// have, they hold in place of those that backends tell (Stocked.Spec). Nil: none.
+	Set *Settings `json:"set,omitempty"`
 }
 
 // SubClusterFacts is a sub-cluster as it is now. One with neither GPUs nor models has ended.

@@ -33,7 +33,14 @@ func DecodeFrontendInfo(data []byte) (FrontendInfo, error) {
 
 // DecodeBackendInfo reads a backend's first message.
 func DecodeBackendInfo(data []byte) (BackendInfo, error) {
-	return decode[BackendInfo](data, "BackendInfo", nil)
+	return decode(data, "BackendInfo", func(b *BackendInfo) (err error) {
+		for i := range b.Pools {
+			for k := range b.Pools[i].Brought {
+				err = errors.Join(err, b.Pools[i].Brought[k].Check())
+			}
+		}
+		return err
+	})
 }
 
 // DecodeModels reads a model list.
@@ -68,6 +75,7 @@ func DecodeStock(data []byte) (Stock, error) {
 			if spec := s.Models[i].Spec; spec != nil {
 				err = errors.Join(err, spec.CheckTensors())
 			}
+			err = errors.Join(err, s.Models[i].Files.Check())
 		}
 		return err
 	})

@@ -37,10 +37,12 @@ func TestDecode(t *testing.T) {
 	survives(t, Admitted{Epoch: 5, Error: "no"}, DecodeAdmitted)
 	slo := int64(5)
 	survives(t, Keep{Pool: 1, Device: 2, In: "a", Load: []Source{{Name: "m", Version: "1", URL: "file:///m", Profile: &Profile{Alpha: 1}}}, Unload: []string{"m/0"}}, DecodeKeep)
-	survives(t, Stock{Pool: 1, Models: []Stocked{{Slot: 3, Key: "m/1", State: StateReady, Devices: []int{0, 2}, Spec: &large(1).Models[0]}}}, DecodeStock)
+	survives(t, Stock{Pool: 1, Models: []Stocked{{Slot: 3, Key: "m/1", State: StateReady, Devices: []int{0, 2}, Spec: &large(1).Models[0],
+		Files: Files{Digest: DigestOf(nil), Bytes: 7, Own: &Settings{SLO: &slo}}}}}, DecodeStock)
+	survives(t, BackendInfo{Name: "b", Pools: []Pool{{DeviceType: "cpu", Ordered: []int{3, 5}, Brought: []Files{{Digest: DigestOf(nil)}, {}}}}}, DecodeBackendInfo)
 	survives(t, Order{ID: 1, Kind: OrderSet, Keys: []string{"m/1"}, Settings: &Settings{SLO: &slo}, Names: []Name{{Name: "m", Shares: []Share{{"1", 9}, {"2", 1}}}}}, DecodeOrder)
 	survives(t, Outcome{ID: 1, Error: "no room"}, DecodeOutcome)
-	survives(t, Facts{Epoch: 1, Whole: true, GPUs: []GPUFacts{{Name: "b/cpu/0", State: GPUServing}}, Models: []ModelFacts{{Key: "m/1", Rate: 2.5}}}, DecodeFacts)
+	survives(t, Facts{Epoch: 1, Whole: true, GPUs: []GPUFacts{{Name: "b/cpu/0", State: GPUServing}}, Models: []ModelFacts{{Key: "m/1", Rate: 2.5, Set: &Settings{SLO: &slo}}}}, DecodeFacts)
 	survives(t, []string{"a label, with \"quotes\" and [brackets]", "b"}, DecodeLabels)
 	if _, err := DecodeFrontendInfo([]byte(`{"name":"f","address":"tcp:h:1","later":{"unknown":[1,"x"]}}`)); err != nil {
 		t.Error(err)
@@ -86,6 +88,8 @@ func hostile() map[string]string {
 		"escaped keys":               `{"model\u0073":[` + many("{}", 1<<20) + `]}`,
 		"keys that fold":             `{"model` + "\u017f" + `":[` + many("{}", 1<<20) + `]}`,
 		"a long key":                 `{"` + strings.Repeat("k", 1<<20) + `":1}`,
+		"a digest of files":          `{"digest":"` + strings.Repeat("0", 65) + `"}`,
+		"files of many models":       `{"pools":[{"brought":[` + many("{}", 1<<20) + `]}]}`,
 		"no JSON":                    strings.Repeat("\x00\xff", 1<<10),
 		"a string without an end":    `{"name":"` + strings.Repeat(`\"`, 100),
 		"brackets that do not match": `{"pools":[}]}]}]}`,
@@ -109,6 +113,18 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 		if errors.Is(err, ErrLimit) {
 			t.Logf("%s: %v", what, err)
+		}
+	}
+}
+
+// What a backend says of files is checked before anybody counts on it.
+func TestDecodeFiles(t *testing.T) {
+	for _, files := range []string{`"digest":"0123"`, `"digest":"../../../../../../../../etc/pass"`, `"bytes":-1`} {
+		if s, err := DecodeStock([]byte(`{"models":[{"key":"m/1",` + files + `}]}`)); err == nil {
+			t.Errorf("%s is taken: %+v", files, s)
+		}
+		if b, err := DecodeBackendInfo([]byte(`{"pools":[{"brought":[{` + files + `}]}]}`)); err == nil {
+			t.Errorf("%s is taken: %+v", files, b)
 		}
 	}
 }

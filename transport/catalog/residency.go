@@ -1,5 +1,7 @@
 package catalog
 
+import "fmt"
+
 // Residency: which models are on which devices, while they serve. A backend that joins says
 // by BackendInfo what all devices of a pool have; from then on Keep orders what a device
 // shall have, and Stock tells what it has.
@@ -65,6 +67,24 @@ type Stock struct {
 	Models []Stocked `json:"models"`
 }
 
+// Files are those that a model was loaded from, as the backend that has them knows them.
+type Files struct {
+	Digest Digest    `json:"digest,omitempty"` // as an order may ask for it (Source)
+	Bytes  int64     `json:"bytes,omitempty"`  // of all together
+	Own    *Settings `json:"own,omitempty"`    // what its config.yaml says, where its order said other settings
+}
+
+// Check refuses files that no backend can have.
+func (f *Files) Check() error {
+	switch {
+	case f.Digest != "" && !f.Digest.Valid():
+		return fmt.Errorf("%.80q is no digest", f.Digest)
+	case f.Bytes < 0:
+		return fmt.Errorf("files of %d bytes", f.Bytes)
+	}
+	return nil
+}
+
 // Stocked is a model of a pool as it is now.
 type Stocked struct {
 	// Slot is the backend's number of the model, from 0 on, which Bound answers: those of the
@@ -76,6 +96,7 @@ type Stocked struct {
 	Spec    *ModelSpec `json:"spec,omitempty"`    // when it is ready for the first time, or changed
 	Local   bool       `json:"local,omitempty"`   // the backend's own: it lies in its folder, nobody ordered it
 	Error   string     `json:"error,omitempty"`
+	Files              // those that Devices have; nothing of a model that is the backend's own
 	// Progress of fetching, in bytes.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`

@@ -44,7 +44,7 @@ func arrayMax(key []byte) (most int, g group) {
 		return TensorsMax, groupTensors
 	case "shape", "mean", "std":
 		return dimsMax, groupNone
-	case "ids", "gone", "slots", "load", "unload", "measure", "keys", "sources", "names", "served", "gone_models", "ordered":
+	case "ids", "gone", "slots", "load", "unload", "measure", "keys", "sources", "names", "served", "gone_models", "ordered", "brought":
 		return ModelsMax, groupNone
 	case "stock": // of a device: its list, and what was told of beside it
 		return 4 * ModelsMax, groupNone
@@ -67,6 +67,8 @@ func stringMax(key []byte) int {
 		return 256
 	case "type", "layout", "drop_policy":
 		return 32
+	case "digest":
+		return 64
 	}
 	return 4096
 }

@@ -205,6 +205,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"model add m/2 --digest XY" + onDisk:        {"--digest", "hexadecimal"},
 		"model add m/2 --from x.csv":                {"give them there alone"},
 		"model update m":                            {"nothing to change", "symphony model add"},
+		"model update m --source file:///x":         {"write m/VERSION"},
+		"model update m/7 --digest 0":               {"no version 7"},
+		"model update m/1 --source /x":              {"--source", "file:///x"},
+		"model update m/1 --digest XY":              {"--digest", "hexadecimal"},
 		"model update m/1 --unload":                 {"of the whole model", "versions m --listed"},
 		"model update m --load --unload":            {"--load"},
 		"model update nobody --slo 5ms":             {"nobody"},
@@ -442,6 +446,51 @@ func TestProgress(t *testing.T) {
 		_, notes, err := w.run(strings.Fields("model add m/1 --wait" + onDisk)...)
 		if err != nil || strings.Contains(notes, "\x1b") != live || !strings.Contains(notes, "measuring") {
 			t.Errorf("live %v: %q, %v", live, notes, err)
+		}
+	}
+}
+
+// The files of a version are other ones from now on: while it is not served, or where they are the
+// same elsewhere.
+func TestUpdateFiles(t *testing.T) {
+	w := newWorld(t)
+	w.SetHeld(true)
+	w.ok("model add m/1" + onDisk)
+	digest := strings.Repeat("0a", 16)
+	w.ok("model update m/1 --source file:///elsewhere --digest "+digest, "0a0a0a0a")
+	w.ok("model show m/1", "source: file:///elsewhere", "digest: "+digest)
+	w.ok("model update m/1 --digest " + strings.Repeat("0b", 16))
+	w.ok("model show m/1", "source: file:///elsewhere", "digest: 0b0b")
+	w.SetHeld(false)
+	w.ok("model show m --wait")
+	w.bad("model update m/1 --source file:///others", "is served", "another version")
+}
+
+// What is printed is what --digest takes, and nothing else.
+func TestDigest(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"config.yaml": "platform: emulated\n", "1/model.onnx": "weights"} {
+		at := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, notes strings.Builder
+	if err := (digestCmd{Source: dir}).print(t.Context(), &out, &notes); err != nil {
+		t.Fatal(err)
+	}
+	digest := strings.TrimSpace(out.String())
+	spec := api.VersionSpec{Source: "file://" + dir, Digest: digest}
+	if err := spec.Check(); err != nil || out.Len() != 33 || !strings.Contains(notes.String(), "version 1: 2 files, 26 bytes") {
+		t.Errorf("%q, %q: %v", out.String(), notes.String(), err)
+	}
+	out.Reset()
+	if err := (digestCmd{Source: "file://" + dir, ModelVersion: "1", JSON: true}).print(t.Context(), &out, &notes); err != nil || !strings.Contains(out.String(), `"digest": "`+digest+`"`) || !strings.Contains(out.String(), `"files": 2`) {
+		t.Errorf("%s, %v", out.String(), err)
+	}
+	for what, c := range map[string]digestCmd{"no version": {Source: dir, ModelVersion: "x"}, "nothing there": {Source: filepath.Join(dir, "nowhere")}, "no store": {Source: "ftp://h/m"}} {
+		if err := c.print(t.Context(), &out, &notes); err == nil {
+			t.Errorf("%s: no error", what)
 		}
 	}
 }

@@ -16,6 +16,7 @@ type Model struct {
 	Update   updateCmd   `cmd:"" help:"Change a model's SLO, drop policy or largest batch without loading it again; stop it, or have it served."`
 	Remove   removeCmd   `cmd:"" help:"Remove models or versions. What is under way is answered."`
 	List     listCmd     `cmd:"" help:"List models and what became of their versions."`
+	Digest   digestCmd   `cmd:"" help:"Print the digest of a version's files as --digest takes it, without a control plane."`
 	Show     showCmd     `cmd:"" help:"Show a model: settings, shares, versions with progress and failures."`
 	Versions versionsCmd `cmd:"" help:"Show which versions are served, or say which: the latest, all, or listed ones."`
 	Share    shareCmd    `cmd:"" help:"Split requests that name no version between versions: symphony model share M 1=90 2=10."`
@@ -59,7 +60,7 @@ type addCmd struct {
 	Name         string        `arg:"" optional:"" help:"NAME/VERSION. Versions are whole numbers; the one that was added last is the latest."`
 	ModelVersion string        `help:"The version, where NAME does not have it." placeholder:"V"`
 	Source       string        `help:"URL of the folder with config.yaml and the version's files, as backends reach it: file:///models/m, s3://bucket/m, gs://..., azblob://..." placeholder:"URL"`
-	Digest       string        `help:"Of the files, as backends reckon it (32 digits): what differs is refused." placeholder:"HEX"`
+	Digest       string        `help:"Of the files (symphony model digest prints it): what differs is refused. Without it the files that are loaded first hold." placeholder:"HEX"`
 	Settings     settingsFlags `embed:""`
 	From         string        `help:"Add what this file lists: JSON, CSV or YAML with name, version, source, and settings; - is standard input." placeholder:"FILE"`
 }
@@ -137,6 +138,8 @@ func (s *session) unfinished(err error, w Waiting, stands string) error {
 type updateCmd struct {
 	Flags    `embed:""`
 	Name     string        `arg:"" help:"NAME, or NAME/VERSION for one version alone."`
+	Source   string        `help:"Of a version that is not served: URL of its files from now on, or the same again where they are other ones; what was learnt of them is forgotten." placeholder:"URL"`
+	Digest   string        `help:"With --source, or alone: of the files (symphony model digest prints it)." placeholder:"HEX"`
 	Settings settingsFlags `embed:""`
 	Load     bool          `help:"Have it served." xor:"desired"`
 	Unload   bool          `help:"Stop serving it: its versions stay known, and nothing of it is loaded." xor:"desired"`
@@ -154,12 +157,19 @@ func (c updateCmd) update(s *session) error {
 	switch {
 	case err != nil:
 		return err
-	case patch.Empty() && !c.Load && !c.Unload:
-		return errors.New("nothing to change: give --slo, --max-batch, --drop-policy, --device-type, --load or --unload (another version is symphony model add)")
+	case patch.Empty() && !c.Load && !c.Unload && c.Source == "" && c.Digest == "":
+		return errors.New("nothing to change: give --slo, --max-batch, --drop-policy, --device-type, --load, --unload, --source or --digest (another version is symphony model add)")
+	case version == "" && (c.Source != "" || c.Digest != ""):
+		return fmt.Errorf("--source and --digest are of one version: write %s/VERSION", name)
 	case version != "" && (c.Load || c.Unload):
 		return fmt.Errorf("--load and --unload are of the whole model: for one version, symphony model versions %s --listed ...", name)
 	}
 	var m api.Model
+	if c.Source != "" || c.Digest != "" {
+		if m, err = c.files(s, name, version); err != nil {
+			return err
+		}
+	}
 	if !patch.Empty() {
 		if m, err = s.SetSettings(s.ctx, name, version, patch); err != nil {
 			return err
@@ -174,6 +184,26 @@ func (c updateCmd) update(s *session) error {
 		return err
 	}
 	return s.print(m, func() { s.showModel(&m, "") })
+}
+
+// files says where a version's files are from now on.
+func (c updateCmd) files(s *session, name, version string) (api.Model, error) {
+	f := api.Files{Source: c.Source, Digest: c.Digest}
+	if f.Source == "" {
+		m, err := s.Model(s.ctx, name)
+		if err != nil {
+			return m, err
+		}
+		v := m.Find(version)
+		if v == nil {
+			return m, api.NotFound("model %s has no version %s", name, version)
+		}
+		f.Source = v.Source
+	}
+	if err := f.Check(); err != nil {
+		return api.Model{}, flagged(err)
+	}
+	return s.SetFiles(s.ctx, name, version, f)
 }
 
 type removeCmd struct {

@@ -132,6 +132,9 @@ func (c planDiffCmd) diff(s *session) error {
 		if len(d.Away) > 0 {
 			fmt.Fprintf(s.out, "not linked, and not among it: %s\n", strings.Join(d.Away, ", "))
 		}
+		for _, why := range d.Kept {
+			fmt.Fprintln(s.out, why)
+		}
 		if len(d.Moves)+len(d.Resizes) == 0 {
 			fmt.Fprintf(s.out, "nothing would change: %.1f GPUs are needed\n", d.Then)
 			return

@@ -1,6 +1,7 @@
 package controlcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,6 +142,8 @@ func (s *session) showModel(m *api.Model, version string) {
 		fmt.Fprintf(s.out, "source: %s\n", v.Source)
 		if v.Digest != "" {
 			fmt.Fprintf(s.out, "digest: %s\n", v.Digest)
+		} else if v.LoadedDigest != "" {
+			fmt.Fprintf(s.out, "digest: %s (of the files that were loaded first; later loads must have the same)\n", v.LoadedDigest)
 		}
 		if text := settingsText(&v.Settings); text != "" {
 			fmt.Fprintf(s.out, "its own settings: %s\n", text)
@@ -167,21 +170,25 @@ func settingsText(s *api.Settings) string {
 
 func (s *session) versionTable(m *api.Model, version string) {
 	w := table(s.out)
-	fmt.Fprintln(w, "VERSION\tSTATE\tREQUESTS/S\tGPUS NEEDED\tSIZE\tADDED")
+	fmt.Fprintln(w, "VERSION\tSTATE\tREQUESTS/S\tGPUS NEEDED\tSIZE\tDIGEST\tADDED")
 	for i := range m.Versions {
 		v := &m.Versions[i]
 		if version != "" && v.Version != version {
 			continue
 		}
 		bytes := "-"
-		if v.Bytes > 0 {
-			bytes = size(v.Bytes)
+		if n := cmp.Or(v.Bytes, v.LoadedBytes); n > 0 {
+			bytes = size(n)
+		}
+		digest := "-"
+		if d := cmp.Or(v.Digest, v.LoadedDigest); d != "" {
+			digest = d[:min(8, len(d))] // whole where one version is shown
 		}
 		added := "in a backend's folder" // nobody ordered it
 		if !v.Added.IsZero() {
 			added = v.Added.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.2f\t%s\t%s\n", v.Version, words(v), v.Rate, v.Need, bytes, added)
+		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.2f\t%s\t%s\t%s\n", v.Version, words(v), v.Rate, v.Need, bytes, digest, added)
 	}
 	w.Flush()
 }

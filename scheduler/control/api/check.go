@@ -101,6 +101,11 @@ func (v *VersionSpec) Check() error {
 	return v.Settings.check("settings.")
 }
 
+// Check likewise.
+func (f *Files) Check() error {
+	return (&VersionSpec{Source: f.Source, Digest: f.Digest, Bytes: f.Bytes}).Check()
+}
+
 func (s *Settings) check(field string) error {
 	return Patch{&s.SLO, &s.MaxBatch, &s.DropPolicy, &s.DeviceTypes}.check(field)
 }

@@ -26,6 +26,10 @@ type Models interface {
 	// latest. A version that is there gets the settings; with another source or digest it is
 	// KindConflict: versions do not change. (No digest is no other digest.)
 	PutVersion(ctx context.Context, name, version string, spec VersionSpec) (Model, error)
+	// SetFiles says that a version's files are others, or elsewhere: what was learnt of them is
+	// forgotten. While the version is served it is KindConflict, but with the digest of the files
+	// that are served.
+	SetFiles(ctx context.Context, name, version string, files Files) (Model, error)
 	// DeleteVersion takes a version away, also from the list of a policy. While there are
 	// others, one with a share of the requests, and the only one of a list, is KindConflict.
 	// The last one's end is the model's: what is returned has no versions.

@@ -9,6 +9,7 @@
 //	DELETE /v1/models/NAME
 //	PUT    /v1/models/NAME/versions/V                    {"source", "digest", "bytes", "settings"}
 //	DELETE /v1/models/NAME/versions/V
+//	PUT    /v1/models/NAME/versions/V/files              {"source", "digest", "bytes"}: other files, where it is not served
 //	PATCH  /v1/models/NAME/settings                      {"slo", "max_batch", "drop_policy", "device_types"}
 //	PATCH  /v1/models/NAME/versions/V/settings           likewise, for one version
 //	PUT    /v1/models/NAME/policy                        {"kind": "latest|all|listed", ...}

@@ -105,6 +105,13 @@ type VersionSpec struct {
 	Settings Settings `json:"settings,omitzero"`
 }
 
+// Files are where a version's files are from now on.
+type Files struct {
+	Source string `json:"source"`           // as VersionSpec has it
+	Digest string `json:"digest,omitempty"` // empty: whatever is there when it is loaded first
+	Bytes  int64  `json:"bytes,omitempty"`
+}
+
 // State is where a version is on its way to being served.
 type State string
 
@@ -140,7 +147,10 @@ type Version struct {
 	Tries      int       `json:"tries,omitempty"`       // that failed, one after the other
 	Next       time.Time `json:"next,omitzero"`         // of the next try
 	Rate       float64   `json:"rate,omitempty"`        // requests/s
-	Need       float64   `json:"need,omitempty"`        // GPUs that it keeps busy
+	// Of the files that were loaded first: without a Digest, those are ordered of all who follow.
+	LoadedDigest string  `json:"loaded_digest,omitempty"`
+	LoadedBytes  int64   `json:"loaded_bytes,omitempty"`
+	Need         float64 `json:"need,omitempty"` // GPUs that it keeps busy
 }
 
 // Model is a model with all its versions.

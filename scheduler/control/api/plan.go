@@ -81,6 +81,7 @@ type Diff struct {
 	Steps   int      `json:"steps"`            // of the roll-out
 	Reason  string   `json:"reason,omitempty"` // why it would not be rolled out
 	Away    []string `json:"away,omitempty"`   // schedulers of several that nothing is known of now
+	Kept    []string `json:"kept,omitempty"`   // why device types keep their part of the plan in force: what there is on them cannot be divided
 }
 
 // Pause is what POST /v1/plan/pause may say.

@@ -26,6 +26,7 @@ func routes() []route {
 		{name: "remove_version", method: "DELETE", pattern: v, serve: (*call).deleteVersion},
 		{name: "settings", method: "PATCH", pattern: m + "/settings", serve: (*call).settings},
 		{name: "settings", method: "PATCH", pattern: v + "/settings", serve: (*call).settings},
+		{name: "files", method: "PUT", pattern: v + "/files", serve: (*call).files},
 		{name: "policy", method: "PUT", pattern: m + "/policy", serve: (*call).policy},
 		{name: "shares", method: "PUT", pattern: m + "/shares", serve: (*call).shares},
 		{name: "rollback", method: "POST", pattern: m + "/rollback", serve: (*call).rollBack},
@@ -120,6 +121,13 @@ func (c *call) putVersion() (any, error) {
 	var spec VersionSpec
 	return c.change(&spec, true, func(ctx context.Context, name, version string) (Model, error) {
 		return c.control.PutVersion(ctx, name, version, spec)
+	})
+}
+
+func (c *call) files() (any, error) {
+	var f Files
+	return c.change(&f, true, func(ctx context.Context, name, version string) (Model, error) {
+		return c.control.SetFiles(ctx, name, version, f)
 	})
 }
 

@@ -164,6 +164,11 @@ func (c *Client) PutVersion(ctx context.Context, name, version string, spec api.
 	return c.model(ctx, "PUT", name, version, "", spec, true)
 }
 
+// SetFiles implements api.Control.
+func (c *Client) SetFiles(ctx context.Context, name, version string, files api.Files) (api.Model, error) {
+	return c.model(ctx, http.MethodPut, name, version, "/files", files, true)
+}
+
 // DeleteVersion implements api.Control.
 func (c *Client) DeleteVersion(ctx context.Context, name, version string) (api.Model, error) {
 	if err := api.CheckVersion("version", version); err != nil {

@@ -216,6 +216,45 @@ func putVersion(m *schema.Model, add schema.ModelVersion) error {
 	return nil
 }
 
+// SetFiles implements api.Models.
+func (c *Controller) SetFiles(ctx context.Context, name, version string, f api.Files) (api.Model, error) {
+	return c.change(ctx, name, func(m *schema.Model) error {
+		i := m.Find(version)
+		if i < 0 {
+			return api.NotFound("model %s has no version %s", name, version)
+		}
+		v := &m.Versions[i]
+		same := f.Digest != "" && f.Digest == c.digestOf(v, name)
+		if !same && c.serves(name, version) {
+			return api.Conflict("version %s of model %s is served, and its files do not change meanwhile: add these as another version, or stop it first (symphony model update %s --unload)", version, name, name)
+		}
+		if v.Source, v.Digest, v.Size = f.Source, f.Digest, f.Bytes; !same {
+			v.Renewed = max(time.Now().UnixNano(), v.Files()+1)
+		}
+		return nil
+	})
+}
+
+// digestOf is that of a version's files, given or learnt; "": it is not known.
+func (c *Controller) digestOf(v *schema.ModelVersion, name string) string {
+	if v.Digest != "" {
+		return v.Digest
+	}
+	c.view.mu.Lock()
+	defer c.view.mu.Unlock()
+	if o := c.view.observed[name][v.Version]; o.Files == v.Files() {
+		return o.Digest
+	}
+	return ""
+}
+
+// serves reports whether requests go to a version.
+func (c *Controller) serves(name, version string) bool {
+	c.view.mu.Lock()
+	defer c.view.mu.Unlock()
+	return c.view.observed[name][version].State == schema.Serving
+}
+
 // DeleteVersion implements api.Models.
 func (c *Controller) DeleteVersion(ctx context.Context, name, version string) (api.Model, error) {
 	last := false

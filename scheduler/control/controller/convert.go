@@ -22,6 +22,9 @@ func (v *view) model(name string) api.Model {
 		d := &doc.Versions[i]
 		x := v.version(name, d.Version)
 		x.Source, x.Digest, x.Bytes, x.Added = d.Source, d.Digest, d.Size, instant(d.Added)
+		if o := v.observed[name][d.Version]; o.Files == d.Files() {
+			x.LoadedDigest, x.LoadedBytes = o.Digest, o.Bytes
+		}
 		if d.Settings != nil {
 			x.Settings = settingsOut(*d.Settings)
 		}

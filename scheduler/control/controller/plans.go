@@ -9,7 +9,6 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/control/api"
 	"github.com/symphony-serving/symphony/scheduler/control/lead"
-	"github.com/symphony-serving/symphony/scheduler/control/partition"
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
 	"github.com/symphony-serving/symphony/scheduler/control/store"
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
@@ -86,7 +85,7 @@ func (c *Controller) notLeading(ctx context.Context) error {
 // previewed computes what plans made now would be, one at a time; then, with the loop's goroutine,
 // does what use says. Schedulers of which nothing is known have none, and are named; an error
 // where that is so of all.
-func (c *Controller) previewed(ctx context.Context, use func(cell *cell, p plan.Plan)) (away []string, err error) {
+func (c *Controller) previewed(ctx context.Context, use func(cell *cell, p plan.Plan, notes []string)) (away []string, err error) {
 	l := c.leads.Load()
 	if l == nil {
 		return nil, c.notLeading(ctx)
@@ -110,7 +109,7 @@ func (c *Controller) previewed(ctx context.Context, use func(cell *cell, p plan.
 	return away, nil
 }
 
-func (c *Controller) previewOf(ctx context.Context, l *leading, cell *cell, use func(cell *cell, p plan.Plan)) error {
+func (c *Controller) previewOf(ctx context.Context, l *leading, cell *cell, use func(cell *cell, p plan.Plan, notes []string)) error {
 	var p *lead.Preview
 	var err error
 	if !l.call(ctx, func() { p, err = cell.lead.Preview() }) {
@@ -124,14 +123,10 @@ func (c *Controller) previewOf(ctx context.Context, l *leading, cell *cell, use 
 	if !l.call(ctx, func() {
 		var made plan.Plan
 		if made, err = cell.lead.Previewed(p); err == nil {
-			use(cell, made)
+			use(cell, made, p.Notes)
 		}
 	}) {
 		return c.notLeading(ctx)
-	}
-	var none *partition.Infeasible
-	if errors.As(err, &none) {
-		return api.Conflict("no plan: %v", err)
 	}
 	return err
 }
@@ -139,7 +134,10 @@ func (c *Controller) previewOf(ctx context.Context, l *leading, cell *cell, use 
 // Diff implements api.Plans.
 func (c *Controller) Diff(ctx context.Context) (api.Diff, error) {
 	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}}
-	away, err := c.previewed(ctx, func(cell *cell, p plan.Plan) { join(&d, diff(cell.lead, p), cell.name) })
+	away, err := c.previewed(ctx, func(cell *cell, p plan.Plan, notes []string) {
+		join(&d, diff(cell.lead, p), cell.name)
+		d.Kept = append(d.Kept, notes...)
+	})
 	d.Away = away
 	if errors.Is(err, &api.Error{Kind: api.KindAway}) { // nothing is known of what there is: no plan would be made
 		d.Reason = err.Error()

@@ -226,7 +226,7 @@ func TestNothingIsLeft(t *testing.T) {
 		c.run(20 * second)
 	}
 	l := c.lead
-	if n := len(l.known) + len(l.told) + len(l.dirty) + len(l.inForce) + len(l.named) + len(l.unnamed) + len(l.doubted) + len(l.orders); n > 0 {
+	if n := len(l.known) + len(l.told) + len(l.dirty) + len(l.inForce) + len(l.named) + len(l.unnamed) + len(l.doubted) + len(l.orders) + len(l.files) + len(l.renew) + len(l.failed.versions) + len(l.failed.others); n > 0 {
 		t.Errorf("known %v, told %v, dirty %v, in force %v, named %v, unnamed %v, doubted %v, orders %v", l.known, l.told, l.dirty, l.inForce, l.named, l.unnamed, l.doubted, l.orders)
 	}
 	if w := l.world; len(w.about)+len(w.holders)+len(w.models)+len(w.moved) > 0 {

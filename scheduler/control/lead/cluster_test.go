@@ -3,6 +3,7 @@ package lead
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
@@ -13,19 +14,25 @@ import (
 // cluster is a scheduler and its backends as a Lead sees them: orders are carried out in their
 // order, each with its outcome after the facts, and what no scheduler may be told fails the test.
 type cluster struct {
-	fatal  interface{ Fatalf(string, ...any) }
-	lead   *Lead
-	now    mono.Time
-	epoch  uint64
-	gpus   map[string]*catalog.GPUFacts
-	stock  map[string]map[string]string // GPU -> key -> state
-	routes map[string]catalog.ModelFacts
-	names  map[string]catalog.Name
-	set    map[string]int64  // SLOs by order
-	broken map[string]string // key -> why it does not load
-	local  map[string]bool   // GPU key: its backend has the model of its own folder
-	refuse string            // why it takes no names
-	plan   uint64            // the newest of its orders
+	fatal      interface{ Fatalf(string, ...any) }
+	lead       *Lead
+	now        mono.Time
+	epoch      uint64
+	gpus       map[string]*catalog.GPUFacts
+	stock      map[string]map[string]string // GPU -> key -> state
+	routes     map[string]catalog.ModelFacts
+	names      map[string]catalog.Name
+	set        map[string]int64          // SLOs by order
+	broken     map[string]string         // key, or key and device type -> why it does not load
+	local      map[string]bool           // GPU key: its backend has the model of its own folder
+	loads      int                       // orders of them
+	lies       map[string]catalog.Digest // GPU key, or key -> the files that lie at its source [digest of the key]
+	files      map[string]catalog.Digest // GPU key -> those that it has loaded
+	bad        map[string]bool           // GPU key: they are not those of others, and not used
+	sets       int                       // orders of settings
+	loadedWith map[string]mono.Dur       // GPU key -> the SLO that its order said
+	refuse     string                    // why it takes no names
+	plan       uint64                    // the newest of its orders
 
 	observed map[string]schema.Observation
 	heads    map[uint64]schema.Plan
@@ -34,9 +41,9 @@ type cluster struct {
 
 func newCluster(t *testing.T, cfg Config, gpus ...string) *cluster {
 	c := &cluster{fatal: t, lead: New(cfg), epoch: 1, gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]string{}, routes: map[string]catalog.ModelFacts{},
-		names: map[string]catalog.Name{}, set: map[string]int64{}, broken: map[string]string{}, local: map[string]bool{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
+		names: map[string]catalog.Name{}, set: map[string]int64{}, broken: map[string]string{}, local: map[string]bool{}, lies: map[string]catalog.Digest{}, loadedWith: map[string]mono.Dur{}, files: map[string]catalog.Digest{}, bad: map[string]bool{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
 	for _, name := range gpus {
-		c.gpus[name] = &catalog.GPUFacts{Name: name, DeviceType: "t", State: catalog.GPUServing, Memory: 1000}
+		c.gpus[name] = &catalog.GPUFacts{Name: name, DeviceType: strings.Split(name, "/")[1], State: catalog.GPUServing, Memory: 1000}
 		c.stock[name] = map[string]string{}
 	}
 	return c
@@ -55,19 +62,34 @@ func (c *cluster) facts(gpus, keys []string) *catalog.Facts {
 			s := catalog.Stocked{Key: key, State: c.stock[name][key], Static: 100, Dynamic: 10, Local: c.local[name+" "+key]}
 			if s.State == catalog.StateReady {
 				s.Spec = &catalog.ModelSpec{Name: n, Version: v, SLO: mono.Second, MaxBatch: 8}
+				if loaded := c.loadedWith[name+" "+key]; loaded > 0 {
+					own := int64(s.Spec.SLO)
+					s.Spec.SLO, s.Own = loaded, &catalog.Settings{SLO: &own}
+				}
+			}
+			if s.Digest = c.files[name+" "+key]; s.Local {
+				s.Digest = ""
+			}
+			if s.State == catalog.StateReady && s.Digest != "" && c.bad[name+" "+key] {
+				s.State, s.Error, s.Spec = catalog.StateFailed, "its files are not those of others", nil
 			}
 			if s.State == catalog.StateFailed {
-				s.Error = c.broken[key]
+				s.Error = c.why(key, name)
 			}
 			g.Stock = append(g.Stock, s)
 			if s.State == catalog.StateGone {
 				delete(c.stock[name], key)
+				delete(c.files, name+" "+key)
+				delete(c.bad, name+" "+key)
 			}
 		}
 		f.GPUs = append(f.GPUs, g)
 	}
 	for _, key := range keys {
 		if m, there := c.routes[key]; there {
+			if slo := c.set[key]; slo > 0 {
+				m.Set = &catalog.Settings{SLO: &slo}
+			}
 			f.Models = append(f.Models, m)
 		} else {
 			f.GoneModels = append(f.GoneModels, key)
@@ -145,9 +167,69 @@ func (c *cluster) needs(of func(in string) float64) {
 	c.lead.Facts(c.now, f)
 }
 
+// load is what a GPU does with a source, and why it does not have it then.
+func (c *cluster) load(gpu string, s *catalog.Source) string {
+	at := gpu + " " + s.Key()
+	if c.stock[gpu][s.Key()] == catalog.StateReady {
+		if c.bad[at] {
+			return "its files are not those of others"
+		}
+		return ""
+	}
+	c.stock[gpu][s.Key()], c.loadedWith[at] = catalog.StateReady, mono.Dur(s.SLO)
+	why := c.why(s.Key(), gpu)
+	switch {
+	case s.URL == "": // its wish went a moment ago
+		why = "no source"
+	case s.Digest != "" && s.Digest != c.lying(gpu, s.Key()):
+		why = "its files have another digest"
+	case why == "" && !c.get(gpu, s.Key()): // it is there, and not used
+		return "its files are not those of others"
+	}
+	if why != "" {
+		c.stock[gpu][s.Key()] = catalog.StateFailed
+	}
+	return why
+}
+
+// lying are the files at a GPU's source of a model.
+func (c *cluster) lying(gpu, key string) catalog.Digest {
+	for _, at := range []string{gpu + " " + key, key} {
+		if d := c.lies[at]; d != "" {
+			return d
+		}
+	}
+	return catalog.DigestOf([]byte(key))
+}
+
+// get has a GPU get files of a model; false: others have other ones, and the scheduler does not use
+// these.
+func (c *cluster) get(gpu, key string) bool {
+	at, d := gpu+" "+key, c.lying(gpu, key)
+	c.files[at] = d
+	delete(c.bad, at)
+	for _, name := range names(c.gpus) {
+		if other := name + " " + key; name != gpu && c.stock[name][key] == catalog.StateReady && !c.bad[other] && c.files[other] != d {
+			c.bad[at] = true
+		}
+	}
+	return !c.bad[at]
+}
+
+// why a model does not load on a GPU.
+func (c *cluster) why(key, gpu string) string {
+	if why := c.broken[key]; why != "" {
+		return why
+	}
+	return c.broken[key+" "+c.gpus[gpu].DeviceType]
+}
+
 // carryOut does what an order says, and refuses what the scheduler would refuse.
 func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	line := o.Kind
+	if o.Kind == catalog.OrderLoad {
+		c.loads++
+	}
 	for _, part := range []string{o.GPU, o.To, fmt.Sprint(o.Keys)} {
 		if part != "" && part != "[]" {
 			line += " " + part
@@ -162,18 +244,13 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	case catalog.OrderLoad:
 		for _, s := range o.Sources {
 			line += " " + s.Key()
-			c.stock[o.GPU][s.Key()] = catalog.StateReady
-			why := c.broken[s.Key()]
-			if s.URL == "" { // its wish went a moment ago
-				why = "no source"
-			}
-			if why != "" {
-				c.stock[o.GPU][s.Key()], failed = catalog.StateFailed, why
+			if why := c.load(o.GPU, &s); why != "" {
+				failed = why
 			}
 		}
 	case catalog.OrderUnload:
 		for _, key := range o.Keys {
-			if m, there := c.routes[key]; there && m.In == c.gpus[o.GPU].In {
+			if m, there := c.routes[key]; there && m.In == c.gpus[o.GPU].In && m.DeviceType == c.gpus[o.GPU].DeviceType {
 				c.fatal.Fatalf("%s: it is routed there", line)
 			}
 			c.stock[o.GPU][key] = catalog.StateGone
@@ -184,7 +261,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 		c.gpus[o.GPU].State, c.gpus[o.GPU].In = catalog.GPUFree, catalog.Nowhere
 	case catalog.OrderSeat:
 		for _, key := range names(c.routes) {
-			if c.routes[key].In == o.To && c.stock[o.GPU][key] != catalog.StateReady {
+			if c.routes[key].In == o.To && c.routes[key].DeviceType == c.gpus[o.GPU].DeviceType && c.stock[o.GPU][key] != catalog.StateReady {
 				c.fatal.Fatalf("%s: it lacks %s", line, key)
 			}
 		}
@@ -192,6 +269,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	case catalog.OrderSet:
 		for _, key := range o.Keys {
 			c.set[key] = *o.Settings.SLO
+			c.sets++
 		}
 	case catalog.OrderNames:
 		failed = c.refuse
@@ -215,12 +293,21 @@ func (c *cluster) route(o catalog.Order) string {
 			delete(c.routes, key)
 			continue
 		}
+		files := map[catalog.Digest]bool{}
 		for _, name := range names(c.gpus) {
-			if g := c.gpus[name]; g.State == catalog.GPUServing && g.In == o.To && c.stock[name][key] != catalog.StateReady {
+			if g := c.gpus[name]; g.State == catalog.GPUServing && g.In == o.To && g.DeviceType == o.DeviceType && c.stock[name][key] != catalog.StateReady {
 				c.fatal.Fatalf("route %s to %q: %s lacks it", key, o.To, name)
 			}
+			if g := c.gpus[name]; g.State == catalog.GPUServing && g.In == o.To && g.DeviceType == o.DeviceType {
+				if c.bad[name+" "+key] {
+					c.fatal.Fatalf("route %s to %q: %s has other files of it", key, o.To, name)
+				}
+				if files[c.files[name+" "+key]] = true; len(files) > 1 {
+					c.fatal.Fatalf("route %s to %q: two files of one version: %v", key, o.To, c.files)
+				}
+			}
 		}
-		c.routes[key] = catalog.ModelFacts{Key: key, DeviceType: "t", In: o.To, Need: 0.1}
+		c.routes[key] = catalog.ModelFacts{Key: key, DeviceType: o.DeviceType, In: o.To, Need: 0.1}
 	}
 	return ""
 }

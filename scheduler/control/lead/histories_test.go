@@ -3,6 +3,7 @@ package lead
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -19,7 +20,7 @@ import (
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		cfg := Config{SubClusters: rapid.IntRange(0, 2).Draw(r, "sub-clusters"), MovesMax: 0.5, RetryMin: mono.Second, RetryMax: 2 * mono.Second}
-		c := newCluster(t, cfg, "a/t/0", "a/t/1", "b/t/0", "c/t/0")
+		c := newCluster(t, cfg, "a/t/0", "a/t/1", "b/t/0", "c/t/0", "d/u/0", "d/u/1")
 		c.fatal = r
 		h := history{cluster: c, wishes: map[string]schema.Model{}, cfg: cfg}
 		c.connect()
@@ -30,6 +31,11 @@ func TestHistories(t *testing.T) {
 		h.mend()
 		c.run(1200 * mono.Second)
 		h.check(r)
+		loads, epoch := h.loads, h.lead.plan.Epoch
+		c.run(3600 * mono.Second)
+		if h.loads > loads || h.lead.plan.Epoch > epoch {
+			r.Fatalf("all is served, and yet %d loads were ordered and plan %d became plan %d\n%v", h.loads-loads, epoch, h.lead.plan.Epoch, h.story)
+		}
 	})
 }
 
@@ -37,11 +43,12 @@ type history struct {
 	*cluster
 	wishes map[string]schema.Model
 	cfg    Config
+	serial int64 // of renewals
 }
 
 func (h *history) event(r *rapid.T) {
 	name := rapid.SampledFrom([]string{"k", "l", "m"}).Draw(r, "name")
-	switch rapid.IntRange(0, 8).Draw(r, "what") {
+	switch rapid.IntRange(0, 9).Draw(r, "what") {
 	case 0, 1, 2:
 		m := wants(name, rapid.IntRange(1, 3).Draw(r, "versions"))
 		m.Policy.Kind = rapid.SampledFrom([]schema.PolicyKind{schema.PolicyLatest, schema.PolicyAll}).Draw(r, "policy")
@@ -55,8 +62,18 @@ func (h *history) event(r *rapid.T) {
 		h.lead.RemoveModel(h.now, name)
 	case 4:
 		key := fmt.Sprintf("%s/%d", name, rapid.IntRange(1, 3).Draw(r, "version"))
-		if h.broken[key] = "broken"; rapid.Bool().Draw(r, "mended") {
+		h.broken[key] = "broken"
+		switch rapid.IntRange(0, 3).Draw(r, "how") {
+		case 0:
 			delete(h.broken, key)
+		case 1: // for ever: a type cannot run it
+			delete(h.broken, key)
+			if h.ready(key) {
+				break
+			}
+			delete(h.broken, key+" t")
+			delete(h.broken, key+" u")
+			h.broken[key+" "+rapid.SampledFrom([]string{"t", "u"}).Draw(r, "type")] = "not of this type"
 		}
 	case 5:
 		h.lead.Lost()
@@ -68,7 +85,38 @@ func (h *history) event(r *rapid.T) {
 		h.restart()
 	case 8:
 		h.byHand(r)
+	case 9:
+		h.renew(r, name)
 	}
+}
+
+// renew is that the files of a version are other ones now, everywhere or on one host, and that people
+// say so, or do not.
+func (h *history) renew(r *rapid.T, name string) {
+	key := name + "/1"
+	files := catalog.DigestOf([]byte{byte(len(h.story))})
+	if rapid.Bool().Draw(r, "one host") {
+		h.lies[rapid.SampledFrom(names(h.gpus)).Draw(r, "gpu")+" "+key] = files
+	} else {
+		h.lies[key] = files
+	}
+	m, there := h.wishes[name]
+	if !there || rapid.Bool().Draw(r, "silently") {
+		return
+	}
+	m.Versions = slices.Clone(m.Versions)
+	h.serial++
+	m.Versions[0].Renewed = h.serial
+	h.wishes[name] = m
+	h.lead.SetModel(h.now, m)
+}
+
+// ready reports whether any GPU has a model, or it is routed to GPUs that come back.
+func (h *history) ready(key string) bool {
+	if _, routed := h.routes[key]; routed {
+		return true
+	}
+	return slices.ContainsFunc(names(h.stock), func(gpu string) bool { return h.stock[gpu][key] == catalog.StateReady })
 }
 
 // turn takes a GPU out of service, or back, with nothing on it.
@@ -109,7 +157,7 @@ func (h *history) byHand(r *rapid.T) {
 	p := plan.Plan{SubClusters: []plan.SubCluster{{Name: "x", DeviceType: "t", GPUs: 2}, {Name: "y", DeviceType: "t", GPUs: 2}}}
 	for i, key := range names(h.routes) {
 		s := &p.SubClusters[i%2]
-		if v := h.lead.version(key); v != nil && v.wanted {
+		if h.lead.wanted(key) {
 			s.Models = append(s.Models, key)
 		}
 	}
@@ -125,7 +173,23 @@ func (h *history) byHand(r *rapid.T) {
 
 // mend ends all that is wrong.
 func (h *history) mend() {
-	clear(h.broken)
+	clear(h.lies)
+	for _, name := range names(h.wishes) { // which people say: what was learnt of others would be waited for
+		m := h.wishes[name]
+		m.Versions = slices.Clone(m.Versions)
+		h.serial++
+		m.Versions[0].Renewed = h.serial
+		h.wishes[name] = m
+		h.lead.SetModel(h.now, m)
+	}
+	for _, key := range names(h.broken) {
+		if !strings.Contains(key, " ") {
+			delete(h.broken, key)
+		} else if h.lead.byHand { // people's plan may have it where it cannot run
+			h.lead.Pause(h.now, true)
+			h.lead.Pause(h.now, false)
+		}
+	}
 	for _, name := range names(h.gpus) {
 		if h.gpus[name].State == catalog.GPUOut {
 			h.turn(name)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/symphony-serving/symphony/scheduler/control/partition"
@@ -35,6 +36,9 @@ func (c *Config) fill() {
 	if c.MovesMax <= 0 {
 		c.MovesMax = 0.05
 	}
+	if c.Limits.Tries <= 0 {
+		c.Limits.Tries = 3 // as roll-outs have it
+	}
 	for _, d := range []struct {
 		v   *mono.Dur
 		def mono.Dur
@@ -65,22 +69,24 @@ type Lead struct {
 	orders  map[uint64]flight // under way, by the order's id
 	orderID uint64
 	taskID  uint64
-	task    *draft // being computed aside
-	noPlan  string // why none could be made of the wishes; "": one could
+	task    *draft            // being computed aside
+	noPlan  map[string]string // why none could be made, by device type
 
-	due      mono.Time // of the next plan; Never: not before Interval
-	cause    string    // of it
-	gather   mono.Time // until when it waits for the GPUs of the last plan, which come one by one
-	planned  mono.Time // when the last plan was made
-	floor    uint64    // the last epoch of others' plans
-	looked   mono.Time // when needs were last looked at
-	epochs   *plan.Epochs
-	retryAt  mono.Time // of what failed
-	retryFor mono.Dur  // the last wait
+	due     mono.Time // of the next plan; Never: not before Interval
+	cause   string    // of it
+	gather  mono.Time // until when it waits for the GPUs of the last plan, which come one by one
+	planned mono.Time // when the last plan was made
+	floor   uint64    // the last epoch of others' plans
+	looked  mono.Time // when needs were last looked at
+	epochs  *plan.Epochs
+	failed  failures
+	before  map[string]string // device types of models by the plan that was taken over, by key
 
 	inForce map[string]plan.Settings
 	told    map[string]schema.Observation
-	dirty   map[string]bool // versions to be looked at
+	files   map[string]files // that backends have, by key
+	renew   map[string]bool  // versions whose files are other ones now, until those of before are unloaded
+	dirty   map[string]bool  // versions to be looked at
 	named   map[string]catalog.Name
 	unnamed map[string]bool // names to be looked at
 	doubted map[string]bool // names of which the scheduler may have been told something before
@@ -91,8 +97,8 @@ type Lead struct {
 // New makes one that knows nothing: the wishes, the last plan and the facts are handed in.
 func New(cfg Config) *Lead {
 	cfg.fill()
-	l := &Lead{cfg: cfg, epochs: plan.NewEpochs(plan.EpochConfig{Every: cfg.Interval}), known: map[string]*known{}, due: mono.Never, gather: mono.Never, retryAt: mono.Never,
-		told: map[string]schema.Observation{}, dirty: map[string]bool{}}
+	l := &Lead{cfg: cfg, epochs: plan.NewEpochs(plan.EpochConfig{Every: cfg.Interval}), known: map[string]*known{}, due: mono.Never, gather: mono.Never, failed: newFailures(), before: map[string]string{},
+		files: map[string]files{}, renew: map[string]bool{}, told: map[string]schema.Observation{}, dirty: map[string]bool{}}
 	l.forget()
 	return l
 }
@@ -126,10 +132,33 @@ func (l *Lead) look(name string) {
 
 // SetModel takes what people want of a model.
 func (l *Lead) SetModel(now mono.Time, doc schema.Model) {
+	before := l.known[doc.Name]
 	l.RemoveModel(now, doc.Name)
 	l.known[doc.Name] = know(doc)
+	l.changed(before, l.known[doc.Name])
+	l.learn(now)
 	l.look(doc.Name)
 	l.want(now, causeCatalogue)
+}
+
+// changed draws the conclusions of other wishes: a version that is wanted in another way, or all
+// that failed where the same is said again, is tried at once.
+func (l *Lead) changed(before, after *known) {
+	for i := range after.versions {
+		l.renewed(&after.versions[i])
+	}
+	if before == nil {
+		return
+	}
+	again := reflect.DeepEqual(before.doc, after.doc)
+	for i := range after.versions {
+		v := &after.versions[i]
+		old := before.find(v.key)
+		if again || old == nil || !old.wanted && v.wanted || old.source != v.source || !slices.Equal(old.settings.DeviceTypes, v.settings.DeviceTypes) {
+			l.forgive(v.key)
+			delete(l.before, v.key)
+		}
+	}
 }
 
 // RemoveModel: people want nothing of it any more.
@@ -157,6 +186,9 @@ func (l *Lead) Restore(head schema.Plan, parts []schema.SubCluster) {
 	l.plan, l.head = plan.Plan{Epoch: head.Epoch}, head
 	for _, p := range parts {
 		l.plan.SubClusters = append(l.plan.SubClusters, plan.SubCluster{Name: p.Name, DeviceType: p.DeviceType, Models: p.Models, GPUs: p.GPUs, Need: p.Need})
+		for _, key := range p.Models {
+			l.before[key] = p.DeviceType
+		}
 	}
 	l.byHand = head.Cause == ByHand
 	l.epochs.Planned(l.planned)
@@ -167,6 +199,7 @@ func (l *Lead) Told(o schema.Observation) {
 	o.Since = 0
 	key := o.Model + "/" + o.Version
 	l.told[key], l.dirty[key] = o, true
+	l.learnt(key, &o)
 }
 
 // ByHand is the cause of a plan that people applied. It holds, with what the catalogue becomes
@@ -209,6 +242,8 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	}
 	whole := l.world.whole
 	l.world.take(f)
+	l.takeSettings(f)
+	l.learn(now)
 	if len(before) == 0 && len(l.world.types()) > 0 && l.due != mono.Never {
 		l.due = max(l.due, now.Add(l.settle(causeGPUs))) // where one backend has come, others may follow
 	}
@@ -232,6 +267,7 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	if !l.world.whole {
 		return
 	}
+	l.succeeded()
 	l.resettle(now)
 	if l.rollout == nil {
 		l.begin()
@@ -246,7 +282,7 @@ func (l *Lead) resettle(now mono.Time) {
 	for _, key := range names(l.world.learned) {
 		spec := l.world.aboutOf(key, l.world.learned[key]).spec
 		v := l.version(key)
-		if v != nil && v.wanted && spec != nil && filled(v.sets(), spec) != filled(plan.Settings{}, spec) {
+		if v != nil && v.wanted && spec != nil && l.world.wished(v, l.world.learned[key]) != filled(plan.Settings{}, spec) {
 			l.want(now, causeCatalogue)
 		}
 	}
@@ -308,6 +344,9 @@ func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
 	for _, s := range p.SubClusters {
 		for _, key := range s.Models {
 			homes[key] = s.DeviceType
+			if l.renew[key] {
+				return fmt.Errorf("%w: the files of model %s are being replaced: try again when it is served", plan.ErrInvalid, key)
+			}
 			if !l.wanted(key) && !l.localOnly(key) {
 				return fmt.Errorf("%w: model %s is not in the catalogue, or not to be served: add it or load it first", plan.ErrInvalid, key)
 			}
@@ -339,10 +378,10 @@ func (l *Lead) Step(now mono.Time, out *Effects) {
 		l.due, l.gather = mono.Never, mono.Never
 		l.replan(now, out)
 	}
-	if now >= l.retryAt && l.rollout != nil {
-		l.retryAt = mono.Never
-		_ = l.rollout.Overtake(l.plan) // it was checked
+	if now >= l.failed.at {
+		l.retry(now)
 	}
+	l.unloadOthers(out)
 	l.roll(now, out)
 	l.name(now, out)
 	l.observe(out)
@@ -358,7 +397,7 @@ func (l *Lead) Wake() mono.Time {
 		at = min(at, l.planAt())
 	}
 	if l.rollout != nil {
-		at = min(at, l.retryAt, l.rollout.Wake())
+		at = min(at, l.failed.at, l.rollout.Wake())
 	}
 	if len(l.unnamed) > 0 && !l.naming {
 		at = min(at, l.nameAt)
@@ -391,32 +430,13 @@ func (l *Lead) Partitioned(now mono.Time, t *Task, out *Effects) {
 	if l.task == nil || t.ID != l.taskID {
 		return // of before the scheduler was lost, or a plan was applied by hand
 	}
-	for i := range t.Parts {
-		if err := t.Parts[i].Err; err != nil {
-			l.task = nil
-			l.unplannable(fmt.Sprintf("device type %s: no plan: %v", t.Parts[i].DeviceType, err))
-			out.Notes = append(out.Notes, l.noPlan+"; the last one holds")
-			return
-		}
-	}
 	l.task.parts = t.Parts
 	l.finish(now, out)
 }
 
-// unplannable tells versions that wait why no plan could be made; "": one could.
-func (l *Lead) unplannable(why string) {
-	if l.noPlan == why {
-		return
-	}
-	l.noPlan = why
-	for _, name := range names(l.known) {
-		l.look(name)
-	}
-}
-
 // finish adopts the plan that is made from the task's results.
 func (l *Lead) finish(now mono.Time, out *Effects) {
-	l.unplannable("")
+	l.unplannable(unplanned(l.task.parts), out)
 	p := l.target(l.task)
 	cause := l.cause
 	if l.byHand { // people's plan holds; the catalogue goes on

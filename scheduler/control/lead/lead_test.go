@@ -203,10 +203,9 @@ func TestByHand(t *testing.T) {
 func TestSettingsAreSetAgain(t *testing.T) {
 	c := newCluster(t, Config{}, "a/t/0", "a/t/1")
 	c.connect()
-	m := wants("m", 1)
-	m.Settings.SLO = 3 * second
-	c.lead.SetModel(c.now, m)
-	c.lead.SetModel(c.now, wants("n", 1))
+	c.letters("mn")
+	c.run(10 * second)
+	c.lead.SetModel(c.now, slow()) // after it was loaded
 	c.run(10 * second)
 	var out Effects
 	p := plan.Plan{SubClusters: []plan.SubCluster{{Name: "x", DeviceType: "t", Models: []string{"m/1"}, GPUs: 1}, {Name: "y", DeviceType: "t", Models: []string{"n/1"}, GPUs: 1}}}

@@ -46,6 +46,10 @@ func (l *Lead) observe(out *Effects) {
 func (l *Lead) giveUp(key string) {
 	delete(l.world.about, key)
 	delete(l.inForce, key)
+	delete(l.failed.versions, key)
+	delete(l.before, key)
+	delete(l.files, key)
+	delete(l.renew, key)
 }
 
 // observation is what there is to say of a version; false: nobody wants or has it.
@@ -53,20 +57,27 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 	name, number := splitKey(key)
 	o := schema.Observation{Model: name, Version: number, State: schema.Waiting}
 	v := l.version(key)
+	if f, known := l.files[key]; known {
+		o.Digest, o.Bytes, o.Files = string(f.digest), f.bytes, f.of
+	}
 	holders := l.world.holders[key]
 	m, routed := l.world.models[key]
 	if v == nil && len(holders) == 0 && !routed {
 		return o, false
 	}
 	var worst catalog.Stocked
+	nowhere, home := "", ""
+	if v != nil && v.wanted && !routed && !l.localOnly(key) {
+		nowhere, home = l.whyNowhere(v), l.destined(v)
+	}
 	for _, g := range holders {
 		s := g.stock[key]
 		switch s.State {
 		case catalog.StateReady:
 			o.GPUs++
 		case catalog.StateFailed:
-			if v != nil && !v.mayBeOn(g.facts.DeviceType) {
-				continue // of before its device types were changed
+			if v != nil && !v.mayBeOn(g.facts.DeviceType) || home != "" && home != g.facts.DeviceType {
+				continue // of before its device types were changed, or another one is tried
 			}
 			worst = s
 			worst.Error = g.facts.Name + ": " + s.Error
@@ -89,9 +100,11 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		if len(holders) > 0 {
 			o.State = schema.Unloading
 		}
+	case nowhere != "" && (worst.State == "" || worst.State == catalog.StateFailed):
+		o.State, o.Reason = schema.Failed, cut(nowhere)
 	case worst.State == catalog.StateFailed:
 		o.State, o.Reason = schema.Failed, cut(worst.Error)
-	case l.phase == plan.Marked && problem != "":
+	case l.phase == plan.Marked && problem != "" && (home == "" || home == l.homeType(key)):
 		o.State, o.Reason = schema.Failed, cut(problem)
 	case worst.State == catalog.StateFetching:
 		o.State, o.Done, o.Total = schema.Fetching, worst.Done, worst.Total
@@ -112,13 +125,15 @@ func (l *Lead) waits(v *version) string {
 		return "for all GPUs of its type to have it" // of a backend's own folder
 	case !l.world.whole:
 		return "for a scheduler"
+	case l.renew[v.key]:
+		return "for its files of before to be unloaded"
 	case len(l.world.gpus) == 0:
 		return "for a GPU"
-	case l.typeOf(v, l.world.types()) == "":
-		return cut(fmt.Sprintf("for a GPU of the types %v; there are %v", v.settings.DeviceTypes, l.world.types()))
+	case l.typeOf(v, l.open()) == "":
+		return cut(fmt.Sprintf("for a GPU of the types %v; there are %v", v.settings.DeviceTypes, l.open()))
 	}
-	if l.noPlan != "" {
-		return cut("for a plan; " + l.noPlan)
+	if t := l.destined(v); l.noPlan[t] != "" && l.homeType(v.key) == "" {
+		return cut("for a plan; device type " + t + ": " + l.noPlan[t])
 	}
 	return "for its turn"
 }

@@ -13,7 +13,7 @@ import (
 // flight is an order under way.
 type flight struct {
 	step  plan.Step
-	of    *plan.Rollout // nil: an order of names
+	of    *plan.Rollout // nil: an order of names, or of unloadOthers
 	names []catalog.Name
 }
 
@@ -72,6 +72,7 @@ func (l *Lead) source(key, gpu string) catalog.Source {
 		return catalog.Source{Name: name, Version: number}
 	}
 	s := v.source
+	s.Digest, s.Bytes = l.filesOf(v)
 	if g := l.world.gpus[gpu]; g != nil {
 		if a := l.world.aboutOf(key, g.facts.DeviceType); a.spec != nil {
 			profile := a.spec.Profile
@@ -84,14 +85,8 @@ func (l *Lead) source(key, gpu string) catalog.Source {
 // version finds one that people have added; nil: there is none.
 func (l *Lead) version(key string) *version {
 	name, _ := splitKey(key)
-	k := l.known[name]
-	if k == nil {
-		return nil
-	}
-	for i := range k.versions {
-		if k.versions[i].key == key {
-			return &k.versions[i]
-		}
+	if k := l.known[name]; k != nil {
+		return k.find(key)
 	}
 	return nil
 }
@@ -112,6 +107,12 @@ func (l *Lead) Outcome(now mono.Time, o catalog.Outcome, out *Effects) {
 		return
 	}
 	delete(l.orders, o.ID)
+	if f.of == nil && f.names == nil {
+		if o.Error != "" {
+			out.Notes = append(out.Notes, "other files of a model could not be unloaded: "+o.Error)
+		}
+		return
+	}
 	if f.of == nil {
 		l.namesOrdered(now, f.names, o.Error, out)
 		return
@@ -124,6 +125,11 @@ func (l *Lead) Outcome(now mono.Time, o catalog.Outcome, out *Effects) {
 	}
 	if o.Error != "" {
 		l.rollout.Failed(now, f.step.ID, o.Error)
+		if f.step.Kind == plan.Load {
+			for _, key := range f.step.Models {
+				l.notLoaded(now, key, f.step.GPU, o.Error)
+			}
+		}
 		out.Notes = append(out.Notes, fmt.Sprintf("plan %d: %s failed: %s", l.plan.Epoch, f.step, o.Error))
 		return
 	}
@@ -151,8 +157,9 @@ func (l *Lead) measured(s plan.Step, out *Effects) {
 		if a.spec == nil || v == nil {
 			continue
 		}
+		digest, _ := l.filesOf(v)
 		out.Measured = append(out.Measured, schema.Measured{Model: v.name, Version: v.source.Version, DeviceType: g.facts.DeviceType,
-			Digest: string(v.source.Digest), Profile: a.spec.Profile, Static: a.static, Dynamic: a.dynamic})
+			Digest: string(digest), Profile: a.spec.Profile, Static: a.static, Dynamic: a.dynamic})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 // Preview is a plan that could be made now.
 type Preview struct {
 	Task  *Task
+	Notes []string // once previewed: device types that no plan could be made of, which keep their part of the last one
 	draft draft
 }
 
@@ -24,12 +25,11 @@ func (l *Lead) Preview() (*Preview, error) {
 
 // Previewed is the plan of a Preview whose Task is solved.
 func (l *Lead) Previewed(p *Preview) (plan.Plan, error) {
-	for i := range p.Task.Parts {
-		if err := p.Task.Parts[i].Err; err != nil {
-			return plan.Plan{}, err
-		}
-	}
 	p.draft.parts = p.Task.Parts
+	why := unplanned(p.draft.parts)
+	for _, t := range names(why) {
+		p.Notes = append(p.Notes, "device type "+t+": "+why[t]+"; its part of the last plan goes on")
+	}
 	target := l.target(&p.draft)
 	if l.byHand {
 		target = l.amended(&p.draft, &target)
@@ -57,11 +57,12 @@ func (l *Lead) Where(key string) string {
 // Routed are the keys of all models that requests go to, in order.
 func (l *Lead) Routed() []string { return names(l.world.models) }
 
-// Now has a plan made at once, whatever called for none.
+// Now has a plan made at once, whatever called for none, and what failed tried again.
 func (l *Lead) Now(now mono.Time) error {
 	if !l.world.whole {
 		return ErrNoScheduler
 	}
+	l.forgiveAll()
 	l.due, l.cause, l.byHand = now, causeCatalogue, false // which is made while epochs are paused, too
 	return nil
 }

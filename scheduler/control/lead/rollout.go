@@ -27,7 +27,6 @@ func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
 	}
 	out.Heads = append(out.Heads, l.head)
 	l.flown, l.done, l.phase = 0, 0, plan.Running
-	l.retryAt, l.retryFor = mono.Never, 0
 	switch {
 	case l.rollout == nil || len(l.orders) == 0:
 		l.begin() // anew: what models and GPUs of long ago took is given back
@@ -81,7 +80,8 @@ func (l *Lead) keys() []string {
 
 // facts is a model as roll-outs know it.
 func (l *Lead) facts(key string) plan.Model {
-	m := plan.Model{Key: key, Settings: l.inForce[key]}
+	m := plan.Model{Key: key, Settings: l.inForce[key], Held: l.held(key)}
+	// What was ordered holds, and beside it what backends say.
 	if r, there := l.world.models[key]; there {
 		m.Routed = subCluster(r.DeviceType, r.In)
 	}
@@ -99,8 +99,8 @@ func (l *Lead) facts(key string) plan.Model {
 		// comes with the order: to a roll-out every model has one.
 		m.Profiles = append(m.Profiles, plan.Profile{DeviceType: t, Need: need})
 	}
-	if a := l.world.aboutOf(key, l.world.models[key].DeviceType); l.inForce[key] == (plan.Settings{}) && a.spec != nil {
-		m.Settings = filled(plan.Settings{}, a.spec)
+	if a := l.world.aboutOf(key, l.world.models[key].DeviceType); a.spec != nil {
+		m.Settings = filled(m.Settings, a.spec)
 	}
 	for _, g := range l.world.holders[key] {
 		if s := g.stock[key]; s.State == catalog.StateFailed {
@@ -110,27 +110,13 @@ func (l *Lead) facts(key string) plan.Model {
 	return m
 }
 
-// filled are settings with what is not said taken from the model's own.
-func filled(s plan.Settings, spec *catalog.ModelSpec) plan.Settings {
-	if s.SLO == 0 {
-		s.SLO = spec.SLO
-	}
-	if s.MaxBatch == 0 {
-		s.MaxBatch = spec.MaxBatch
-	}
-	if s.Drop == "" {
-		s.Drop = spec.DropPolicy
-	}
-	return s
-}
-
 // device is the GPU as roll-outs of the plan know it. What failed there, and the plan does not
 // have on its type, counts as resident: so it is unloaded, or its backend would try for ever.
 func (l *Lead) device(g *gpu) plan.GPU {
 	p := g.planned()
 	for _, key := range names(g.stock) {
 		s := g.stock[key]
-		if s.State != catalog.StateFailed || s.Local || l.routed(key) {
+		if m, routed := l.world.models[key]; s.State != catalog.StateFailed || s.Local || routed && m.DeviceType == p.DeviceType {
 			continue
 		}
 		if !slices.ContainsFunc(l.plan.SubClusters, func(s plan.SubCluster) bool {
@@ -147,6 +133,13 @@ func (l *Lead) device(g *gpu) plan.GPU {
 func (l *Lead) tell() {
 	if l.rollout == nil {
 		return
+	}
+	for _, key := range names(l.world.moved) {
+		for _, g := range l.world.holders[key] {
+			if g.stock[key].State == catalog.StateFailed { // whether it is to go depends on where others are routed: see device
+				l.world.changed[g.facts.Name] = true
+			}
+		}
 	}
 	for _, name := range names(l.world.changed) {
 		if g := l.world.gpus[name]; g != nil {
@@ -173,6 +166,7 @@ func (l *Lead) roll(now mono.Time, out *Effects) {
 		l.orders[l.orderID] = flight{step: s, of: l.rollout}
 		out.Orders = append(out.Orders, l.order(s))
 	}
+	l.gaveUp(now)
 	if phase := l.rollout.Phase(); phase != l.phase {
 		l.phase = phase
 		l.ended(now, out)
@@ -187,7 +181,7 @@ func (l *Lead) ended(now mono.Time, out *Effects) {
 	case plan.Running:
 		return // a GPU has come, or gone: the plan is in force all the same
 	case plan.Done:
-		h.State, l.retryFor = schema.InForce, 0
+		h.State, l.failed.others = schema.InForce, map[string]*failure{}
 	case plan.Marked:
 		h.State = schema.GaveUp
 		for i, p := range l.rollout.Problems() {
@@ -201,8 +195,7 @@ func (l *Lead) ended(now mono.Time, out *Effects) {
 			h.Reason += p.String()
 		}
 		h.Reason = cut(h.Reason)
-		l.retryFor = min(max(2*l.retryFor, l.cfg.RetryMin), l.cfg.RetryMax)
-		l.retryAt = now.Add(l.retryFor)
+		l.undone(now)
 	}
 	for _, name := range names(l.known) {
 		l.look(name)
@@ -248,10 +241,11 @@ func same(a, b *plan.Plan) bool {
 // amended is a plan of people's own with what the catalogue has become since: what is not
 // wanted any more leaves it, what is new goes where GPUs have most to spare.
 func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
-	p := plan.Plan{Successions: wanted.Successions, Settings: wanted.Settings}
+	p := plan.Plan{Settings: wanted.Settings}
 	home := map[string]bool{}
 	for _, s := range l.plan.SubClusters {
 		s.Models = slices.DeleteFunc(slices.Clone(s.Models), func(key string) bool { return !l.wanted(key) && !l.localOnly(key) })
+		slices.Sort(s.Models)
 		for _, key := range s.Models {
 			home[key] = true
 		}
@@ -260,8 +254,9 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 	for i := range d.parts {
 		l.keep(&d.parts[i], home, &p)
 	}
+	none := unplanned(d.parts)
 	for _, key := range names(d.homes) {
-		if home[key] {
+		if home[key] || none[d.homes[key]] != "" {
 			continue
 		}
 		var best *plan.SubCluster
@@ -276,6 +271,7 @@ func (l *Lead) amended(d *draft, wanted *plan.Plan) plan.Plan {
 			slices.Sort(best.Models)
 		}
 	}
+	l.succeed(d, &p)
 	return p
 }
 

@@ -57,7 +57,7 @@ type draft struct {
 // sketch divides the wishes by device type.
 func (l *Lead) sketch() draft {
 	d := draft{homes: map[string]string{}, locals: l.localsNow()}
-	types := l.world.types()
+	types, open := l.world.types(), l.open()
 	byType := map[string]*Part{}
 	for _, t := range types {
 		byType[t] = &Part{DeviceType: t}
@@ -65,10 +65,10 @@ func (l *Lead) sketch() draft {
 	for _, name := range names(l.known) {
 		for i := range l.known[name].versions {
 			v := &l.known[name].versions[i]
-			if !v.wanted || l.localOnly(v.key) {
+			if !l.wanted(v.key) || l.localOnly(v.key) {
 				continue
 			}
-			t := l.typeOf(v, types)
+			t := l.typeOf(v, open)
 			if t == "" {
 				continue
 			}
@@ -107,22 +107,6 @@ func (l *Lead) sketch() draft {
 // localOnly reports whether a backend has the version of its own folder: nobody need order it.
 func (l *Lead) localOnly(key string) bool {
 	return slices.ContainsFunc(l.world.holders[key], func(g *gpu) bool { return g.stock[key].Local })
-}
-
-// typeOf is the device type that a version is served on: the one that it is on, if it may be,
-// else the first of its own that there is, else the one with most GPUs. "" : there is none.
-func (l *Lead) typeOf(v *version, types []string) string {
-	may := types
-	if own := v.settings.DeviceTypes; len(own) > 0 {
-		may = slices.DeleteFunc(slices.Clone(own), func(t string) bool { return !slices.Contains(types, t) })
-	}
-	if m, routed := l.world.models[v.key]; routed && slices.Contains(may, m.DeviceType) {
-		return m.DeviceType
-	}
-	if len(may) == 0 {
-		return ""
-	}
-	return may[0]
 }
 
 // subClusters is how many sub-clusters a type's models and GPUs form: as configured, else as
@@ -244,6 +228,10 @@ func (l *Lead) target(d *draft) plan.Plan {
 	var t plan.Plan
 	for i := range d.parts {
 		p := &d.parts[i]
+		if p.Err != nil {
+			t.SubClusters = append(t.SubClusters, l.lasting(p)...)
+			continue
+		}
 		whole := plan.SubCluster{Name: plan.Unplanned(p.DeviceType), DeviceType: p.DeviceType, Models: slices.Clone(p.local), GPUs: p.kept}
 		if p.Result == nil {
 			whole.Models = append(whole.Models, p.keys...)
@@ -271,7 +259,7 @@ func (l *Lead) settings(homes map[string]string) (out []plan.ModelSettings) {
 		for i := range l.known[name].versions {
 			v := &l.known[name].versions[i]
 			if a := l.world.aboutOf(v.key, homes[v.key]); v.wanted && a.spec != nil {
-				out = append(out, plan.ModelSettings{Key: v.key, Settings: filled(v.sets(), a.spec)})
+				out = append(out, plan.ModelSettings{Key: v.key, Settings: l.world.wished(v, homes[v.key])})
 			}
 		}
 	}
@@ -304,10 +292,39 @@ func (l *Lead) succeed(d *draft, t *plan.Plan) {
 			continue
 		}
 		for i := range k.versions {
-			if v := &k.versions[i]; !v.wanted && l.routed(v.key) {
+			v := &k.versions[i]
+			switch {
+			case v.wanted || !l.routed(v.key):
+			case has(t, heir):
 				t.Successions = append(t.Successions, plan.Succession{Old: v.key, New: heir})
+			default: // the heir has no place yet
+				l.stay(v.key, t)
 			}
 		}
+	}
+}
+
+// has reports whether a plan whose models are sorted has one.
+func has(t *plan.Plan, key string) bool {
+	return slices.ContainsFunc(t.SubClusters, func(s plan.SubCluster) bool {
+		_, found := slices.BinarySearch(s.Models, key)
+		return found
+	})
+}
+
+// stay keeps a model in the plan where it is served, or near.
+func (l *Lead) stay(key string, t *plan.Plan) {
+	m := l.world.models[key]
+	var best *plan.SubCluster
+	for i := range t.SubClusters {
+		s := &t.SubClusters[i]
+		if s.DeviceType == m.DeviceType && s.GPUs > 0 && (best == nil || s.Name == subCluster(m.DeviceType, m.In)) {
+			best = s
+		}
+	}
+	if best != nil && !slices.Contains(best.Models, key) {
+		best.Models = append(best.Models, key)
+		slices.Sort(best.Models)
 	}
 }
 

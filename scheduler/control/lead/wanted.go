@@ -15,7 +15,8 @@ type version struct {
 	wanted   bool // shall be served
 	source   catalog.Source
 	settings schema.Settings
-	order    int // among the model's versions: the last one added has the highest
+	files    int64 // which they are: schema.ModelVersion.Files
+	order    int   // among the model's versions: the last one added has the highest
 }
 
 // known is a model as people want it, made ready.
@@ -30,7 +31,7 @@ func know(doc schema.Model) *known {
 	for i := range doc.Versions {
 		v := &doc.Versions[i]
 		s := settingsOf(&doc, v)
-		k.versions = append(k.versions, version{key: doc.Name + "/" + v.Version, name: doc.Name, order: i, settings: s,
+		k.versions = append(k.versions, version{key: doc.Name + "/" + v.Version, name: doc.Name, order: i, settings: s, files: v.Files(),
 			source: catalog.Source{Name: doc.Name, Version: v.Version, URL: v.Source, Digest: catalog.Digest(v.Digest), Bytes: v.Size,
 				SLO: int64(s.SLO), MaxBatch: s.MaxBatch, DropPolicy: s.DropPolicy}})
 	}
@@ -59,6 +60,16 @@ func know(doc schema.Model) *known {
 	return k
 }
 
+// find is a version by its key; nil: there is none.
+func (k *known) find(key string) *version {
+	for i := range k.versions {
+		if k.versions[i].key == key {
+			return &k.versions[i]
+		}
+	}
+	return nil
+}
+
 // settingsOf are a version's: its own where it has any, else the model's.
 func settingsOf(m *schema.Model, v *schema.ModelVersion) schema.Settings {
 	s := m.Settings
@@ -82,7 +93,7 @@ func settingsOf(m *schema.Model, v *schema.ModelVersion) schema.Settings {
 // wanted reports whether people want a version served, wherever it can be.
 func (l *Lead) wanted(key string) bool {
 	v := l.version(key)
-	return v != nil && v.wanted
+	return v != nil && v.wanted && !l.renew[key]
 }
 
 // sets is what a roll-out shall put in force without loading anything.

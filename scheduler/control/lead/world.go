@@ -20,7 +20,8 @@ type gpu struct {
 
 // about is what GPUs have said of a model on their type.
 type about struct {
-	spec            *catalog.ModelSpec // nil: not known yet
+	spec            *catalog.ModelSpec // as its backends serve it; nil: not known yet
+	own             *catalog.Settings  // what its config.yaml says, where its order said other settings
 	static, dynamic int64
 }
 
@@ -33,17 +34,20 @@ type world struct {
 	models  map[string]catalog.ModelFacts // that are routed
 	about   map[string]map[string]about   // by model's key, then device type
 	subs    map[string]catalog.SubClusterFacts
-	holders map[string][]*gpu // that have anything of a model, by key
-	sorted  []string          // see types; nil: to be made
-	changed map[string]bool   // GPUs, since the roll-out was told
-	moved   map[string]bool   // models, likewise
-	learned map[string]string // device types of models whose spec is known now, by key
+	holders map[string][]*gpu        // that have anything of a model, by key
+	sorted  []string                 // see types; nil: to be made
+	sizes   map[string]int64         // see largest; nil: likewise
+	changed map[string]bool          // GPUs, since the roll-out was told
+	moved   map[string]bool          // models, likewise
+	brought map[string]catalog.Files // that are told of models that were ordered, since learn
+	bad     map[string][]string      // GPU -> keys that are there, and that the scheduler does not use; since unloadOthers
+	learned map[string]string        // device types of models whose spec is known now, by key
 }
 
 func newWorld() world {
 	return world{gpus: map[string]*gpu{}, models: map[string]catalog.ModelFacts{}, about: map[string]map[string]about{}, holders: map[string][]*gpu{},
 		subs:    map[string]catalog.SubClusterFacts{},
-		changed: map[string]bool{}, moved: map[string]bool{}, learned: map[string]string{}}
+		changed: map[string]bool{}, moved: map[string]bool{}, learned: map[string]string{}, brought: map[string]catalog.Files{}, bad: map[string][]string{}}
 }
 
 // anew is the world of a new link: nothing is known but what models take, which was measured.
@@ -82,7 +86,7 @@ func (w *world) take(f *catalog.Facts) {
 				w.drop(g, key)
 			}
 			delete(w.gpus, name)
-			w.sorted = nil
+			w.sorted, w.sizes = nil, nil
 			w.changed[name] = true
 		}
 	}
@@ -110,8 +114,8 @@ func (w *world) takeGPU(f *catalog.GPUFacts) {
 		w.gpus[f.Name] = g
 	}
 	w.changed[f.Name] = true
-	if g.facts.State != f.State || g.facts.DeviceType != f.DeviceType {
-		w.sorted = nil
+	if g.facts.State != f.State || g.facts.DeviceType != f.DeviceType || g.facts.Memory != f.Memory {
+		w.sorted, w.sizes = nil, nil
 	}
 	g.facts = *f
 	g.facts.Stock = nil
@@ -123,7 +127,21 @@ func (w *world) takeGPU(f *catalog.GPUFacts) {
 		if s.Local {
 			g.local++
 		}
+		if s.State == catalog.StateFailed && s.Digest != "" {
+			w.bad[f.Name] = append(w.bad[f.Name], s.Key)
+		}
+		if s.State != catalog.StateReady {
+			s.Files = catalog.Files{Digest: s.Digest} // which the scheduler does not use
+		}
+		if before := w.brought[s.Key]; s.State == catalog.StateReady && !s.Local {
+			w.brought[s.Key] = s.Files
+		} else if !s.Local {
+			w.brought[s.Key] = before
+		}
 		a := w.aboutOf(s.Key, f.DeviceType)
+		if s.Spec != nil || s.Own != nil {
+			a.own = s.Own
+		}
 		if s.Spec != nil {
 			if a.spec == nil {
 				w.learned[s.Key] = f.DeviceType
@@ -199,6 +217,23 @@ func (w *world) types() []string {
 		w.sorted = w.sortTypes()
 	}
 	return w.sorted
+}
+
+// largest is what the GPU of a type has for models that has most; 0: one has no bound.
+func (w *world) largest(deviceType string) int64 {
+	if w.sizes == nil {
+		w.sizes = map[string]int64{}
+		for _, name := range names(w.gpus) {
+			f := &w.gpus[name].facts
+			if n, there := w.sizes[f.DeviceType]; f.State != catalog.GPUOut && !(there && n == 0) {
+				w.sizes[f.DeviceType] = max(n, f.Memory)
+				if f.Memory == 0 {
+					w.sizes[f.DeviceType] = 0
+				}
+			}
+		}
+	}
+	return w.sizes[deviceType]
 }
 
 // count is the GPUs in service by type.

@@ -55,6 +55,7 @@ type Model struct {
 	Profiles        []Profile
 	Settings        Settings  // in force
 	Failed          []Failure // what backends could not do, and have not been told to forget
+	Held            string    // why nothing of it is to be tried now, though the plan has it; "": it may be
 }
 
 // Profile is a device type that a model has been measured on.

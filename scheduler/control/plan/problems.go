@@ -6,6 +6,7 @@ import "fmt"
 type Problem struct {
 	Model, GPU, SubCluster string // those that it is about
 	Reason                 string
+	GaveUp                 bool // the model's loads, measures or routes failed too often; else it has not come to them
 }
 
 func (p Problem) String() string {
@@ -33,7 +34,7 @@ func (r *Rollout) Phase() Phase {
 func (r *Rollout) Problems() (out []Problem) {
 	for _, m := range r.models {
 		if m.failed != "" {
-			out = append(out, Problem{Model: m.facts.Key, Reason: m.failed})
+			out = append(out, Problem{Model: m.facts.Key, Reason: m.failed, GaveUp: true})
 		} else if m.routed != m.home {
 			out = append(out, Problem{Model: m.facts.Key, Reason: r.whyNot(m)})
 		}

@@ -240,8 +240,36 @@ func (r *Rollout) cannotLoad(g *gpu, m *model, reason string) {
 	}
 }
 
-// fail goes on without a model: it stays where its requests go now.
+// hold goes on without a model that is not to be tried now. The next plan, or the same once
+// more (Overtake), asks again.
+func (r *Rollout) hold(m *model) {
+	if m.facts.Held != "" && m.failed == "" && m.target != nil && m.target != m.routed && !m.target.coming.has(m.index) {
+		r.without(m, m.facts.Held)
+	}
+}
+
+// GivenUp are the models that failed too often since it was called last; those that were held
+// are not among them.
+func (r *Rollout) GivenUp() (out []Problem) {
+	for _, m := range r.givenUp {
+		if m.failed != "" {
+			out = append(out, Problem{Model: m.facts.Key, SubCluster: m.home.name, Reason: m.failed, GaveUp: true})
+		}
+	}
+	r.givenUp = nil
+	return out
+}
+
+// fail gives a model up.
 func (r *Rollout) fail(m *model, reason string) {
+	if m.failed == "" && m.home != nil {
+		r.givenUp = append(r.givenUp, m)
+	}
+	r.without(m, reason)
+}
+
+// without goes on without a model: it stays where its requests go now.
+func (r *Rollout) without(m *model, reason string) {
 	if m.failed != "" {
 		return
 	}

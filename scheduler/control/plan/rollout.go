@@ -56,7 +56,8 @@ type Rollout struct {
 	ended   bool       // nothing is left to do
 	swaps   int        // of goals between GPUs, and GPUs lent (stuck.go)
 
-	out            []Step // of the present Next
+	givenUp        []*model // since GivenUp was called
+	out            []Step   // of the present Next
 	scratch, union set
 }
 
@@ -182,6 +183,7 @@ func (r *Rollout) aimAt(p Plan) {
 		for _, failure := range m.facts.Failed {
 			r.remember(m, failure)
 		}
+		r.hold(m)
 	}
 	for _, s := range r.subs {
 		r.touch(s)

@@ -418,6 +418,7 @@ func (r *Rollout) SetModel(f Model) error {
 	for _, failure := range f.Failed {
 		r.remember(m, failure)
 	}
+	r.hold(m)
 	r.wishes(m)
 	r.touch(m.target)
 	r.moved()

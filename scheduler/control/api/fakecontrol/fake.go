@@ -263,6 +263,21 @@ func (c *Control) PutVersion(_ context.Context, name, version string, spec api.V
 	return m.shown(), nil
 }
 
+// SetFiles implements api.Control.
+func (c *Control) SetFiles(_ context.Context, name, version string, f api.Files) (api.Model, error) {
+	return c.change("files", name, func(m *model) error {
+		v := m.Find(version)
+		switch {
+		case v == nil:
+			return api.NotFound("model %s has no version %s; it has %s", name, version, m.names())
+		case v.State == api.Serving && (f.Digest == "" || f.Digest != v.Digest):
+			return api.Conflict("version %s of model %s is served: add these files as another version, or stop it first", version, name)
+		}
+		v.Source, v.Digest, v.Bytes = f.Source, f.Digest, f.Bytes
+		return nil
+	})
+}
+
 // DeleteVersion implements api.Control.
 func (c *Control) DeleteVersion(_ context.Context, name, version string) (api.Model, error) {
 	return c.change("remove_version", name, func(m *model) error {

@@ -78,6 +78,15 @@ func (s *suite) versions() {
 	digest.Digest = "fedcba9876543210fedcba9876543210"
 	_, err = s.PutVersion(s.ctx, "d", "1", digest)
 	s.is(err, api.KindConflict, "another digest")
+	moved := api.Files{Source: "file:///elsewhere/d", Digest: digest.Digest}
+	if m, err := s.SetFiles(s.ctx, "d", "1", moved); err != nil || m.Find("1").Digest != moved.Digest || m.Find("1").Source != moved.Source {
+		s.Errorf("other files: %+v, %v", m, err)
+	}
+	if m, err := s.SetFiles(s.ctx, "d", "1", api.Files{Source: moved.Source}); err != nil || m.Find("1").Digest != "" {
+		s.Errorf("whatever is there: %+v, %v", m, err)
+	}
+	_, err = s.SetFiles(s.ctx, "d", "9", moved)
+	s.is(err, api.KindNotFound, "files of a version that is not there")
 	got, err := s.Model(s.ctx, "a")
 	if err != nil || len(got.Versions) != 2 {
 		s.Errorf("%+v, %v", got, err)

@@ -35,6 +35,11 @@ type Observation struct {
 	GPUs       int    `json:"gpus,omitempty"`        // on which it is resident
 	Tries      int    `json:"tries,omitempty"`       // that failed, one after the other
 	Next       int64  `json:"next_ns,omitempty"`     // Unix, of the next try
+	// Of the files that backends loaded first. They hold for those that follow, where people have
+	// given no digest, as long as Files is the version's (ModelVersion.Files).
+	Digest string `json:"digest,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+	Files  int64  `json:"files_ns,omitempty"`
 }
 
 // ID is the model version's part of its key.
@@ -42,13 +47,13 @@ func (o Observation) ID() string { return ID(o.Model, o.Version) }
 
 // Check refuses observations that nobody could show.
 func (o Observation) Check() error {
-	err := errors.Join(checkVersion(o.Model, o.Version), checkText("reason", o.Reason))
+	err := errors.Join(checkVersion(o.Model, o.Version), checkText("reason", o.Reason), checkText("digest", o.Digest))
 	switch o.State {
 	case Waiting, Fetching, Loading, Measuring, Serving, Unloading, Idle, Failed:
 	default:
 		err = errors.Join(err, fmt.Errorf("state %.40q is none", o.State))
 	}
-	if o.Done < 0 || o.Total < 0 || o.GPUs < 0 || o.Tries < 0 {
+	if o.Done < 0 || o.Total < 0 || o.GPUs < 0 || o.Tries < 0 || o.Bytes < 0 {
 		err = errors.Join(err, fmt.Errorf("negative numbers: %+v", o))
 	}
 	if o.SubCluster != "" {

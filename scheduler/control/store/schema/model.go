@@ -52,12 +52,17 @@ type Settings struct {
 // ModelVersion is one version of a model and where its files are.
 type ModelVersion struct {
 	Version  string    `json:"version"`
-	Source   string    `json:"source"`             // URL of a folder or object: "file:///models/m/2", "s3://bucket/m/2"
-	Digest   string    `json:"digest,omitempty"`   // of its files; empty: not known yet
-	Size     int64     `json:"size,omitempty"`     // bytes of its files; 0: not known yet
-	Added    int64     `json:"added_ns"`           // Unix
-	Settings *Settings `json:"settings,omitempty"` // fields that differ from the model's
+	Source   string    `json:"source"`               // URL of a folder or object: "file:///models/m/2", "s3://bucket/m/2"
+	Digest   string    `json:"digest,omitempty"`     // of its files; empty: not known yet
+	Size     int64     `json:"size,omitempty"`       // bytes of its files; 0: not known yet
+	Added    int64     `json:"added_ns"`             // Unix
+	Renewed  int64     `json:"renewed_ns,omitempty"` // Unix, when people last said that its files are other ones; 0: never
+	Settings *Settings `json:"settings,omitempty"`   // fields that differ from the model's
 }
+
+// Files is when people last said which files a version has: what was learnt of them holds for those
+// of one such instant.
+func (v *ModelVersion) Files() int64 { return max(v.Added, v.Renewed) }
 
 // Share is the weight of a version among those that get a model's requests.
 type Share struct {

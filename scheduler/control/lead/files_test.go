@@ -1,0 +1,115 @@
+package lead
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
+	"github.com/symphony-serving/symphony/transport/catalog"
+)
+
+// loading are the sources of the next orders to load.
+func (c *cluster) loading() (all []catalog.Source) {
+	var out Effects
+	c.lead.Step(c.now, &out)
+	c.take(&out)
+	for _, o := range out.Orders {
+		all = append(all, o.Sources...)
+	}
+	for _, o := range out.Orders {
+		c.lead.Outcome(c.now, c.carryOut(o), &out)
+	}
+	return all
+}
+
+// The files of the first load are ordered of all that follow, also by a controller that takes over
+// and has heard nothing of them, and are told.
+func TestFilesAreLearnt(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0")
+	c.connect()
+	c.letters("m")
+	c.run(10 * second)
+	want := catalog.DigestOf([]byte("m/1"))
+	if o := c.observed["m/1"]; o.Digest != string(want) {
+		t.Fatalf("told %+v, want digest %s", o, want)
+	}
+	told := c.observed["m/1"]
+	c.next(Config{}, "m")
+	c.lead.Told(told)
+	c.gpus = map[string]*catalog.GPUFacts{"b/t/0": {Name: "b/t/0", DeviceType: "t", State: catalog.GPUServing, Memory: 1000}}
+	c.stock["b/t/0"] = map[string]string{}
+	clear(c.routes)
+	c.epoch = 2
+	c.connect()
+	var all []catalog.Source
+	for end := c.now.Add(10 * second); len(all) == 0 && c.now < end; c.now = c.now.Add(second / 10) {
+		all = c.loading()
+	}
+	if len(all) != 1 || all[0].Digest != want {
+		t.Errorf("ordered %+v, want digest %s", all, want)
+	}
+	c.run(10 * second)
+	c.lies["m/1"] = catalog.DigestOf([]byte("other"))
+	c.gpus["c/t/0"] = &catalog.GPUFacts{Name: "c/t/0", DeviceType: "t", State: catalog.GPUFree, In: catalog.Nowhere, Memory: 1000}
+	c.stock["c/t/0"] = map[string]string{}
+	c.lead.Facts(c.now, c.facts([]string{"c/t/0"}, []string{}))
+	c.run(60 * second)
+	if c.stock["c/t/0"]["m/1"] == catalog.StateReady {
+		t.Error("other files were loaded under the same version")
+	}
+	if !slices.Contains(c.serving(), "m/1") {
+		t.Errorf("served %v", c.serving())
+	}
+}
+
+// Two backends get different files for the first time: one is not used, the version has failed and
+// says why. It is served once its source is mended, on GPUs that let go of the others.
+func TestFilesThatDiffer(t *testing.T) {
+	c := newCluster(t, Config{RetryMin: 5 * second}, "a/t/0", "b/t/0", "b/t/1")
+	c.connect()
+	other := catalog.DigestOf([]byte("other"))
+	c.lies["b/t/0 m/1"], c.lies["b/t/1 m/1"] = other, other
+	c.letters("m")
+	c.run(20 * second)
+	if o := c.observed["m/1"]; o.State != schema.Failed || !strings.Contains(o.Reason, "files") || len(c.routes) > 0 {
+		t.Fatalf("routed %v, told %+v", c.routes, o)
+	}
+	clear(c.lies)
+	c.run(60 * second)
+	if o := c.observed["m/1"]; o.State != schema.Serving {
+		t.Errorf("told %+v\n%s", o, strings.Join(c.story, "\n"))
+	}
+}
+
+// People say that the files are other ones: what was learnt is forgotten, and nothing is loaded
+// before those of before are gone; also by a controller that takes over in between.
+func TestFilesAreRenewed(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		c := newCluster(t, Config{}, "a/t/0", "b/t/0")
+		c.connect()
+		c.letters("m")
+		c.run(10 * second)
+		before, after := catalog.DigestOf([]byte("m/1")), catalog.DigestOf([]byte("after"))
+		c.lies["m/1"] = after
+		doc := wants("m", 1)
+		doc.Versions[0].Renewed = 7
+		if told := c.observed["m/1"]; restart {
+			c.next(Config{}, "")
+			c.lead.SetModel(c.now, doc)
+			c.lead.Told(told)
+			c.connect()
+		} else {
+			c.lead.SetModel(c.now, doc)
+		}
+		for range 200 {
+			c.run(second / 20)
+			if c.files["a/t/0 m/1"] == after && c.files["b/t/0 m/1"] == before || c.files["b/t/0 m/1"] == after && c.files["a/t/0 m/1"] == before {
+				t.Fatalf("two files of one version: %v", c.files)
+			}
+		}
+		if o := c.observed["m/1"]; o.State != schema.Serving || o.Digest != string(after) || o.Files != 7 || c.files["a/t/0 m/1"] != after {
+			t.Errorf("restart %v: told %+v, files %v\n%s", restart, o, c.files, strings.Join(c.story, "\n"))
+		}
+	}
+}
