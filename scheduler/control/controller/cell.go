@@ -189,9 +189,12 @@ func (l *leading) grant(now mono.Time) {
 	for _, to := range g.Gives {
 		doc := l.wanted[to.Name]
 		l.cells[to.Scheduler].lead.SetModel(now, doc)
-		if len(l.cells) > 1 { // what is known of its size
+		if len(l.cells) > 1 { // what is known of its size and its files
 			for _, m := range l.c.view.measuresOf(&doc) {
 				l.cells[to.Scheduler].lead.Profile(m)
+			}
+			for i := range doc.Versions {
+				l.cells[to.Scheduler].lead.Learnt(l.since[doc.Name+"/"+doc.Versions[i].Version])
 			}
 		}
 	}

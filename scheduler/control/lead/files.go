@@ -32,6 +32,15 @@ func (l *Lead) learnt(key string, o *schema.Observation) {
 	}
 }
 
+// Learnt takes over what the Lead of another scheduler has learnt of a version's files, as far as
+// nothing is known of them here: a version has the same files at all schedulers.
+func (l *Lead) Learnt(o schema.Observation) {
+	key := o.Model + "/" + o.Version
+	if _, known := l.files[key]; !known && o.Digest != "" {
+		l.learnt(key, &o)
+	}
+}
+
 // learn takes what backends have said of files.
 func (l *Lead) learn(at mono.Time) {
 	for _, key := range names(l.world.brought) {

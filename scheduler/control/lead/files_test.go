@@ -23,6 +23,25 @@ func (c *cluster) loading() (all []catalog.Source) {
 	return all
 }
 
+// learnsFrom hands the model to a controller whose scheduler has nothing of it but what learn tells:
+// the first order has the digest.
+func (c *cluster) learnsFrom(t *testing.T, want catalog.Digest, learn func()) {
+	c.next(Config{}, "m")
+	learn()
+	c.gpus = map[string]*catalog.GPUFacts{"b/t/0": {Name: "b/t/0", DeviceType: "t", State: catalog.GPUServing, Memory: 1000}}
+	c.stock["b/t/0"] = map[string]string{}
+	clear(c.routes)
+	c.epoch++
+	c.connect()
+	var all []catalog.Source
+	for end := c.now.Add(10 * second); len(all) == 0 && c.now < end; c.now = c.now.Add(second / 10) {
+		all = c.loading()
+	}
+	if len(all) != 1 || all[0].Digest != want {
+		t.Errorf("ordered %+v, want digest %s", all, want)
+	}
+}
+
 // The files of the first load are ordered of all that follow, also by a controller that takes over
 // and has heard nothing of them, and are told.
 func TestFilesAreLearnt(t *testing.T) {
@@ -35,20 +54,8 @@ func TestFilesAreLearnt(t *testing.T) {
 		t.Fatalf("told %+v, want digest %s", o, want)
 	}
 	told := c.observed["m/1"]
-	c.next(Config{}, "m")
-	c.lead.Told(told)
-	c.gpus = map[string]*catalog.GPUFacts{"b/t/0": {Name: "b/t/0", DeviceType: "t", State: catalog.GPUServing, Memory: 1000}}
-	c.stock["b/t/0"] = map[string]string{}
-	clear(c.routes)
-	c.epoch = 2
-	c.connect()
-	var all []catalog.Source
-	for end := c.now.Add(10 * second); len(all) == 0 && c.now < end; c.now = c.now.Add(second / 10) {
-		all = c.loading()
-	}
-	if len(all) != 1 || all[0].Digest != want {
-		t.Errorf("ordered %+v, want digest %s", all, want)
-	}
+	t.Run("a controller takes over", func(t *testing.T) { c.learnsFrom(t, want, func() { c.lead.Told(told) }) })
+	t.Run("the model comes from another scheduler", func(t *testing.T) { c.learnsFrom(t, want, func() { c.lead.Learnt(told) }) })
 	c.run(10 * second)
 	c.lies["m/1"] = catalog.DigestOf([]byte("other"))
 	c.gpus["c/t/0"] = &catalog.GPUFacts{Name: "c/t/0", DeviceType: "t", State: catalog.GPUFree, In: catalog.Nowhere, Memory: 1000}
