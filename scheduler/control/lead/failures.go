@@ -225,8 +225,8 @@ func (v *version) mayTypes(types []string) []string {
 }
 
 // typeOf is the device type that a version is served on: the one that it is on, if it may be,
-// else the best on which it has not failed and does not fail to fit. Where it has failed on all
-// of them, it stays with the one whose turn is next. "" : there is none.
+// else the best on which it has not failed and that it fits. Where it has failed on all of
+// them, it stays with the one whose turn is next. "" : there is none.
 func (l *Lead) typeOf(v *version, types []string) string {
 	may := v.mayTypes(types)
 	if m, routed := l.world.models[v.key]; routed && slices.Contains(may, m.DeviceType) {
@@ -234,11 +234,12 @@ func (l *Lead) typeOf(v *version, types []string) string {
 	}
 	best, next := "", mono.Never
 	for _, t := range may {
-		if l.unfit(v.key, t) != "" {
-			continue
-		}
 		f := l.failed.versions[v.key][t]
 		switch {
+		case l.unfit(v.key, t) != "": // where there is no other one its backends try on: it may become smaller
+			if best == "" {
+				best = t
+			}
 		case f == nil || f.tries == 0:
 			if before := l.before[v.key]; before != t && before != "" && slices.Contains(may, before) && l.whyNotOn(v.key, before) == "" {
 				return before // whoever planned it knew what had failed
@@ -246,7 +247,7 @@ func (l *Lead) typeOf(v *version, types []string) string {
 			return t
 		case f.next == mono.Never: // it is being tried there
 			best, next = t, mono.Past
-		case best == "" || f.next < next:
+		case best == "" || f.next < next || next == mono.Never:
 			best, next = t, f.next
 		}
 	}
@@ -282,7 +283,7 @@ func (l *Lead) unfit(key, deviceType string) string {
 		return ""
 	}
 	if most := l.world.largest(deviceType); most > 0 && a.static+a.dynamic > most {
-		return fmt.Sprintf("it takes %.1f MiB, and a GPU has at most %.1f MiB for models", float64(a.static+a.dynamic)/(1<<20), float64(most)/(1<<20))
+		return fmt.Sprintf("it takes %.1f MiB of memory, and a GPU has at most %.1f MiB for models", float64(a.static+a.dynamic)/(1<<20), float64(most)/(1<<20))
 	}
 	return ""
 }

@@ -157,6 +157,9 @@ func (l *Lead) changed(before, after *known) {
 		if again || old == nil || !old.wanted && v.wanted || old.source != v.source || !slices.Equal(old.settings.DeviceTypes, v.settings.DeviceTypes) {
 			l.forgive(v.key)
 			delete(l.before, v.key)
+			if old != nil && !l.routed(v.key) && (old.source.URL != v.source.URL || old.source.Digest != v.source.Digest) {
+				delete(l.world.about, v.key) // what they take is told anew
+			}
 		}
 	}
 }
