@@ -2,6 +2,7 @@ package store
 
 import (
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 )
 
 // etcdLog passes what the etcd in this process logs on to our log: errors and warnings, a
-// few of each kind a minute, and those of its start and end only as debugging, because each
-// start warns of what is meant to be so (one member, no peers, no TLS on a Unix socket).
+// few of each kind a minute. Only debugging are those of its start and end, because each start
+// warns of what is meant to be so (one member, no peers, no TLS on a Unix socket), and warnings
+// that something was slow: no request waits for it, and where it is too slow calls fail and health
+// says so.
 type etcdLog struct {
 	log    zerolog.Logger
 	fields []zapcore.Field
@@ -47,7 +50,7 @@ func (l *etcdLog) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 func (l *etcdLog) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	level := zerolog.WarnLevel
 	switch {
-	case !l.running.Load():
+	case !l.running.Load() || e.Level == zapcore.WarnLevel && slow(e.Message):
 		level = zerolog.DebugLevel // what makes a start fail is the error that it returns
 	case e.Level > zapcore.WarnLevel:
 		level = zerolog.ErrorLevel
@@ -71,4 +74,10 @@ type endGoroutine struct{ died func(reason string) }
 func (h endGoroutine) OnWrite(e *zapcore.CheckedEntry, _ []zapcore.Field) {
 	h.died(e.Message)
 	runtime.Goexit()
+}
+
+// slow is whether a warning of etcd's is that something took long: "apply request took too long",
+// "slow fdatasync", "leader failed to send out heartbeat on time; took too long, ...".
+func slow(message string) bool {
+	return strings.HasPrefix(message, "slow ") || strings.Contains(message, "took too long") || strings.Contains(message, "slow network")
 }
