@@ -392,7 +392,7 @@ func TestPlans(t *testing.T) {
 	w.ok("plan show", "fake leads", "no plan was made yet")
 	w.ok("plan history", "no plan was made yet")
 	w.ok("model add m/1 --wait" + onDisk)
-	w.ok("plan diff", "1 models move", "m/1", "nowhere -> s1", "0 -> 2 GPUs")
+	w.ok("plan diff", "the first plan: 1 models move, 0 stay; 1 GPUs move; 2 loads of 4.0 MiB in all", "model m/1", "nowhere -> s1", "1 loads, 1.0 MiB", "0 -> 2 GPUs", "GPU h/emulated/0", "s0 -> s1", "1 loads, 3.0 MiB")
 	w.ok("plan pause --why test", "symphony plan resume")
 	w.ok("plan show", "epochs are paused", "(test)")
 	w.ok("plan apply --wait", "plan 1, in-force", "1 models")

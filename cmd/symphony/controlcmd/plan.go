@@ -1,6 +1,7 @@
 package controlcmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -118,32 +119,44 @@ func (c planDiffCmd) diff(s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.print(d, func() {
-		if len(d.Moves)+len(d.Resizes) == 0 {
-			fmt.Fprintf(s.out, "nothing would change: %.1f GPUs are needed\n", d.Then)
-			return
-		}
-		fmt.Fprintf(s.out, "against plan %d: %d models move, %d sub-clusters change their GPUs, %d steps; GPUs needed %.1f -> %.1f\n",
-			d.Epoch, len(d.Moves), len(d.Resizes), d.Steps, d.Need, d.Then)
-		if d.Reason != "" {
-			fmt.Fprintf(s.out, "it would not be rolled out by itself: %s\n", d.Reason)
-		}
-		w := table(s.out)
-		for _, r := range d.Resizes {
-			fmt.Fprintf(w, "%s (%s)\t%d -> %d GPUs\tneeds %.2f\n", r.SubCluster, r.DeviceType, r.From, r.To, r.Need)
-		}
-		for _, m := range d.Moves {
-			fmt.Fprintf(w, "%s\t%s -> %s\t\n", m.Model, orNowhere(m.From), orNowhere(m.To))
-		}
-		w.Flush()
-	})
+	return s.print(d, func() { s.diffTable(&d) })
 }
 
-func orNowhere(name string) string {
-	if name == "" {
-		return "nowhere"
+// diffTable prints what a plan made now would change.
+func (s *session) diffTable(d *api.Diff) {
+	switch changes := len(d.Moves)+len(d.Resizes)+len(d.GPUs) > 0; {
+	case d.Reason != "":
+		fmt.Fprintf(s.out, "no plan would be made: %s\n", d.Reason)
+		return
+	case !changes:
+		fmt.Fprintf(s.out, "nothing would change: %.1f GPUs are needed\n", d.Then)
+		return
 	}
-	return name
+	against := fmt.Sprintf("against plan %d", d.Epoch)
+	if d.Epoch == 0 {
+		against = "the first plan"
+	}
+	fmt.Fprintf(s.out, "%s: %d models move, %d stay; %d GPUs move; %d loads of %s in all; GPUs needed %.1f -> %.1f\n",
+		against, len(d.Moves), d.Stay, len(d.GPUs), d.Loads, size(d.Bytes), d.Need, d.Then)
+	w := table(s.out)
+	for _, r := range d.Resizes {
+		fmt.Fprintf(w, "sub-cluster %s (%s)\t%d -> %d GPUs\tneeds %.2f\n", r.SubCluster, r.DeviceType, r.From, r.To, r.Need)
+	}
+	for _, m := range d.Moves {
+		fmt.Fprintf(w, "model %s\t%s -> %s\t%s\n", m.Model, cmp.Or(m.From, "nowhere"), cmp.Or(m.To, "nowhere"), loads(m.Loads, m.Bytes))
+	}
+	for _, g := range d.GPUs {
+		fmt.Fprintf(w, "GPU %s\t%s -> %s\t%s\n", g.GPU, cmp.Or(g.From, "free"), cmp.Or(g.To, "free"), loads(g.Loads, g.Bytes))
+	}
+	w.Flush()
+}
+
+// loads of models onto GPUs; those that need none are empty.
+func loads(n int, bytes int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d loads, %s", n, size(bytes))
 }
 
 type planApplyCmd struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/symphony-serving/symphony/scheduler/control/api"
@@ -102,53 +101,6 @@ func (c *Controller) previewed(ctx context.Context, use func(l *leading, p plan.
 		return api.Conflict("no plan: %v", err)
 	}
 	return err
-}
-
-// Diff implements api.Plans.
-func (c *Controller) Diff(ctx context.Context) (api.Diff, error) {
-	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}}
-	err := c.previewed(ctx, func(l *leading, p plan.Plan) { d = diff(l.lead, p) })
-	if errors.Is(err, &api.Error{Kind: api.KindAway}) { // nothing is known of what there is: no plan would be made
-		d.Reason = err.Error()
-		return d, nil
-	}
-	return d, err
-}
-
-// diff compares a plan with the last one, and with where models are.
-func diff(l *lead.Lead, p plan.Plan) api.Diff {
-	last := l.Plan()
-	d := api.Diff{Epoch: last.Epoch, Moves: []api.Move{}, Resizes: []api.Resize{}}
-	home := map[string]string{}
-	for _, s := range p.SubClusters {
-		d.Then += s.Need
-		for _, key := range s.Models {
-			home[key] = s.Name
-			if from := l.Where(key); from != s.Name {
-				d.Moves = append(d.Moves, api.Move{Model: key, From: from, To: s.Name})
-			}
-		}
-		resize := api.Resize{SubCluster: s.Name, DeviceType: s.DeviceType, To: s.GPUs, Need: s.Need}
-		if old := last.Find(s.Name); old != nil {
-			resize.From = old.GPUs
-		}
-		if resize.From != resize.To {
-			d.Resizes = append(d.Resizes, resize)
-		}
-	}
-	for _, s := range last.SubClusters {
-		d.Need += s.Need
-		if p.Find(s.Name) == nil {
-			d.Resizes = append(d.Resizes, api.Resize{SubCluster: s.Name, DeviceType: s.DeviceType, From: s.GPUs})
-		}
-	}
-	for _, key := range l.Routed() {
-		if home[key] == "" {
-			d.Moves = append(d.Moves, api.Move{Model: key, From: l.Where(key)})
-		}
-	}
-	slices.SortFunc(d.Moves, func(a, b api.Move) int { return strings.Compare(a.Model, b.Model) })
-	return d
 }
 
 // Apply implements api.Plans.

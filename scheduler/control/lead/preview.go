@@ -45,17 +45,18 @@ func (l *Lead) Plan() plan.Plan { return l.plan }
 // are done.
 func (l *Lead) Steps() (epoch uint64, ordered, done int) { return l.plan.Epoch, l.flown, l.done }
 
-// Where is the sub-cluster, by plan's name, that a model's requests go to; "": nowhere.
-func (l *Lead) Where(key string) string {
-	m, there := l.world.models[key]
-	if !there {
-		return ""
+// World is what a roll-out would begin with now. Of models that are nowhere yet it has the bytes of
+// their files.
+func (l *Lead) World() plan.Facts {
+	f := l.all()
+	for i := range f.Models {
+		m := &f.Models[i]
+		if v := l.version(m.Key); m.Static == 0 && v != nil {
+			m.Static = v.source.Bytes
+		}
 	}
-	return subCluster(m.DeviceType, m.In)
+	return f
 }
-
-// Routed are the keys of all models that requests go to, in order.
-func (l *Lead) Routed() []string { return names(l.world.models) }
 
 // Now has a plan made at once, whatever called for none.
 func (l *Lead) Now(now mono.Time) error {
