@@ -160,9 +160,10 @@ func loads(n int, bytes int64) string {
 }
 
 type planApplyCmd struct {
-	Flags   `embed:""`
-	Waiting `embed:""`
-	File    string `help:"Roll out this plan: JSON or YAML with sub_clusters, as symphony plan show --json prints them; - is standard input. It holds until plan resume, or apply without a file." placeholder:"FILE"`
+	Flags      `embed:""`
+	Waiting    `embed:""`
+	File       string `help:"Roll out this plan: JSON or YAML with sub_clusters, as symphony plan show --json and symphony partition --json write them; - is standard input. It holds until plan resume, or apply without a file." placeholder:"FILE"`
+	DeviceType string `help:"With --file: of sub-clusters that name none; not given: that of the plan in force, if it has one only." placeholder:"TYPE"`
 }
 
 // Run applies.
@@ -188,9 +189,12 @@ func (c planApplyCmd) apply(s *session) error {
 // order has the plan rolled out: the controller's own, or that of the file.
 func (c planApplyCmd) order(s *session) (api.Plan, error) {
 	if c.File == "" {
+		if c.DeviceType != "" {
+			return api.Plan{}, errors.New("--device-type is for the plan of --file: the controller knows its GPUs")
+		}
 		return s.Apply(s.ctx)
 	}
-	spec, err := s.readPlan(c.File)
+	spec, err := s.readPlan(c.File, c.DeviceType)
 	if err != nil {
 		return api.Plan{}, err
 	}
