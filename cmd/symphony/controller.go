@@ -25,7 +25,8 @@ models, versions and sub-clusters of the last plan. A backend that is started ag
 its models back as long as the scheduler lives; a scheduler that is started again learns
 from the backends which models go where. What does not work: symphony model and symphony
 plan (but for what they read, while the controller runs), the ingress's load and unload,
-and plans: new models wait, GPUs that come join no sub-cluster but their old one.`
+and plans: new models wait, GPUs that come join no sub-cluster but their old one.
+An etcd that is away at the start is waited for; until it comes the API answers 503 with the reason.`
 }
 
 // Run keeps the catalogue and the plans until Ctrl-C. What is served goes on without it.

@@ -34,6 +34,10 @@ type Config struct {
 	Logger   zerolog.Logger        // its zero value is silent
 	Metrics  prometheus.Registerer // nil: none
 
+	// Waiting is told why Open waits for an etcd elsewhere, once for a reason. Where it is there, Open
+	// waits also for one that has come and cannot be used (yet). nil: nobody is told.
+	Waiting func(why error)
+
 	// Replaced by tests.
 	version    int // of the schema, with its migrations; 0: schema.Version
 	migrations []schema.Migration
