@@ -51,7 +51,7 @@ func (c controllerCmd) Run() error {
 	}
 	k, err := p.Control(ctx, false)
 	if err != nil {
-		return err
+		return cli.Interrupted(ctx, err)
 	}
 	<-ctx.Done()
 	limit, done := p.DrainContext()

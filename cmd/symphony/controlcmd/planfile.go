@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -82,12 +83,26 @@ func (s *session) setTypes(spec *api.PlanSpec, typ string) error {
 // toldOfPlan and toldOfPart are what commands write into a plan beside what it wants: what
 // symphony plan show tells of it, and what symphony partition has found.
 func toldOfPlan() []string {
-	return []string{"epoch", "at", "by", "cause", "state", "reason", "ended", "models", "gpus", "need", "moves", "steps", "steps_done",
-		"objective", "imbalance_rate", "imbalance_static", "value", "bound", "gap", "cost", "found_by", "moved"}
+	return append(others(reflect.TypeFor[api.Plan](), reflect.TypeFor[api.PlanSpec]()), "objective", "imbalance_rate", "imbalance_static", "value", "bound", "gap", "cost", "found_by", "moved")
 }
 
 func toldOfPart() []string {
-	return []string{"scheduler", "seated", "rate", "busy", "static_bytes", "dynamic_bytes"}
+	return append(others(reflect.TypeFor[api.SubCluster](), reflect.TypeFor[api.PlanPart]()), "static_bytes", "dynamic_bytes")
+}
+
+// others are the fields of a document that another one has not.
+func others(of, not reflect.Type) (names []string) {
+	have := map[string]bool{}
+	for f := range not.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		have[name] = true
+	}
+	for f := range of.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !have[name] {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // ParsePlan reads a plan, JSON or YAML: what symphony partition --json or symphony plan show --json

@@ -147,3 +147,36 @@ func TestControllerBeforeItsEtcd(t *testing.T) {
 		t.Errorf("it has logged:\n%s", text)
 	}
 }
+
+// What ends in order warns of nothing: not of links that its own parts have closed.
+func TestEndsWithoutWarnings(t *testing.T) {
+	for name, set := range map[string]func(*config.Control){
+		"without a control plane": func(*config.Control) {},
+		"ephemeral":               func(c *config.Control) { c.Ephemeral = true },
+		"with data":               func(c *config.Control) { c.Data = t.TempDir() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, log := elsewhere(t, "")
+			p.cfg.Control.Endpoints = nil
+			set(&p.cfg.Control)
+			s, err := p.Serve(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			linked := func() bool { return s.Control == nil || strings.Contains(log.String(), "controller joined") }
+			for end := time.Now().Add(60 * time.Second); !linked(); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("no controller:\n%s", log)
+				}
+			}
+			before := len(log.String())
+			if err := s.Drain(); err != nil {
+				t.Error(err)
+			}
+			end := log.String()[before:]
+			if strings.Contains(end, `"level":"warn"`) || strings.Contains(end, `"level":"error"`) {
+				t.Errorf("at its end:\n%s", end)
+			}
+		})
+	}
+}

@@ -48,19 +48,20 @@ func (l *etcdLog) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 }
 
 func (l *etcdLog) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	level := zerolog.WarnLevel
-	switch {
-	case !l.running.Load() || e.Level == zapcore.WarnLevel && slow(e.Message):
-		level = zerolog.DebugLevel // what makes a start fail is the error that it returns
-	case e.Level > zapcore.WarnLevel:
-		level = zerolog.ErrorLevel
-	}
 	enc := zapcore.NewMapObjectEncoder()
 	for _, f := range l.fields {
 		f.AddTo(enc)
 	}
 	for _, f := range fields {
 		f.AddTo(enc)
+	}
+	reason, _ := enc.Fields["error"].(string)
+	level := zerolog.WarnLevel
+	switch {
+	case !l.running.Load() || e.Level == zapcore.WarnLevel && slow(e.Message) || strings.Contains(reason, tooEarly):
+		level = zerolog.DebugLevel // what makes a start fail is the error that it returns
+	case e.Level > zapcore.WarnLevel:
+		level = zerolog.ErrorLevel
 	}
 	l.log.WithLevel(level).Fields(enc.Fields).Str("part", "etcd").Msg(e.Message)
 	return nil
@@ -75,6 +76,10 @@ func (h endGoroutine) OnWrite(e *zapcore.CheckedEntry, _ []zapcore.Field) {
 	h.died(e.Message)
 	runtime.Goexit()
 }
+
+// tooEarly is in an error of etcd's that an empty folder may have in its first second: what it asks
+// for is not on the disk yet, and it asks again.
+const tooEarly = "missing term information"
 
 // slow is whether a warning of etcd's is that something took long: "apply request took too long",
 // "slow fdatasync", "leader failed to send out heartbeat on time; took too long, ...".

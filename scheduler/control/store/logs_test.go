@@ -1,7 +1,10 @@
 package store
 
 import (
+	"errors"
 	"testing"
+
+	"go.uber.org/zap"
 )
 
 // That something was slow is for whoever debugs; what is wrong is said at the default level.
@@ -15,6 +18,10 @@ func TestSlownessIsDebugging(t *testing.T) {
 		if log.count(`"level":"debug","part":"etcd","message":"`+text) != 1 {
 			t.Errorf("%q is no debugging", text)
 		}
+	}
+	etcd.Error("failed to update storage version", zap.Error(errors.New("cannot detect storage schema version: missing term information")))
+	if log.count(`"level":"error"`) != 0 {
+		t.Error("a first second is an error")
 	}
 	etcd.Warn("database space exceeded")
 	etcd.Error("slow disk: none any more")
