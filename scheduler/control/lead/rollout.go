@@ -172,6 +172,10 @@ func (l *Lead) roll(now mono.Time, out *Effects) {
 		return
 	}
 	for _, s := range l.rollout.Next(now, nil) {
+		if s.Kind == plan.Load && l.version(s.Models[0]) == nil { // nobody has added it: its backend brings it back, or the next plan is without it
+			l.rollout.Failed(now, s.ID, "its backend has it in its folder no more")
+			continue
+		}
 		l.orderID++
 		l.flown++
 		l.orders[l.orderID] = flight{step: s, of: l.rollout}
