@@ -10,12 +10,12 @@ import (
 
 type controllerCmd struct {
 	cli.Flags `embed:""`
-	Scheduler string `help:"Where the scheduler listens (control.scheduler)." placeholder:"tcp:HOST:PORT"`
-	HTTP      string `help:"Address of the API (control.http)." placeholder:"HOST:PORT"`
+	Scheduler string `help:"Where the scheduler listens (control.scheduler; default tcp:127.0.0.1:9000)." placeholder:"tcp:HOST:PORT"`
+	HTTP      string `help:"Address of the API (control.http; default 127.0.0.1:8002)." placeholder:"HOST:PORT"`
 	Endpoints string `help:"The etcd cluster's, with commas between (control.endpoints)." placeholder:"https://HOST:2379"`
 	Data      string `help:"Folder of an etcd in this process instead (control.data)." placeholder:"DIR"`
-	Name      string `help:"This controller's name, for people."`
-	Metrics   string `help:"Address of /metrics." placeholder:"HOST:PORT"`
+	Name      string `help:"This controller's name, for people (control.name; default the host's and the process's number)." placeholder:"NAME"`
+	Metrics   string `help:"Address of /metrics (metrics); none if not given." placeholder:"HOST:PORT"`
 }
 
 // Help says what goes on without the control plane, and what does not.

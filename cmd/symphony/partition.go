@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
@@ -20,16 +21,16 @@ import (
 
 type partitionCmd struct {
 	Models     string        `help:"Models: a file .csv, .json or .yaml (see below), or zoo:N or zoo:N:SEED, N variants of the A100 zoo with exponential rates as the paper's appendix A draws them." required:"" placeholder:"FILE"`
-	Clusters   string        `help:"Number of sub-clusters, or auto: as few as the caps allow." default:"auto" placeholder:"N"`
+	Clusters   string        `help:"Number of sub-clusters, or auto: as few as the caps allow." default:"auto" placeholder:"N|auto"`
 	Memory     string        `help:"Memory of one GPU, as 80GiB; no cap if not given." placeholder:"SIZE"`
 	RateMax    float64       `help:"Most requests/s of a sub-cluster: what one rank loop carries; 0: no cap." default:"1e6"`
 	ModelsMax  int           `help:"Most models of a sub-cluster." default:"4096"`
 	Objective  string        `help:"balance: requests/s and memory as equal as can be, as in the paper; gpus: the fewest GPUs." enum:"balance,gpus" default:"balance"`
-	Weight     float64       `help:"What a byte of imbalance counts in requests/s; 0: both imbalances weigh the same."`
+	Weight     float64       `help:"What a byte of imbalance counts in requests/s; 0: both imbalances weigh the same." placeholder:"REQUESTS/S"`
 	From       string        `help:"What there is now: the JSON of an earlier run, or of symphony plan show --json. Sub-clusters keep their names." placeholder:"PLAN"`
 	DeviceType string        `help:"Device type of the GPUs, for the plan; not given: that of --from, or none, and symphony plan apply takes it. Sub-clusters of --from of other types stay as they are." placeholder:"TYPE"`
 	MaxCost    string        `help:"Most cost of changes: a number in the models' unit of cost, or a share of the cost of all models, as 5%. With --from only." placeholder:"COST"`
-	GPUs       int           `name:"gpus" help:"GPUs to deal to the sub-clusters; 0: as many as they need."`
+	GPUs       int           `name:"gpus" help:"GPUs to deal to the sub-clusters; 0: as many as they need." placeholder:"N"`
 	Time       time.Duration `help:"How long to search." default:"10s"`
 	Steps      int64         `help:"Search for so many steps (about 30 million a second) instead: one seed then has one result." placeholder:"N"`
 	Solver     time.Duration `help:"With balance, where the search leaves 0.01 % or more to gain: how long the MILP solver (HiGHS) may try; 0: not at all." default:"5s"`
@@ -123,6 +124,8 @@ func (c partitionCmd) check() error {
 		return fmt.Errorf("--moved: %d, must be 0 or more", c.Moved)
 	case c.Time < 0 || c.Solver < 0 || c.Steps < 0:
 		return errors.New("--time, --steps and --solver must not be below 0")
+	case strings.Contains(c.DeviceType, "/"):
+		return fmt.Errorf("--device-type: %q is no device type: it must have no slash", c.DeviceType)
 	case c.MaxCost != "" && c.From == "":
 		return errors.New("--max-cost bounds what a change from --from costs: give --from PLAN")
 	}

@@ -401,6 +401,7 @@ func TestPlans(t *testing.T) {
 	w.ok("plan show --models", "SUB-CLUSTER", "emulated", "s1: m/1")
 	w.ok("plan history", "EPOCH", "by hand", "in-force")
 	w.bad("plan apply --file /nowhere", "--file", "no such file")
+	w.bad("plan apply --timeout 3s", "--timeout bounds --wait")
 	for text, want := range map[string]string{"{": "--file", "plan: {epoch: 1}": "it has no sub_clusters", "sub_clusters: [{name: a, device_type: emulated, modles: []}]": "the nearest is models",
 		"sub_clusters: [{name: a, device_type: emulated, models: [m/1], gpus: 1}, {name: b, device_type: emulated, models: [m/1], gpus: 1}]": "in a already",
 		"sub_clusters: [{name: a, device_type: emulated, models: [x/1], gpus: 1}]":                                                           "not in the catalogue"} {

@@ -161,7 +161,7 @@ func loads(n int, bytes int64) string {
 
 type planApplyCmd struct {
 	Flags      `embed:""`
-	Waiting    `embed:""`
+	Waiting    `embed:"" set:"awaited=the roll-out has ended" set:"order=roll-out"`
 	File       string `help:"Roll out this plan: JSON or YAML with sub_clusters, as symphony plan show --json and symphony partition --json write them; - is standard input. It holds until plan resume, or apply without a file." placeholder:"FILE"`
 	DeviceType string `help:"With --file: of sub-clusters that name none; not given: that of the plan in force, if it has one only." placeholder:"TYPE"`
 }

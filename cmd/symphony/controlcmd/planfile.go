@@ -109,9 +109,13 @@ func others(of, not reflect.Type) (names []string) {
 // wrote, or a document with sub_clusters of people's own. Unknown fields are refused. The plan is
 // not checked: sub-clusters may lack a device type.
 func ParsePlan(data []byte) (spec api.PlanSpec, err error) {
-	var tree map[string]any
-	if err := yaml.Unmarshal(data, &tree); err != nil { // JSON is YAML
-		return spec, fmt.Errorf("it is no plan: %w", err)
+	var doc any
+	if err := yaml.Unmarshal(data, &doc); err != nil { // JSON is YAML
+		return spec, fmt.Errorf("it is no plan, neither in JSON nor in YAML: %w", err)
+	}
+	tree, ok := doc.(map[string]any)
+	if !ok {
+		return spec, errors.New("it is no plan: write JSON or YAML with sub_clusters, as symphony plan show --json and symphony partition --json do")
 	}
 	if inner, shown := tree["plan"].(map[string]any); shown {
 		tree = inner

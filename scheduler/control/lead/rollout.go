@@ -173,7 +173,7 @@ func (l *Lead) roll(now mono.Time, out *Effects) {
 	}
 	for _, s := range l.rollout.Next(now, nil) {
 		if s.Kind == plan.Load && l.version(s.Models[0]) == nil { // nobody has added it: its backend brings it back, or the next plan is without it
-			l.rollout.Failed(now, s.ID, "its backend has it in its folder no more")
+			l.rollout.Failed(now, s.ID, "nobody has added it (symphony model add): only a backend that has it in its own folder can load it")
 			continue
 		}
 		l.orderID++

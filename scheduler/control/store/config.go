@@ -135,7 +135,7 @@ func secure(endpoint string) bool { return strings.HasPrefix(endpoint, "https://
 func checkEndpoint(e string, tls bool) error {
 	u, err := url.Parse(e)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Port() == "" || u.Path != "" || u.User != nil {
-		return fmt.Errorf("endpoints: %q is none: write https://host:2379", e)
+		return fmt.Errorf("endpoints: %q is no address of an etcd: write https://host:2379", e)
 	}
 	if tls && u.Scheme == "http" {
 		return fmt.Errorf("endpoints: %q is http, and certificates are configured, which it would not use: write https", e)
