@@ -163,9 +163,7 @@ func (b *Backend) Report(d *wire.Done) {
 // closes.
 func (b *Backend) Drain(ctx context.Context) error {
 	b.draining.Store(true)
-	if l := b.scheduler.Load(); l != nil {
-		_ = (*l).Send((&wire.Leave{Epoch: wire.Epoch(b.epoch.Load())}).Append(nil))
-	}
+	told := b.leave()
 	var err error
 	for quiet := 0; quiet < 5 && err == nil; quiet++ { // orders that crossed our Leave arrive meanwhile
 		if !b.idle() {
@@ -177,7 +175,17 @@ func (b *Backend) Drain(ctx context.Context) error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+	if !told { // its link was about to come
+		b.leave()
+	}
 	return errors.Join(err, b.Close())
+}
+
+// leave tells the scheduler that this backend drains, also where it has not heard yet that it is
+// admitted; false: there is no link.
+func (b *Backend) leave() bool {
+	l := b.keeper.Link()
+	return l != nil && l.Send((&wire.Leave{Epoch: wire.Epoch(b.epoch.Load())}).Append(nil)) == nil
 }
 
 func (b *Backend) idle() bool {

@@ -12,11 +12,21 @@ import (
 // watch takes up what becomes of the repository while the backend serves. It looks, again and
 // again: nothing tells of changes on a network's file system. What is seen to have changed is
 // taken up when it has not changed for settled: files that are being written are left alone.
+//
+// What happens to a folder, and the answer:
+//
+//	it is read, and changes meanwhile     nothing of it is taken; it is read again when it has settled
+//	files grow, with pauses below settled they are read when they are whole
+//	files grow, with longer pauses        what was read is refused, with one line, and tried again when they have grown
+//	it goes, and is back within settled   nothing
+//	it goes, and comes back later         its models are served no more, and then they are new ones
+//	its config.yaml has a mistake         one line; what is served goes on as it was
 type watch struct {
 	b     *Backend
-	seen  map[string]sight            // by model
-	taken map[string]repository.Print // what is served, or was refused
-	told  bool                        // that the folder cannot be read
+	seen  map[string]sight                                            // by model
+	taken map[string]repository.Print                                 // what is served, or was refused
+	told  bool                                                        // that the folder cannot be read
+	load  func(dir, name string) ([]repository.Model, []error, error) // repository.LoadModel
 }
 
 // sight is a model's folder as it was last seen, and since when.
@@ -38,7 +48,7 @@ func newWatch(b *Backend) *watch {
 	if !b.cfg.Watch || b.cfg.Repository == "" {
 		return nil
 	}
-	w := &watch{b: b, seen: map[string]sight{}}
+	w := &watch{b: b, seen: map[string]sight{}, load: repository.LoadModel}
 	w.taken, _ = repository.Prints(b.cfg.Repository) // an error is that of reading it, which comes next
 	if w.taken == nil {
 		w.taken = map[string]repository.Print{}
@@ -109,9 +119,12 @@ func (w *watch) sight(name string, p repository.Print, gone bool, now time.Time)
 		w.apply(name, nil, nil)
 		return
 	}
-	models, failed, err := repository.LoadModel(w.b.cfg.Repository, name)
+	models, failed, err := w.load(w.b.cfg.Repository, name)
 	if err != nil {
 		return // the next look says what is wrong with the folder
+	}
+	if !repository.PrintOf(w.b.cfg.Repository, name).Equal(p) {
+		return // it has changed while it was read: what it becomes is taken up when it has settled
 	}
 	w.taken[name] = p
 	for _, f := range failed {

@@ -53,6 +53,9 @@ func Prints(dir string) (map[string]Print, error) {
 	return all, nil
 }
 
+// PrintOf is a model's; of a folder that is not there, one that equals none that is.
+func PrintOf(dir, name string) Print { return printOf(filepath.Join(dir, name)) }
+
 func printOf(dir string) Print {
 	p := Print{Config: printTree(filepath.Join(dir, "config.yaml")), Versions: map[string]uint64{}}
 	entries, _ := os.ReadDir(dir) // a folder that goes has none

@@ -2,14 +2,11 @@ package fleet
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/symphony-serving/symphony/bench/plot"
+	"github.com/symphony-serving/symphony/bench/report"
 	"github.com/symphony-serving/symphony/bench/sim/fleet"
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -17,34 +14,22 @@ import (
 
 // write makes data, plot and report.
 func (r *Result) write(o Options) error {
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
+	to := report.Folder(o.Out)
+	if err := to.Write("day", r, r.rows(), r.report()); err != nil {
 		return err
 	}
-	table, err := r.csv()
-	if err != nil {
-		return err
-	}
-	for name, content := range map[string][]byte{filepath.Join("data", "day.json"): append(text, '\n'), filepath.Join("data", "day.csv"): table, "REPORT.md": r.report()} {
-		if err := os.WriteFile(filepath.Join(o.Out, name), content, 0o644); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-	}
-	return plot.Write(filepath.Join(o.Out, "plots", "day"), plot.Size{W: 9, H: 8}, r.picture())
+	return plot.Write(to.Plot("day"), plot.Size{W: 9, H: 8}, r.picture())
 }
 
-// csv is the ticks.
-func (r *Result) csv() ([]byte, error) {
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
+// rows are the ticks.
+func (r *Result) rows() [][]string {
 	rows := [][]string{{"planner", "at_s", "requests_per_s", "fluid_bound_gpus", "wanted_gpus", "planned_gpus", "serving_gpus", "alive_gpus", "short_sub_clusters"}}
 	for _, d := range r.Days {
 		for _, t := range d.Ticks {
 			rows = append(rows, []string{d.Planner, number(mono.Dur(t.At).Seconds(), 0), number(t.Rate, 1), number(t.Need, 3), number(t.Wants, 0), strconv.Itoa(t.Planned), strconv.Itoa(t.Serving), strconv.Itoa(t.Alive), strconv.Itoa(t.Short)})
 		}
 	}
-	err := w.WriteAll(rows)
-	return b.Bytes(), err
+	return rows
 }
 
 func number(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/symphony-serving/symphony/bench/report"
 	"github.com/symphony-serving/symphony/bench/sim/fleet"
 	"github.com/symphony-serving/symphony/bench/zoo"
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
@@ -100,10 +97,8 @@ func Run(ctx context.Context, r Result, o Options) error {
 }
 
 func (r *Result) run(ctx context.Context, c fleet.Config, o Options) error {
-	for _, dir := range []string{"data", "plots"} {
-		if err := os.MkdirAll(filepath.Join(o.Out, dir), 0o755); err != nil {
-			return fmt.Errorf("--out: %w; give a folder that can be written", err)
-		}
+	if err := report.Folder(o.Out).Make(); err != nil {
+		return err
 	}
 	r.Size = Size{c.GPUs, c.Models, c.SubClusters, c.Length.Seconds() / 3600, c.Seed, c.Popularity, c.Peak, c.Stretch.Seconds()}
 	for _, p := range planners() {
@@ -130,14 +125,15 @@ func simulate(ctx context.Context, c fleet.Config, o Options, name string) (out 
 		return out, err
 	}
 	if err := day.Run(func() bool { return ctx.Err() != nil }); errors.Is(err, fleet.ErrStopped) {
-		return out, errInterrupted
+		return out, report.ErrInterrupted
 	} else if err != nil {
 		return out, err
 	}
 	say("the control plane's day: %d steps, %d plans; %v", day.Totals.Steps, day.Totals.Plans, time.Since(begin).Round(time.Second))
 	out = Day{Planner: name, Totals: day.Totals, Epochs: day.Epochs, Ticks: day.Ticks}
 	windows := day.Windows()
-	results, err := each(ctx, o, windows, day.Simulate)
+	results, err := report.Each(ctx, report.Jobs{What: name + ": windows", Parallel: o.Parallel, Progress: o.Progress}, windows,
+		func(w fleet.Window, _ func() bool) (fleet.WindowResult, error) { return day.Simulate(w) })
 	if err != nil {
 		return out, err
 	}
@@ -146,25 +142,4 @@ func simulate(ctx context.Context, c fleet.Config, o Options, name string) (out 
 	}
 	say("%d windows request by request; %v in all", len(results), time.Since(begin).Round(time.Second))
 	return out, nil
-}
-
-var errInterrupted = errors.New("interrupted: nothing is written")
-
-// each simulates the windows, in their order, some at a time.
-func each(ctx context.Context, o Options, windows []fleet.Window, run func(fleet.Window) (fleet.WindowResult, error)) ([]fleet.WindowResult, error) {
-	out, errs := make([]fleet.WindowResult, len(windows)), make([]error, len(windows))
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range max(1, o.Parallel) {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(windows) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				out[i], errs[i] = run(windows[i])
-			}
-		})
-	}
-	all.Wait()
-	if ctx.Err() != nil {
-		return nil, errInterrupted
-	}
-	return out, errors.Join(errs...)
 }

@@ -3,21 +3,21 @@ package frontier
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 
 	"github.com/symphony-serving/symphony/bench/plot"
+	"github.com/symphony-serving/symphony/bench/report"
 )
 
 // draw makes the two pictures of a workload.
-func (r *Result) draw(w *Workload, folder string) error {
-	if err := plot.Write(filepath.Join(folder, w.Name+"-load"), plot.Size{W: 9, H: 7}, r.byLoad(w)); err != nil {
+func (r *Result) draw(w *Workload, to report.Folder) error {
+	if err := plot.Write(to.Plot(w.Name+"-load"), plot.Size{W: 9, H: 7}, r.byLoad(w)); err != nil {
 		return err
 	}
 	if !w.scales() {
 		return nil
 	}
-	return plot.Write(filepath.Join(folder, w.Name+"-frontier"), plot.Size{W: 8.5, H: 4.2}, r.frontier(w))
+	return plot.Write(to.Plot(w.Name+"-frontier"), plot.Size{W: 8.5, H: 4.2}, r.frontier(w))
 }
 
 // scales tells whether there are GPUs to be spared.

@@ -2,44 +2,26 @@ package frontier
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/symphony-serving/symphony/bench/report"
 )
 
 // write makes data, plots and the report.
 func (r *Result) write(workloads []Workload, opts Options) error {
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return err
-	}
-	table, err := r.csv()
-	if err != nil {
-		return err
-	}
+	to := report.Folder(opts.Out)
 	for i := range workloads {
-		if err := r.draw(&workloads[i], filepath.Join(opts.Out, "plots")); err != nil {
+		if err := r.draw(&workloads[i], to); err != nil {
 			return err
 		}
 	}
-	for _, f := range []struct {
-		name string
-		text []byte
-	}{{"data/frontier.json", append(text, '\n')}, {"data/frontier.csv", table}, {"REPORT.md", r.report(workloads, opts)}} {
-		if err := os.WriteFile(filepath.Join(opts.Out, f.name), f.text, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return to.Write("frontier", r, r.all(), r.report(workloads, opts))
 }
 
-func (r *Result) csv() ([]byte, error) {
-	var text bytes.Buffer
-	w := csv.NewWriter(&text)
+// all are the points.
+func (r *Result) all() [][]string {
 	rows := [][]string{{"workload", "rule", "load", "rate_rps", "offered_rps", "queue_p50_ms", "queue_p99_ms", "latency_p50_ms", "latency_p99_ms",
 		"gpus_running", "gpus_99", "gpus_any", "busy", "need", "bad_rate", "batch_mean"}}
 	g := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
@@ -48,8 +30,7 @@ func (r *Result) csv() ([]byte, error) {
 		rows = append(rows, []string{p.Workload, p.Rule, g(p.Load), g(p.Rate), g(p.Offered), g(p.QueueP50), g(p.QueueP99), g(p.LatencyP50), g(p.LatencyP99),
 			g(p.Running), strconv.Itoa(p.GPUs), strconv.Itoa(p.Any), g(p.Busy), g(p.Need), g(p.BadRate), g(p.Batch)})
 	}
-	err := w.WriteAll(rows)
-	return text.Bytes(), err
+	return rows
 }
 
 // report is Markdown.

@@ -2,14 +2,10 @@ package frontier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"sync"
-	"sync/atomic"
-	"time"
+
+	"github.com/symphony-serving/symphony/bench/report"
 )
 
 // Options of a run.
@@ -32,10 +28,8 @@ type Result struct {
 // Run searches the goodputs, simulates every rule at every load, and writes report, data and plots.
 // What is not finished when ctx ends is lost: a run takes minutes.
 func Run(ctx context.Context, r Result, workloads []Workload, opts Options) error {
-	for _, dir := range []string{"data", "plots"} {
-		if err := os.MkdirAll(filepath.Join(opts.Out, dir), 0o755); err != nil {
-			return fmt.Errorf("--out: %w; give a folder that can be written", err)
-		}
+	if err := report.Folder(opts.Out).Make(); err != nil {
+		return err
 	}
 	if err := r.measure(ctx, workloads, opts); err != nil {
 		return err
@@ -55,7 +49,7 @@ func (r *Result) measure(ctx context.Context, workloads []Workload, opts Options
 			searches = append(searches, sought{&workloads[i], rule})
 		}
 	}
-	r.Peaks, err = each(ctx, opts, "goodputs", searches, func(s sought, stop func() bool) (Peak, error) { return s.w.search(s.rule, stop) })
+	r.Peaks, err = report.Each(ctx, opts.jobs("goodputs"), searches, func(s sought, stop func() bool) (Peak, error) { return s.w.search(s.rule, stop) })
 	if err != nil {
 		return err
 	}
@@ -67,7 +61,7 @@ func (r *Result) measure(ctx context.Context, workloads []Workload, opts Options
 		}
 		tasks = append(tasks, workloads[i].tasks(best, opts.Quick)...)
 	}
-	r.Points, err = each(ctx, opts, "points", tasks, func(t task, stop func() bool) (Point, error) { return t.run(stop) })
+	r.Points, err = report.Each(ctx, opts.jobs("points"), tasks, func(t task, stop func() bool) (Point, error) { return t.run(stop) })
 	return err
 }
 
@@ -81,54 +75,7 @@ func (r *Result) best(workload string) (best Peak) {
 	return best
 }
 
-// each computes one result for each of the jobs, in their order, some at a time.
-func each[J, T any](ctx context.Context, opts Options, what string, jobs []J, run func(J, func() bool) (T, error)) ([]T, error) {
-	out, errs := make([]T, len(jobs)), make([]error, len(jobs))
-	var next, done atomic.Int64
-	var failed atomic.Bool
-	stop := func() bool { return ctx.Err() != nil || failed.Load() }
-	quiet := tell(opts.Progress, what, &done, len(jobs))
-	var all sync.WaitGroup
-	for range max(1, opts.Parallel) {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(jobs) && !stop(); i = int(next.Add(1)) - 1 {
-				if out[i], errs[i] = run(jobs[i], stop); errs[i] != nil {
-					failed.Store(true)
-				}
-				done.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	quiet()
-	if ctx.Err() != nil {
-		return nil, errors.New("interrupted: nothing is written")
-	}
-	return out, errors.Join(errs...)
-}
-
-// tell writes a line now and then until the returned func is called.
-func tell(to io.Writer, what string, done *atomic.Int64, all int) (quiet func()) {
-	if to == nil {
-		return func() {}
-	}
-	begin, quit, ended := time.Now(), make(chan struct{}), make(chan struct{})
-	line := func() {
-		fmt.Fprintf(to, "%s: %d of %d after %v\n", what, done.Load(), all, time.Since(begin).Round(time.Second))
-	}
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(10 * time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-quit:
-				line()
-				return
-			case <-tick.C:
-				line()
-			}
-		}
-	}()
-	return func() { close(quit); <-ended }
+// jobs says how simulations are done.
+func (o Options) jobs(what string) report.Jobs {
+	return report.Jobs{What: what, Parallel: o.Parallel, Progress: o.Progress}
 }

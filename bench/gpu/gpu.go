@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/symphony-serving/symphony/bench/report"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -103,12 +102,7 @@ func (o *Options) Check() error {
 	if o.Limit < o.reserve*5/3 || o.Limit > 3600*mono.Second {
 		return fmt.Errorf("--limit: %v, must be between 20s and 1h", o.Limit.Std())
 	}
-	for _, dir := range []string{"data", "plots"} {
-		if err := os.MkdirAll(filepath.Join(o.Out, dir), 0o755); err != nil {
-			return fmt.Errorf("--out: %w; give a folder that can be written", err)
-		}
-	}
-	return nil
+	return report.Folder(o.Out).Make()
 }
 
 // Run measures and writes the report. The error is of what could not be written; what

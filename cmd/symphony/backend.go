@@ -39,7 +39,7 @@ func (c backendCmd) Run() error {
 	}
 	b, err := p.Backend(ctx)
 	if err != nil {
-		return err
+		return cli.Interrupted(ctx, err)
 	}
 	for device, what := range b.Devices() {
 		p.Log.Info().Str("pool", device).Msg(what)

@@ -10,12 +10,12 @@ import (
 
 type controllerCmd struct {
 	cli.Flags `embed:""`
-	Scheduler string `help:"Where the scheduler listens; several with commas between (control.scheduler)." placeholder:"tcp:HOST:PORT"`
-	HTTP      string `help:"Address of the API (control.http)." placeholder:"HOST:PORT"`
+	Scheduler string `help:"Where the scheduler listens; several with commas between (control.scheduler; default tcp:127.0.0.1:9000)." placeholder:"tcp:HOST:PORT"`
+	HTTP      string `help:"Address of the API (control.http; default 127.0.0.1:8002)." placeholder:"HOST:PORT"`
 	Endpoints string `help:"The etcd cluster's, with commas between (control.endpoints)." placeholder:"https://HOST:2379"`
 	Data      string `help:"Folder of an etcd in this process instead (control.data)." placeholder:"DIR"`
-	Name      string `help:"This controller's name, for people."`
-	Metrics   string `help:"Address of /metrics." placeholder:"HOST:PORT"`
+	Name      string `help:"This controller's name, for people (control.name; default the host's and the process's number)." placeholder:"NAME"`
+	Metrics   string `help:"Address of /metrics (metrics); none if not given." placeholder:"HOST:PORT"`
 }
 
 // Help says what goes on without the control plane, and what does not.
@@ -26,6 +26,7 @@ its models back as long as the scheduler lives; a scheduler that is started agai
 from the backends which models go where. What does not work: symphony model and symphony
 plan (but for what they read, while the controller runs), the ingress's load and unload,
 and plans: new models wait, GPUs that come join no sub-cluster but their old one.
+An etcd that is away at the start is waited for; until it comes the API answers 503 with the reason.
 
 Several schedulers (--scheduler A,B; frontends the same): each has the backends that dial
 it, and plans of its own; a model is at one of them, where the least is needed per GPU.
@@ -55,7 +56,7 @@ func (c controllerCmd) Run() error {
 	}
 	k, err := p.Control(ctx, false)
 	if err != nil {
-		return err
+		return cli.Interrupted(ctx, err)
 	}
 	<-ctx.Done()
 	limit, done := p.DrainContext()

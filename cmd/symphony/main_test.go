@@ -46,6 +46,10 @@ func TestHelps(t *testing.T) {
 		"bench draws":     {"Exit status 1 if interrupted.", "(default build/draws)", "--only=INDEX,... These"},
 		"bench peers":     {"Exit status 1 if interrupted.", "--symphony=FILE", "Ctrl-C ends all servers"},
 		"bench paper":     {"Exit status 1 if interrupted."},
+		"plan apply":      {"Wait until the roll-out has ended, or has failed.", "--file=FILE", "of sub-clusters that name none"},
+		"model add":       {"Wait until it is served, or has failed. Ctrl-C ends the wait, not the order."},
+		"partition":       {"NAME/VERSION for a plan that is to be applied", "--weight=REQUESTS/S", "--gpus=N"},
+		"controller":      {"default tcp:127.0.0.1:9000", "default 127.0.0.1:8002", "An etcd that is away at the start is waited for"},
 	} {
 		got := said(t, append(strings.Fields(command), "--help")...)
 		for _, want := range wants {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
@@ -19,22 +20,23 @@ import (
 )
 
 type partitionCmd struct {
-	Models    string        `help:"Models: a file .csv, .json or .yaml (see below), or zoo:N or zoo:N:SEED, N variants of the A100 zoo with exponential rates as the paper's appendix A draws them." required:"" placeholder:"FILE"`
-	Clusters  string        `help:"Number of sub-clusters, or auto: as few as the caps allow." default:"auto" placeholder:"N"`
-	Memory    string        `help:"Memory of one GPU, as 80GiB; no cap if not given." placeholder:"SIZE"`
-	RateMax   float64       `help:"Most requests/s of a sub-cluster: what one rank loop carries; 0: no cap." default:"1e6"`
-	ModelsMax int           `help:"Most models of a sub-cluster." default:"4096"`
-	Objective string        `help:"balance: requests/s and memory as equal as can be, as in the paper; gpus: the fewest GPUs." enum:"balance,gpus" default:"balance"`
-	Weight    float64       `help:"What a byte of imbalance counts in requests/s; 0: both imbalances weigh the same."`
-	From      string        `help:"What there is now: the JSON of an earlier run." placeholder:"PLAN"`
-	MaxCost   string        `help:"Most cost of changes: a number in the models' unit of cost, or a share of the cost of all models, as 5%. With --from only." placeholder:"COST"`
-	GPUs      int           `name:"gpus" help:"GPUs to deal to the sub-clusters; 0: as many as they need."`
-	Time      time.Duration `help:"How long to search." default:"10s"`
-	Steps     int64         `help:"Search for so many steps (about 30 million a second) instead: one seed then has one result." placeholder:"N"`
-	Solver    time.Duration `help:"With balance, where the search leaves 0.01 % or more to gain: how long the MILP solver (HiGHS) may try; 0: not at all." default:"5s"`
-	Seed      uint64        `help:"Of the search." default:"1"`
+	Models     string        `help:"Models: a file .csv, .json or .yaml (see below), or zoo:N or zoo:N:SEED, N variants of the A100 zoo with exponential rates as the paper's appendix A draws them." required:"" placeholder:"FILE"`
+	Clusters   string        `help:"Number of sub-clusters, or auto: as few as the caps allow." default:"auto" placeholder:"N|auto"`
+	Memory     string        `help:"Memory of one GPU, as 80GiB; no cap if not given." placeholder:"SIZE"`
+	RateMax    float64       `help:"Most requests/s of a sub-cluster: what one rank loop carries; 0: no cap." default:"1e6"`
+	ModelsMax  int           `help:"Most models of a sub-cluster." default:"4096"`
+	Objective  string        `help:"balance: requests/s and memory as equal as can be, as in the paper; gpus: the fewest GPUs." enum:"balance,gpus" default:"balance"`
+	Weight     float64       `help:"What a byte of imbalance counts in requests/s; 0: both imbalances weigh the same." placeholder:"REQUESTS/S"`
+	From       string        `help:"What there is now: the JSON of an earlier run, or of symphony plan show --json. Sub-clusters keep their names." placeholder:"PLAN"`
+	DeviceType string        `help:"Device type of the GPUs, for the plan; not given: that of --from, or none, and symphony plan apply takes it. Sub-clusters of --from of other types stay as they are." placeholder:"TYPE"`
+	MaxCost    string        `help:"Most cost of changes: a number in the models' unit of cost, or a share of the cost of all models, as 5%. With --from only." placeholder:"COST"`
+	GPUs       int           `name:"gpus" help:"GPUs to deal to the sub-clusters; 0: as many as they need." placeholder:"N"`
+	Time       time.Duration `help:"How long to search." default:"10s"`
+	Steps      int64         `help:"Search for so many steps (about 30 million a second) instead: one seed then has one result." placeholder:"N"`
+	Solver     time.Duration `help:"With balance, where the search leaves 0.01 % or more to gain: how long the MILP solver (HiGHS) may try; 0: not at all." default:"5s"`
+	Seed       uint64        `help:"Of the search." default:"1"`
 
-	JSON    string `help:"Write the plan as JSON to this file; - is standard output, instead of the table." placeholder:"FILE"`
+	JSON    string `help:"Write the plan as JSON to this file, for symphony plan apply --file and --from; - is standard output, instead of the table." placeholder:"FILE"`
 	Picture string `help:"Draw the sub-clusters before and after to this file; both forms are written." placeholder:"FILE.svg|png"`
 	Moved   int    `help:"Moved models that are listed." default:"20"`
 }
@@ -44,7 +46,7 @@ func (partitionCmd) Help() string {
 	return `Offline: no server is asked. Ctrl-C ends the search with the best so far.
 
 FILE has a model in each line, or list entry, with the fields
-  name                     unique
+  name                     unique; NAME/VERSION for a plan that is to be applied
   rate                     requests/s
   static, dynamic          memory: of the weights, and of a batch that runs: 512MiB, 1GiB, or bytes
   slo                      as 25ms; with it the need of GPUs is reckoned:
@@ -122,6 +124,8 @@ func (c partitionCmd) check() error {
 		return fmt.Errorf("--moved: %d, must be 0 or more", c.Moved)
 	case c.Time < 0 || c.Solver < 0 || c.Steps < 0:
 		return errors.New("--time, --steps and --solver must not be below 0")
+	case strings.Contains(c.DeviceType, "/"):
+		return fmt.Errorf("--device-type: %q is no device type: it must have no slash", c.DeviceType)
 	case c.MaxCost != "" && c.From == "":
 		return errors.New("--max-cost bounds what a change from --from costs: give --from PLAN")
 	}
@@ -129,40 +133,40 @@ func (c partitionCmd) check() error {
 }
 
 // problem reads the models and the plan before, and chooses the number of sub-clusters.
-func (c partitionCmd) problem() (*partition.Problem, []string, error) {
+func (c partitionCmd) problem() (*partition.Problem, planBefore, error) {
+	before := planBefore{deviceType: c.DeviceType}
 	models, err := readModels(c.Models)
 	if err != nil {
-		return nil, nil, err
+		return nil, before, err
 	}
 	p := &partition.Problem{Models: models, RateMax: c.RateMax, ModelsMax: c.ModelsMax, Weight: c.Weight, CostMax: math.Inf(1)}
 	if c.Objective == "gpus" {
 		p.Objective = partition.GPUs
 		if err := needsKnown(models); err != nil {
-			return nil, nil, fmt.Errorf("--models %s: %w", c.Models, err)
+			return nil, before, fmt.Errorf("--models %s: %w", c.Models, err)
 		}
 	}
 	if c.Memory != "" {
 		size, err := config.ParseSize(c.Memory)
 		if err != nil || size == 0 {
-			return nil, nil, fmt.Errorf("--memory: %q, must be a size above 0, as 80GiB", c.Memory)
+			return nil, before, fmt.Errorf("--memory: %q, must be a size above 0, as 80GiB", c.Memory)
 		}
 		p.MemoryMax = int64(size)
 	}
-	var before []string
 	if c.From != "" {
 		if before, err = c.readFrom(p); err != nil {
-			return nil, nil, err
+			return nil, before, err
 		}
 		if p.CostMax, err = maxCost(c.MaxCost, p); err != nil {
-			return nil, nil, err
+			return nil, before, err
 		}
 	}
 	if c.Clusters != "auto" {
 		if p.SubClusters, err = strconv.Atoi(c.Clusters); err != nil || p.SubClusters < 1 || p.SubClusters > partition.SubClustersMost {
-			return nil, nil, fmt.Errorf("--clusters: %q, must be 1 to %d, or auto", c.Clusters, partition.SubClustersMost)
+			return nil, before, fmt.Errorf("--clusters: %q, must be 1 to %d, or auto", c.Clusters, partition.SubClustersMost)
 		}
 	} else if p.SubClusters, err = partition.Fewest(p, c.Seed, fewestSteps); err != nil {
-		return nil, nil, c.explained(err)
+		return nil, before, c.explained(err)
 	}
 	return p, before, p.Validate()
 }

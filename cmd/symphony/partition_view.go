@@ -1,18 +1,16 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/symphony-serving/symphony/bench/plot"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
+	"github.com/symphony-serving/symphony/scheduler/control/api"
 	"github.com/symphony-serving/symphony/scheduler/control/partition"
 )
 
@@ -20,19 +18,20 @@ import (
 type partitionView struct {
 	p      *partition.Problem
 	r      *partition.Result
+	from   planBefore
 	before []partition.Load // of the plan before, with today's rates; nil: there is none
 	gpus   []int
 }
 
-func newPartitionView(p *partition.Problem, r *partition.Result, names []string, gpus int) *partitionView {
-	v := &partitionView{p: p, r: r}
+func newPartitionView(p *partition.Problem, r *partition.Result, from planBefore, gpus int) *partitionView {
+	v := &partitionView{p: p, r: r, from: from}
 	if gpus == 0 {
 		gpus = partition.WholeGPUs(r.Loads)
 	}
 	v.gpus = partition.Deal(partition.Wants(r.Loads), gpus)
-	if names != nil {
+	if from.names != nil {
 		was := *p
-		was.SubClusters = max(p.SubClusters, len(names))
+		was.SubClusters = max(p.SubClusters, len(from.names))
 		v.before = make([]partition.Load, was.SubClusters)
 		for j := range v.before {
 			var only partition.Problem // of the models that were in j
@@ -48,7 +47,7 @@ func newPartitionView(p *partition.Problem, r *partition.Result, names []string,
 	return v
 }
 
-// planDoc is the JSON that --from reads again.
+// planDoc is the JSON that --from and symphony plan apply read (controlcmd.ParsePlan).
 type planDoc struct {
 	Objective   string      `json:"objective"`
 	SubClusters []planPart  `json:"sub_clusters"`
@@ -63,13 +62,10 @@ type planDoc struct {
 }
 
 type planPart struct {
-	Name    string   `json:"name"`
-	GPUs    int      `json:"gpus"`
-	Need    float64  `json:"need"`
-	Rate    float64  `json:"rate"`
-	Static  int64    `json:"static_bytes"`
-	Dynamic int64    `json:"dynamic_bytes"`
-	Models  []string `json:"models"`
+	api.PlanPart
+	Rate    float64 `json:"rate"`
+	Static  int64   `json:"static_bytes"`
+	Dynamic int64   `json:"dynamic_bytes"`
 }
 
 type planMoved struct {
@@ -83,57 +79,18 @@ func (v *partitionView) doc() planDoc {
 	d.Rate, d.Static = partition.Imbalance(v.r.Loads)
 	for j := range v.r.Loads {
 		l := &v.r.Loads[j]
-		d.SubClusters = append(d.SubClusters, planPart{Name: strconv.Itoa(j), GPUs: v.gpus[j], Need: l.Need, Rate: l.Rate, Static: l.Static, Dynamic: l.Dynamic, Models: []string{}})
+		d.SubClusters = append(d.SubClusters, planPart{api.PlanPart{Name: v.from.name(j), DeviceType: v.from.deviceType, GPUs: v.gpus[j], Need: l.Need, Models: []string{}}, l.Rate, l.Static, l.Dynamic})
 	}
 	for i, j := range v.r.Of {
 		d.SubClusters[j].Models = append(d.SubClusters[j].Models, v.p.Models[i].Name)
 	}
 	for _, i := range v.r.Moved {
-		d.Moved = append(d.Moved, planMoved{v.p.Models[i].Name, strconv.Itoa(v.p.From[i]), strconv.Itoa(v.r.Of[i])})
+		d.Moved = append(d.Moved, planMoved{v.p.Models[i].Name, v.from.name(v.p.From[i]), v.from.name(v.r.Of[i])})
+	}
+	for _, o := range v.from.others {
+		d.SubClusters = append(d.SubClusters, planPart{PlanPart: o})
 	}
 	return d
-}
-
-// readFrom sets p.From by the plan before and returns its sub-clusters' names. Models that the plan lacks are new;
-// those that only the plan has are gone.
-func (c partitionCmd) readFrom(p *partition.Problem) ([]string, error) {
-	text, err := os.ReadFile(c.From)
-	if err != nil {
-		return nil, fmt.Errorf("--from: %w; give the JSON of an earlier run", err)
-	}
-	var doc planDoc
-	if err := json.Unmarshal(text, &doc); err != nil || len(doc.SubClusters) == 0 {
-		return nil, fmt.Errorf("--from: %s is no plan that symphony partition --json wrote: %w", c.From, errors.Join(err, noSubClusters(doc)))
-	}
-	if len(doc.SubClusters) > partition.SubClustersMost {
-		return nil, fmt.Errorf("--from: %s: %d sub-clusters, at most %d", c.From, len(doc.SubClusters), partition.SubClustersMost)
-	}
-	var names []string
-	was := map[string]int{}
-	for j, s := range doc.SubClusters {
-		names = append(names, s.Name)
-		for _, m := range s.Models {
-			if k, ok := was[m]; ok {
-				return nil, fmt.Errorf("--from: %s: model %s is in sub-clusters %s and %s", c.From, m, names[k], s.Name)
-			}
-			was[m] = j
-		}
-	}
-	p.From = make([]int, len(p.Models))
-	for i := range p.Models {
-		p.From[i] = -1
-		if j, ok := was[p.Models[i].Name]; ok {
-			p.From[i] = j
-		}
-	}
-	return names, nil
-}
-
-func noSubClusters(d planDoc) error {
-	if len(d.SubClusters) == 0 {
-		return errors.New("it has no sub_clusters")
-	}
-	return nil
 }
 
 // print is the table.
@@ -149,7 +106,7 @@ func (v *partitionView) print(w io.Writer, movedMost int) {
 	for j := range r.Loads {
 		l := &r.Loads[j]
 		need, gpus = need+l.Need, gpus+v.gpus[j]
-		fmt.Fprintf(t, "%d\t%d\t%.1f\t%s\t%s\t%s\t%s\t%.2f\t%d\t\n", j, l.Models, l.Rate, ofMean(l.Rate, rate/n), gibs(l.Static), ofMean(float64(l.Static), static/n), gibs(l.Dynamic), l.Need, v.gpus[j])
+		fmt.Fprintf(t, "%s\t%d\t%.1f\t%s\t%s\t%s\t%s\t%.2f\t%d\t\n", v.from.name(j), l.Models, l.Rate, ofMean(l.Rate, rate/n), gibs(l.Static), ofMean(float64(l.Static), static/n), gibs(l.Dynamic), l.Need, v.gpus[j])
 	}
 	fmt.Fprintf(t, "all\t%d\t%.1f\t\t%s\t\t\t%.2f\t%d\t\n", len(p.Models), rate, gibs(int64(static)), need, gpus)
 	t.Flush()
@@ -187,7 +144,7 @@ func (v *partitionView) printMoved(w io.Writer, most int) {
 			fmt.Fprintf(w, "  and %d more (--moved, --json)\n", len(r.Moved)-most)
 			break
 		}
-		fmt.Fprintf(w, "  %s: %d -> %d\n", p.Models[i].Name, p.From[i], r.Of[i])
+		fmt.Fprintf(w, "  %s: %s -> %s\n", p.Models[i].Name, v.from.name(p.From[i]), v.from.name(r.Of[i]))
 	}
 }
 

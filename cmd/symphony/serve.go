@@ -60,7 +60,7 @@ func (c serveCmd) Run() error {
 	defer cancel()
 	s, err := p.Serve(ctx)
 	if err != nil {
-		return err
+		return cli.Interrupted(ctx, err)
 	}
 	if c.Samples != "" {
 		err = samples(ctx, s, c.Samples, c.Model)

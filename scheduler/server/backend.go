@@ -26,7 +26,8 @@ type backend struct {
 	seats []seated               // Guarded by Server.mu.
 	asked map[catalog.Digest]int // likewise: labels that it owes
 
-	done wire.Done // Owned by the receiving goroutine: scratch.
+	leaves bool      // Owned by the receiving goroutine: it said that it drains.
+	done   wire.Done // Likewise: scratch.
 }
 
 // seated is a GPU of this backend.
@@ -47,8 +48,11 @@ func (b *backend) Receive(l transport.Link, m transport.Frame) {
 		if err := b.onDoc(l, m); err != nil {
 			b.server.refusals.Refused("backend "+b.name, err)
 			refuse(l, err)
+		} else if b.leaves { // perhaps it is admitted now
+			b.retire()
 		}
 	case wire.KindLeave:
+		b.leaves = true
 		b.retire()
 	default:
 		l.Close(fmt.Errorf("%w: frame of kind %d from a backend", transport.ErrProtocol, m.Kind))

@@ -19,6 +19,7 @@ type controller struct {
 	server *Server
 	name   string
 	conn   members.Conn // 0: it has ordered nothing yet. Owned by the receiving goroutine until then.
+	leaves bool         // it said so. Owned by the receiving goroutine.
 
 	link transport.Link // Guarded by Server.mu until it has joined, then immutable.
 
@@ -45,6 +46,7 @@ func (c *controller) Receive(l transport.Link, m transport.Frame) {
 			refuse(l, err)
 		}
 	case wire.KindLeave: // it closes the link itself
+		c.leaves = true
 	default:
 		l.Close(fmt.Errorf("%w: frame of kind %d from a controller", transport.ErrProtocol, m.Kind))
 	}
@@ -139,6 +141,10 @@ func (c *controller) Closed(_ transport.Link, err error) {
 	}
 	s.cluster.Leave(mono.Now(), c.conn, &s.effects)
 	s.carryOut(&s.effects)
+	if c.leaves {
+		s.log.Info().Str("controller", c.name).Int("controllers", len(s.controllers.all)).Msg("controller left")
+		return
+	}
 	s.log.Warn().Str("controller", c.name).Int("controllers", len(s.controllers.all)).AnErr("cause", err).
 		Msg("controller away: everything goes on as it was planned last; models that come and go, and new plans, wait")
 }

@@ -5,7 +5,8 @@
 // method Run, and a line in Command. Help() is what --help adds, check() refuses what
 // cannot be measured. Common to them: bounds.go (flags' bounds), report.go (what stands
 // beside figures; tables or JSON; what becomes the exit status), child.go (processes of
-// this same binary), host.go, overhead_system.go (a whole system in this process).
+// this same binary), host.go, overhead_system.go (a whole system in this process),
+// simulated.go (reports of simulations).
 package bench
 
 // Command is `symphony bench`.

@@ -48,7 +48,7 @@ func (c drawsCmd) Run() error {
 }
 
 func (c drawsCmd) options() (draws.Options, error) {
-	o := draws.Options{Settings: draws.Defaults(), Seed: c.Seed, Mixes: c.Only, Policies: c.Policies, Out: c.Out, Fresh: c.Fresh, Parallel: c.Parallel, Again: c.Again, Progress: os.Stdout}
+	o := draws.Options{Settings: draws.Defaults(), Seed: c.Seed, Mixes: c.Only, Policies: c.Policies, Out: c.Out, Fresh: c.Fresh, Again: c.Again, Progress: os.Stdout}
 	o.Command = strings.Join(append([]string{"symphony"}, os.Args[1:]...), " ")
 	o.Seconds, o.Requests = c.Seconds, c.Requests
 	if err := c.checkMixes(); err != nil {
@@ -60,11 +60,9 @@ func (c drawsCmd) options() (draws.Options, error) {
 	if !(c.Requests >= 1000) {
 		return o, fmt.Errorf("--requests: %g, must be 1000 or more", c.Requests)
 	}
-	switch {
-	case c.Parallel < 0:
-		return o, fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
-	case c.Parallel == 0:
-		o.Parallel = cli.Processors()
+	var err error
+	if o.Parallel, err = atATime(c.Parallel); err != nil {
+		return o, err
 	}
 	for i := range c.Mixes {
 		if len(c.Only) == 0 {

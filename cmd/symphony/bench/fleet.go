@@ -1,14 +1,11 @@
 package bench
 
 import (
-	"fmt"
+	"context"
 	"os"
-	"path/filepath"
 
 	"github.com/symphony-serving/symphony/bench/fleet"
 	"github.com/symphony-serving/symphony/bench/sim"
-	"github.com/symphony-serving/symphony/cmd/symphony/cli"
-	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 )
 
@@ -30,36 +27,14 @@ func (c fleetCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := cli.UntilSignal(cli.Logger(config.Log{Level: "error"}))
-	defer cancel()
 	o.Progress = os.Stderr
-	r := fleet.Result{Command: "symphony bench fleet", Version: version.Number, Core: sim.CoreVersion}
-	if c.Quick {
-		r.Command += " --quick"
-	}
-	if err := fleet.Run(ctx, r, o); err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "the report is in %s\n", filepath.Join(o.Out, "REPORT.md"))
-	return nil
+	r := fleet.Result{Command: asGiven("fleet", c.Quick), Version: version.Number, Core: sim.CoreVersion}
+	return reported(o.Out, func(ctx context.Context) error { return fleet.Run(ctx, r, o) })
 }
 
-// options reads the flags. A short run has a folder of its own: it must not write over the
-// full report.
-func (c fleetCmd) options() (fleet.Options, error) {
-	o := fleet.Options{Out: c.Out, Quick: c.Quick, Seed: c.Seed, Parallel: c.Parallel}
-	if c.Parallel < 0 {
-		return o, fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
-	}
-	if c.Parallel == 0 {
-		o.Parallel = cli.Processors()
-	}
-	switch {
-	case c.Out != "":
-	case c.Quick:
-		o.Out = filepath.Join("build", "fleet")
-	default:
-		o.Out = filepath.Join("bench", "fleet")
-	}
-	return o, nil
+// options reads the flags.
+func (c fleetCmd) options() (o fleet.Options, err error) {
+	o = fleet.Options{Out: folderOf(c.Out, "fleet", c.Quick), Quick: c.Quick, Seed: c.Seed}
+	o.Parallel, err = atATime(c.Parallel)
+	return o, err
 }

@@ -1,14 +1,11 @@
 package bench
 
 import (
-	"fmt"
+	"context"
 	"os"
-	"path/filepath"
 
 	"github.com/symphony-serving/symphony/bench/frontier"
 	"github.com/symphony-serving/symphony/bench/sim"
-	"github.com/symphony-serving/symphony/cmd/symphony/cli"
-	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 )
 
@@ -29,36 +26,14 @@ func (c frontierCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := cli.UntilSignal(cli.Logger(config.Log{Level: "error"}))
-	defer cancel()
 	opts.Progress = os.Stderr
-	r := frontier.Result{Command: "symphony bench frontier", Version: version.Number, Core: sim.CoreVersion}
-	if c.Quick {
-		r.Command += " --quick"
-	}
-	if err := frontier.Run(ctx, r, frontier.Workloads(c.Quick), opts); err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "the report is in %s\n", filepath.Join(opts.Out, "REPORT.md"))
-	return nil
+	r := frontier.Result{Command: asGiven("frontier", c.Quick), Version: version.Number, Core: sim.CoreVersion}
+	return reported(opts.Out, func(ctx context.Context) error { return frontier.Run(ctx, r, frontier.Workloads(c.Quick), opts) })
 }
 
-// options reads the flags. A short run has a folder of its own: it must not write over the
-// full report.
-func (c frontierCmd) options() (frontier.Options, error) {
-	o := frontier.Options{Out: c.Out, Quick: c.Quick, Parallel: c.Parallel}
-	if c.Parallel < 0 {
-		return o, fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
-	}
-	if c.Parallel == 0 {
-		o.Parallel = cli.Processors()
-	}
-	switch {
-	case c.Out != "":
-	case c.Quick:
-		o.Out = filepath.Join("build", "frontier")
-	default:
-		o.Out = filepath.Join("bench", "frontier")
-	}
-	return o, nil
+// options reads the flags.
+func (c frontierCmd) options() (o frontier.Options, err error) {
+	o = frontier.Options{Out: folderOf(c.Out, "frontier", c.Quick), Quick: c.Quick}
+	o.Parallel, err = atATime(c.Parallel)
+	return o, err
 }

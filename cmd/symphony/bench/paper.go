@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/symphony-serving/symphony/bench/paper"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
@@ -39,25 +37,9 @@ func (c paperCmd) Run() error {
 	return paper.Run(ctx, figures, opts)
 }
 
-// options reads the flags. A smoke test has a folder of its own: it must not
-// write over the full report.
-func (c paperCmd) options() (paper.Options, error) {
-	o := paper.Options{Out: c.Out, Quick: c.Quick, Fresh: c.Fresh, Parallel: c.Parallel, Command: "symphony bench paper"}
-	if c.Parallel < 0 {
-		return o, fmt.Errorf("--parallel: %d, must be 1 or more, or 0 for one for each processor", c.Parallel)
-	}
-	if c.Parallel == 0 {
-		o.Parallel = cli.Processors()
-	}
-	if c.Quick {
-		o.Command += " --quick"
-	}
-	switch {
-	case c.Out != "":
-	case c.Quick:
-		o.Out = filepath.Join("build", "paper")
-	default:
-		o.Out = filepath.Join("bench", "paper")
-	}
-	return o, nil
+// options reads the flags.
+func (c paperCmd) options() (o paper.Options, err error) {
+	o = paper.Options{Out: folderOf(c.Out, "paper", c.Quick), Quick: c.Quick, Fresh: c.Fresh, Command: asGiven("paper", c.Quick)}
+	o.Parallel, err = atATime(c.Parallel)
+	return o, err
 }

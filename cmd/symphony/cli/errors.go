@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,4 +27,12 @@ func InUse(err error, flag string) error {
 		return err
 	}
 	return fmt.Errorf("%w; is another server running there? %s sets another address", err, flag)
+}
+
+// Interrupted says of a start that Ctrl-C ended that it did; other errors stay as they are.
+func Interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return errors.New("interrupted while it started")
+	}
+	return err
 }

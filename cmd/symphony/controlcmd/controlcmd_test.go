@@ -396,7 +396,7 @@ func TestPlans(t *testing.T) {
 	w.ok("plan show", "fake leads", "no plan was made yet")
 	w.ok("plan history", "no plan was made yet")
 	w.ok("model add m/1 --wait" + onDisk)
-	w.ok("plan diff", "1 models move", "m/1", "nowhere -> s1", "0 -> 2 GPUs")
+	w.ok("plan diff", "the first plan: 1 models move, 0 stay; 1 GPUs move; 2 loads of 4.0 MiB in all", "model m/1", "nowhere -> s1", "1 loads, 1.0 MiB", "0 -> 2 GPUs", "GPU h/emulated/0", "s0 -> s1", "1 loads, 3.0 MiB")
 	w.ok("plan pause --why test", "symphony plan resume")
 	w.ok("plan show", "epochs are paused", "(test)")
 	w.ok("plan apply --wait", "plan 1, in-force", "1 models")
@@ -405,6 +405,7 @@ func TestPlans(t *testing.T) {
 	w.ok("plan show --models", "SUB-CLUSTER", "emulated", "s1: m/1")
 	w.ok("plan history", "EPOCH", "by hand", "in-force")
 	w.bad("plan apply --file /nowhere", "--file", "no such file")
+	w.bad("plan apply --timeout 3s", "--timeout bounds --wait")
 	for text, want := range map[string]string{"{": "--file", "plan: {epoch: 1}": "it has no sub_clusters", "sub_clusters: [{name: a, device_type: emulated, modles: []}]": "the nearest is models",
 		"sub_clusters: [{name: a, device_type: emulated, models: [m/1], gpus: 1}, {name: b, device_type: emulated, models: [m/1], gpus: 1}]": "in a already",
 		"sub_clusters: [{name: a, device_type: emulated, models: [x/1], gpus: 1}]":                                                           "not in the catalogue"} {

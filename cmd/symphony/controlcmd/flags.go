@@ -6,6 +6,7 @@ package controlcmd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,15 +23,27 @@ import (
 // Flags are those of every command here.
 type Flags struct {
 	Control  string        `help:"Where the control plane listens: symphony serve, symphony controller (default http://127.0.0.1:8002)." default:"http://127.0.0.1:8002" env:"SYMPHONY_CONTROL" placeholder:"URL"`
-	Token    string        `help:"The cluster's token." env:"SYMPHONY_TOKEN"`
+	Token    string        `help:"The cluster's token, where it has one." env:"SYMPHONY_TOKEN" placeholder:"TOKEN"`
 	Patience time.Duration `help:"How long to try again while the control plane or its store does not answer (default 5s)." default:"5s" placeholder:"SPAN"`
 	JSON     bool          `help:"Print JSON instead of tables."`
 }
 
-// Waiting are the flags of commands that can wait for what they order.
+// Waiting are the flags of commands that can wait for what they order: awaited and order say what
+// that is.
 type Waiting struct {
-	Wait    bool          `help:"Wait until it is served, or has failed. Ctrl-C ends the wait, not the order."`
+	Wait    bool          `help:"Wait until ${awaited}, or has failed. Ctrl-C ends the wait, not the ${order}."`
 	Timeout time.Duration `help:"With --wait: how long at most; 0: as long as it takes." default:"0" placeholder:"SPAN"`
+}
+
+// Validate is called by the command line's parser.
+func (w Waiting) Validate() error {
+	switch {
+	case w.Timeout < 0:
+		return fmt.Errorf("--timeout: %v, must be 0 or more", w.Timeout)
+	case w.Timeout > 0 && !w.Wait:
+		return errors.New("--timeout bounds --wait: give --wait, too")
+	}
+	return nil
 }
 
 // surroundings are where a command runs: tests hand in theirs.

@@ -56,7 +56,7 @@ func flagged(err error) error {
 
 type addCmd struct {
 	Flags        `embed:""`
-	Waiting      `embed:""`
+	Waiting      `embed:"" set:"awaited=it is served" set:"order=order"`
 	Name         string        `arg:"" optional:"" help:"NAME/VERSION. Versions are whole numbers; the one that was added last is the latest."`
 	ModelVersion string        `help:"The version, where NAME does not have it." placeholder:"V"`
 	Source       string        `help:"URL of the folder with config.yaml and the version's files, as backends reach it: file:///models/m, s3://bucket/m, gs://..., azblob://..." placeholder:"URL"`
@@ -277,7 +277,7 @@ func (c listCmd) list(s *session) error {
 
 type showCmd struct {
 	Flags   `embed:""`
-	Waiting `embed:""`
+	Waiting `embed:"" set:"awaited=it is served" set:"order=order"`
 	Name    string `arg:"" help:"NAME, or NAME/VERSION."`
 }
 

@@ -128,36 +128,48 @@ func (c planDiffCmd) diff(s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.print(d, func() {
-		if len(d.Away) > 0 {
-			fmt.Fprintf(s.out, "not linked, and not among it: %s\n", strings.Join(d.Away, ", "))
-		}
-		for _, why := range d.Kept {
-			fmt.Fprintln(s.out, why)
-		}
-		if len(d.Moves)+len(d.Resizes) == 0 {
-			fmt.Fprintf(s.out, "nothing would change: %.1f GPUs are needed\n", d.Then)
-			return
-		}
-		fmt.Fprintf(s.out, "against plan %d: %d models move, %d sub-clusters change their GPUs, %d steps; GPUs needed %.1f -> %.1f\n",
-			d.Epoch, len(d.Moves), len(d.Resizes), d.Steps, d.Need, d.Then)
-		if d.Reason != "" {
-			fmt.Fprintf(s.out, "it would not be rolled out by itself: %s\n", d.Reason)
-		}
-		w := table(s.out)
-		for _, r := range d.Resizes {
-			fmt.Fprintf(w, "%s (%s)\t%d -> %d GPUs\tneeds %.2f\n", atScheduler(r.SubCluster, r.Scheduler), r.DeviceType, r.From, r.To, r.Need)
-		}
-		for _, m := range d.Moves {
-			fmt.Fprintf(w, "%s\t%s -> %s\t\n", m.Model, orNowhere(m.From, m.Scheduler), orNowhere(m.To, m.Scheduler))
-		}
-		w.Flush()
-	})
+	return s.print(d, func() { s.diffTable(&d) })
 }
 
-func orNowhere(name, scheduler string) string {
+// diffTable prints what a plan made now would change.
+func (s *session) diffTable(d *api.Diff) {
+	if len(d.Away) > 0 {
+		fmt.Fprintf(s.out, "not linked, and not among it: %s\n", strings.Join(d.Away, ", "))
+	}
+	for _, why := range d.Kept {
+		fmt.Fprintln(s.out, why)
+	}
+	switch changes := len(d.Moves)+len(d.Resizes)+len(d.GPUs) > 0; {
+	case d.Reason != "":
+		fmt.Fprintf(s.out, "no plan would be made: %s\n", d.Reason)
+		return
+	case !changes:
+		fmt.Fprintf(s.out, "nothing would change: %.1f GPUs are needed\n", d.Then)
+		return
+	}
+	against := fmt.Sprintf("against plan %d", d.Epoch)
+	if d.Epoch == 0 {
+		against = "the first plan"
+	}
+	fmt.Fprintf(s.out, "%s: %d models move, %d stay; %d GPUs move; %d loads of %s in all; GPUs needed %.1f -> %.1f\n",
+		against, len(d.Moves), d.Stay, len(d.GPUs), d.Loads, size(d.Bytes), d.Need, d.Then)
+	w := table(s.out)
+	for _, r := range d.Resizes {
+		fmt.Fprintf(w, "sub-cluster %s (%s)\t%d -> %d GPUs\tneeds %.2f\n", atScheduler(r.SubCluster, r.Scheduler), r.DeviceType, r.From, r.To, r.Need)
+	}
+	for _, m := range d.Moves {
+		fmt.Fprintf(w, "model %s\t%s -> %s\t%s\n", m.Model, placeOr(m.From, "nowhere", m.Scheduler), placeOr(m.To, "nowhere", m.Scheduler), loads(m.Loads, m.Bytes))
+	}
+	for _, g := range d.GPUs {
+		fmt.Fprintf(w, "GPU %s\t%s -> %s\t%s\n", g.GPU, placeOr(g.From, "free", g.Scheduler), placeOr(g.To, "free", g.Scheduler), loads(g.Loads, g.Bytes))
+	}
+	w.Flush()
+}
+
+// placeOr names a sub-cluster, or says what is so where there is none.
+func placeOr(name, none, scheduler string) string {
 	if name == "" {
-		return "nowhere"
+		return none
 	}
 	return atScheduler(name, scheduler)
 }
@@ -170,10 +182,19 @@ func atScheduler(name, scheduler string) string {
 	return name + " at " + scheduler
 }
 
+// loads of models onto GPUs; those that need none are empty.
+func loads(n int, bytes int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d loads, %s", n, size(bytes))
+}
+
 type planApplyCmd struct {
-	Flags   `embed:""`
-	Waiting `embed:""`
-	File    string `help:"Roll out this plan: JSON or YAML with sub_clusters, as symphony plan show --json prints them; - is standard input. It holds until plan resume, or apply without a file." placeholder:"FILE"`
+	Flags      `embed:""`
+	Waiting    `embed:"" set:"awaited=the roll-out has ended" set:"order=roll-out"`
+	File       string `help:"Roll out this plan: JSON or YAML with sub_clusters, as symphony plan show --json and symphony partition --json write them; - is standard input. It holds until plan resume, or apply without a file." placeholder:"FILE"`
+	DeviceType string `help:"With --file: of sub-clusters that name none; not given: that of the plan in force, if it has one only." placeholder:"TYPE"`
 }
 
 // Run applies.
@@ -199,9 +220,12 @@ func (c planApplyCmd) apply(s *session) error {
 // order has the plan rolled out: the controller's own, or that of the file.
 func (c planApplyCmd) order(s *session) (api.Plan, error) {
 	if c.File == "" {
+		if c.DeviceType != "" {
+			return api.Plan{}, errors.New("--device-type is for the plan of --file: the controller knows its GPUs")
+		}
 		return s.Apply(s.ctx)
 	}
-	spec, err := s.readPlan(c.File)
+	spec, err := s.readPlan(c.File, c.DeviceType)
 	if err != nil {
 		return api.Plan{}, err
 	}

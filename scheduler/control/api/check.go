@@ -254,7 +254,10 @@ func (s *PlanPart) check(at string, home map[string]string) error {
 	}
 	for i, key := range s.Models {
 		field := fmt.Sprintf("%smodels[%d]", at, i)
-		name, version, _ := strings.Cut(key, "/")
+		name, version, has := strings.Cut(key, "/")
+		if !has {
+			return Invalid(field, "%.300q names no version: write NAME/VERSION, like resnet50/1", key)
+		}
 		if err := CheckName(field, name); err != nil {
 			return err
 		}

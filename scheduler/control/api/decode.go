@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,10 +84,36 @@ func plainType(t reflect.Type) string {
 	return "a text"
 }
 
+// plainValue says what a value is that is of another sort than its type; "": it is not.
+func plainValue(tree any, t reflect.Type) string {
+	text := reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+	number := t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64
+	said, fits := "", true
+	switch tree.(type) {
+	case string:
+		said, fits = "a text", text || t.Kind() == reflect.String
+	case float64:
+		said, fits = "a number", number && !text
+	case bool:
+		said, fits = "true or false", t.Kind() == reflect.Bool
+	case []any:
+		said, fits = "a list", t.Kind() == reflect.Slice
+	case map[string]any:
+		said, fits = "an object", t.Kind() == reflect.Struct || t.Kind() == reflect.Map
+	}
+	if fits {
+		return ""
+	}
+	return said
+}
+
 // known walks a document beside its type.
 func known(tree any, t reflect.Type, path string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
+	}
+	if got := plainValue(tree, t); got != "" { // json would not say of which one of a list
+		return Invalid(strings.TrimSuffix(path, "."), "%s, want %s", got, plainType(t))
 	}
 	switch tree := tree.(type) {
 	case string:

@@ -55,10 +55,24 @@ type History struct {
 
 // Move is a model that changes its sub-cluster; From or To empty: it comes, it goes.
 type Move struct {
-	Model     string `json:"model"` // key
-	From      string `json:"from,omitempty"`
-	To        string `json:"to,omitempty"`
+	Model string `json:"model"` // key
+	From  string `json:"from,omitempty"`
+	To    string `json:"to,omitempty"`
+	Loads int    `json:"loads,omitempty"` // on the GPUs that stay in To
+	Bytes int64  `json:"bytes,omitempty"` // of these
+
 	Scheduler string `json:"scheduler,omitempty"` // of both; empty: the only one
+}
+
+// GPUMove is a GPU that changes its sub-cluster; From or To empty: it is free.
+type GPUMove struct {
+	GPU   string `json:"gpu"`
+	From  string `json:"from,omitempty"`
+	To    string `json:"to,omitempty"`
+	Loads int    `json:"loads,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"`
+
+	Scheduler string `json:"scheduler,omitempty"` // empty: the only one
 }
 
 // Resize is a sub-cluster whose number of GPUs changes.
@@ -71,17 +85,20 @@ type Resize struct {
 	Scheduler  string  `json:"scheduler,omitempty"` // empty: the only one
 }
 
-// Diff is what a plan made now would change.
+// Diff is what a plan made now would change, in the way that a roll-out would choose.
 type Diff struct {
-	Epoch   uint64   `json:"epoch"` // of the plan in force
-	Need    float64  `json:"need"`  // GPUs, of the plan in force with the rates of now
-	Then    float64  `json:"then"`  // likewise, of the plan made now
-	Moves   []Move   `json:"moves"`
-	Resizes []Resize `json:"resizes"`
-	Steps   int      `json:"steps"`            // of the roll-out
-	Reason  string   `json:"reason,omitempty"` // why it would not be rolled out
-	Away    []string `json:"away,omitempty"`   // schedulers of several that nothing is known of now
-	Kept    []string `json:"kept,omitempty"`   // why device types keep their part of the plan in force: what there is on them cannot be divided
+	Epoch   uint64    `json:"epoch"` // of the plan in force
+	Need    float64   `json:"need"`  // GPUs, of the plan in force with the rates of now
+	Then    float64   `json:"then"`  // likewise, of the plan made now
+	Moves   []Move    `json:"moves"`
+	Stay    int       `json:"stay"` // models that do not move
+	Resizes []Resize  `json:"resizes"`
+	GPUs    []GPUMove `json:"gpus"`
+	Loads   int       `json:"loads"`            // of models onto single GPUs
+	Bytes   int64     `json:"bytes"`            // of these
+	Reason  string    `json:"reason,omitempty"` // why it would not be rolled out
+	Away    []string  `json:"away,omitempty"`   // schedulers of several that nothing is known of now
+	Kept    []string  `json:"kept,omitempty"`   // why device types keep their part of the plan in force: what there is on them cannot be divided
 }
 
 // Pause is what POST /v1/plan/pause may say.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/symphony-serving/symphony/transport/nearest"
@@ -22,6 +23,7 @@ import (
 // Options of a Handler. Zero values mean the defaults in brackets.
 type Options struct {
 	Token    string                        // that calls must bring [none]
+	Absent   func() error                  // why there is no Control yet (see Set) [KindAway, without a reason]
 	CallTime time.Duration                 // of a call that does not wait [15 s]
 	Waiting  int                           // calls that wait at a time [1024]
 	Fault    func(call string, err error)  // told of errors that are faults of the control plane [nobody]
@@ -30,17 +32,19 @@ type Options struct {
 
 // Handler serves the API.
 type Handler struct {
-	o       Options // Immutable after New, as is all here.
-	control Control
+	o       Options // Immutable after New, and so are the next ones.
 	mux     *http.ServeMux
 	token   [sha256.Size]byte
 	waiting chan struct{} // holds a token for each call that waits
+
+	control atomic.Pointer[Control] // nil: there is none yet
 
 	ending   chan struct{} // closed by EndWaits
 	endWaits sync.Once
 }
 
-// New makes a handler. It has no state but the calls that wait: it needs no Close.
+// New makes a handler. It has no state but the calls that wait: it needs no Close. Where control is
+// nil calls are refused until Set brings one.
 func New(control Control, o Options) *Handler {
 	if o.CallTime == 0 {
 		o.CallTime = 15 * time.Second
@@ -48,13 +52,27 @@ func New(control Control, o Options) *Handler {
 	if o.Waiting == 0 {
 		o.Waiting = 1024
 	}
-	h := &Handler{o: o, control: control, mux: http.NewServeMux(), token: sha256.Sum256([]byte(o.Token)), waiting: make(chan struct{}, o.Waiting),
+	h := &Handler{o: o, mux: http.NewServeMux(), token: sha256.Sum256([]byte(o.Token)), waiting: make(chan struct{}, o.Waiting),
 		ending: make(chan struct{})}
+	if control != nil {
+		h.Set(control)
+	}
 	for _, r := range routes() {
 		h.mux.HandleFunc(r.method+" "+r.pattern, func(w http.ResponseWriter, q *http.Request) { h.serve(w, q, &r) })
 	}
 	h.mux.HandleFunc("/", h.nowhere)
 	return h
+}
+
+// Set is where calls go from now on.
+func (h *Handler) Set(control Control) { h.control.Store(&control) }
+
+// absent is why there is no Control.
+func (h *Handler) absent() error {
+	if h.o.Absent != nil {
+		return h.o.Absent()
+	}
+	return Away(time.Second, false, "the control plane is about to start: try again")
 }
 
 // EndWaits answers calls that wait with what there is, now and from now on: a server that ends
@@ -109,7 +127,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, route *route) {
 			h.refuse(w, route.name, fmt.Errorf("%v\n%s", p, debug.Stack()))
 		}
 	}()
-	c := &call{r.WithContext(ctx), h.control, h}
+	control := h.control.Load()
+	if control == nil {
+		h.refuse(w, route.name, h.absent())
+		return
+	}
+	c := &call{r.WithContext(ctx), *control, h}
 	out, err := any(nil), c.parameters(route.parameters)
 	if err == nil {
 		err = c.names()

@@ -44,13 +44,18 @@ type order struct {
 // answerMax is the most bytes of an answer.
 const answerMax = 256 << 20
 
+// errGone: what was to be deleted is not there any more, most likely by a try of this call whose
+// answer was lost.
+var errGone = errors.New("it is gone")
+
 // Waits between tries.
 const (
 	pauseMin = 50 * time.Millisecond
 	pauseMax = 2 * time.Second
 )
 
-// do makes a call until it has an answer that stands, or patience ends.
+// do makes a call until it has an answer that stands, or patience ends. Where a try before may have
+// done it, the answer to a DELETE that there is no such thing means that it did: errGone.
 func (c *Client) do(ctx context.Context, o order, out any) error {
 	var body []byte
 	if o.body != nil {
@@ -59,17 +64,21 @@ func (c *Client) do(ctx context.Context, o order, out any) error {
 			return fmt.Errorf("control plane: %w", err)
 		}
 	}
+	maybe := false // a try before may have done it
 	end := time.Now().Add(c.o.Patience)
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		err := c.try(ctx, &o, body, out)
+		if maybe && o.method == "DELETE" && errors.Is(err, &api.Error{Kind: api.KindNotFound}) {
+			return errGone
+		}
 		next, repeat := pause, false
 		var unreachable *UnreachableError
 		var told *api.Error
 		switch {
 		case errors.As(err, &unreachable):
-			repeat = o.again || !unreachable.Unknown
+			repeat, maybe = o.again || !unreachable.Unknown, maybe || unreachable.Unknown
 		case errors.As(err, &told) && told.Kind == api.KindAway:
-			repeat, next = o.again || !told.Unknown, max(pause, told.RetryAfter)
+			repeat, maybe, next = o.again || !told.Unknown, maybe || told.Unknown, max(pause, told.RetryAfter)
 		}
 		left := time.Until(end)
 		if !repeat || left <= 0 || ctx.Err() != nil {

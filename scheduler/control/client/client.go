@@ -10,6 +10,7 @@
 //  1. A call ends within Options.Timeout for each try, and is tried again for Options.Patience
 //     while nobody answers or the store is away. What may have happened already and must not
 //     happen twice (roll-back, apply) is not tried again: the error says that it is not known.
+//     A deletion that is tried again and finds nothing left is done.
 //  2. Errors are *api.Error, as the control plane said them, or *UnreachableError.
 //  3. It holds connections and nothing else: no goroutine is left after a call.
 package client
@@ -174,12 +175,21 @@ func (c *Client) DeleteVersion(ctx context.Context, name, version string) (api.M
 	if err := api.CheckVersion("version", version); err != nil {
 		return api.Model{}, err
 	}
-	return c.model(ctx, "DELETE", name, version, "", nil, true)
+	m, err := c.model(ctx, "DELETE", name, version, "", nil, true)
+	if errors.Is(err, errGone) {
+		if m, err = c.Model(ctx, name); errors.Is(err, &api.Error{Kind: api.KindNotFound}) { // it was the last one
+			return api.Model{Name: name, Versions: []api.Version{}}, nil
+		}
+	}
+	return m, err
 }
 
 // DeleteModel implements api.Control.
 func (c *Client) DeleteModel(ctx context.Context, name string) error {
 	_, err := c.model(ctx, "DELETE", name, "", "", nil, true)
+	if errors.Is(err, errGone) {
+		return nil
+	}
 	return err
 }
 

@@ -128,8 +128,8 @@ func (c *Controller) Await(ctx context.Context, name string, since uint64) (api.
 func (c *Controller) written(ctx context.Context, name string, revision int64) (api.Model, error) {
 	var m api.Model
 	if !c.seen(ctx, func() bool {
-		_, there := c.view.models[name]
-		if there = there && c.view.revs[name] >= uint64(revision); there {
+		e, there := c.view.models[name] // by its own revision: what became of it may be newer, and come first
+		if there = there && e.Revision >= revision; there {
 			m = c.view.model(name)
 		}
 		return there

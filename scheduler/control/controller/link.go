@@ -70,7 +70,16 @@ func newLink(c *Controller, address string, news chan struct{}, all *peers) *lin
 	return l
 }
 
-func (l *link) close() { l.keeper.Close() }
+// close ends the link, and says before that it is meant.
+func (l *link) close() {
+	l.mu.Lock()
+	up := l.up
+	l.mu.Unlock()
+	if up != nil {
+		_ = up.Send((&wire.Leave{}).Append(nil))
+	}
+	l.keeper.Close()
+}
 
 func (l *link) isUp(up transport.Link) {
 	if other := l.peers.hold(up.Peer().Incarnation, l); other != nil {

@@ -3,8 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/symphony-serving/symphony/scheduler/control/api"
@@ -129,57 +127,6 @@ func (c *Controller) previewOf(ctx context.Context, l *leading, cell *cell, use 
 		return c.notLeading(ctx)
 	}
 	return err
-}
-
-// Diff implements api.Plans.
-func (c *Controller) Diff(ctx context.Context) (api.Diff, error) {
-	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}}
-	away, err := c.previewed(ctx, func(cell *cell, p plan.Plan, notes []string) {
-		join(&d, diff(cell.lead, p), cell.name)
-		d.Kept = append(d.Kept, notes...)
-	})
-	d.Away = away
-	if errors.Is(err, &api.Error{Kind: api.KindAway}) { // nothing is known of what there is: no plan would be made
-		d.Reason = err.Error()
-		return d, nil
-	}
-	return d, err
-}
-
-// diff compares a plan with the last one, and with where models are.
-func diff(l *lead.Lead, p plan.Plan) api.Diff {
-	last := l.Plan()
-	d := api.Diff{Epoch: last.Epoch, Moves: []api.Move{}, Resizes: []api.Resize{}}
-	home := map[string]string{}
-	for _, s := range p.SubClusters {
-		d.Then += s.Need
-		for _, key := range s.Models {
-			home[key] = s.Name
-			if from := l.Where(key); from != s.Name {
-				d.Moves = append(d.Moves, api.Move{Model: key, From: from, To: s.Name})
-			}
-		}
-		resize := api.Resize{SubCluster: s.Name, DeviceType: s.DeviceType, To: s.GPUs, Need: s.Need}
-		if old := last.Find(s.Name); old != nil {
-			resize.From = old.GPUs
-		}
-		if resize.From != resize.To {
-			d.Resizes = append(d.Resizes, resize)
-		}
-	}
-	for _, s := range last.SubClusters {
-		d.Need += s.Need
-		if p.Find(s.Name) == nil {
-			d.Resizes = append(d.Resizes, api.Resize{SubCluster: s.Name, DeviceType: s.DeviceType, From: s.GPUs})
-		}
-	}
-	for _, key := range l.Routed() {
-		if home[key] == "" {
-			d.Moves = append(d.Moves, api.Move{Model: key, From: l.Where(key)})
-		}
-	}
-	slices.SortFunc(d.Moves, func(a, b api.Move) int { return strings.Compare(a.Model, b.Model) })
-	return d
 }
 
 // Apply implements api.Plans. Schedulers that are away have their plan made when they are back.

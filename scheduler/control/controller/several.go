@@ -69,21 +69,6 @@ func (all cells) planned() (last uint64) {
 	return last
 }
 
-// join adds what a plan of one scheduler would change.
-func join(d *api.Diff, one api.Diff, scheduler string) {
-	d.Epoch = max(d.Epoch, one.Epoch)
-	d.Need, d.Then, d.Steps = d.Need+one.Need, d.Then+one.Then, d.Steps+one.Steps
-	for _, m := range one.Moves {
-		m.Scheduler = scheduler
-		d.Moves = append(d.Moves, m)
-	}
-	for _, r := range one.Resizes {
-		r.Scheduler = scheduler
-		d.Resizes = append(d.Resizes, r)
-	}
-	slices.SortStableFunc(d.Moves, func(a, b api.Move) int { return strings.Compare(a.Model, b.Model) })
-}
-
 // put has a plan of people's own rolled out, by each scheduler its part. One that is not named
 // goes on as it does.
 func (l *leading) put(now mono.Time, spec api.PlanSpec) error {

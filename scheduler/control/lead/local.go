@@ -11,13 +11,14 @@ import (
 type locals struct {
 	models map[string]map[string]bool // keys, by device type
 	gpus   map[string]int
+	all    map[string]int // GPUs in service, with or without
 }
 
 // locals counts them, of GPUs in service. What people have added is not among them: a backend
 // that comes back with it is in the plan. One that has failed nobody serves until its files are
 // other ones: it is no part of a plan.
 func (l *Lead) localsNow() locals {
-	n := locals{models: map[string]map[string]bool{}, gpus: map[string]int{}}
+	n := locals{models: map[string]map[string]bool{}, gpus: map[string]int{}, all: l.world.count()}
 	for _, name := range names(l.world.gpus) {
 		g := l.world.gpus[name]
 		if g.local == 0 || g.planned().State == plan.Out {
@@ -53,7 +54,9 @@ func (then *locals) know(now *locals) bool {
 				return false
 			}
 		}
-		if now.gpus[t] == then.gpus[t] && len(now.models[t]) < len(then.models[t]) {
+	}
+	for _, t := range names(then.models) {
+		if (now.gpus[t] == then.gpus[t] || now.all[t] >= then.all[t]) && len(now.models[t]) < len(then.models[t]) {
 			return false // a folder went, not its GPUs
 		}
 	}

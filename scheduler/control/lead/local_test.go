@@ -8,6 +8,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // joins is a backend that comes with one GPU and models of its own folder, which are routed as
@@ -108,5 +109,48 @@ func TestLocalModelFails(t *testing.T) {
 	c.run(10 * second)
 	if got := c.serving(); !slices.Equal(got, []string{"digits/1", "half/1"}) || c.observed["half/1"].State != schema.Serving || len(c.story) > 0 {
 		t.Errorf("after the mend: routed %v, observed %+v, story %v", got, c.observed["half/1"], c.story)
+	}
+}
+
+// A model whose folder goes leaves the plan, and nobody is ordered to load it, though one GPU of its
+// backend lets go of it before the other, and also where it was the backend's only one.
+func TestLocalModelGoes(t *testing.T) {
+	for name, keys := range map[string][]string{"one of two": {"digits/1", "own/1"}, "the only one": {"own/1"}} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, Config{})
+			c.connect()
+			gpus := []string{"a/t/0", "a/t/1"}
+			for _, gpu := range gpus {
+				c.joins(gpu, keys...)
+			}
+			c.run(20 * second)
+			c.story = nil
+			delete(c.routes, "own/1") // members serves it no more once a GPU is without it
+			for _, gpu := range gpus {
+				c.stock[gpu]["own/1"] = catalog.StateGone
+				c.lead.Facts(c.now, c.facts([]string{gpu}, []string{"own/1"}))
+				c.run(50 * mono.Millisecond)
+			}
+			c.run(2 * second)
+			if len(c.story) > 0 {
+				t.Errorf("orders: %v", c.story)
+			}
+			last := c.lead.Plan()
+			for _, s := range last.SubClusters {
+				if slices.Contains(s.Models, "own/1") {
+					t.Errorf("the plan has it still: %+v", last)
+				}
+			}
+			if h := c.heads[last.Epoch]; h.State != schema.InForce {
+				t.Errorf("plan %+v", h)
+			}
+			for _, gpu := range gpus { // it comes back
+				c.joins(gpu, keys...)
+			}
+			c.run(10 * second)
+			if got := c.serving(); !slices.Equal(got, keys) || len(c.taken()) > 0 {
+				t.Errorf("back again: routed %v, taken %v", got, c.taken())
+			}
+		})
 	}
 }

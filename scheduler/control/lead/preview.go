@@ -45,6 +45,19 @@ func (l *Lead) Plan() plan.Plan { return l.plan }
 // are done.
 func (l *Lead) Steps() (epoch uint64, ordered, done int) { return l.plan.Epoch, l.flown, l.done }
 
+// World is what a roll-out would begin with now. Of models that are nowhere yet it has the bytes of
+// their files.
+func (l *Lead) World() plan.Facts {
+	f := l.all()
+	for i := range f.Models {
+		m := &f.Models[i]
+		if v := l.version(m.Key); m.Static == 0 && v != nil {
+			m.Static = v.source.Bytes
+		}
+	}
+	return f
+}
+
 // Where is the sub-cluster, by plan's name, that a model's requests go to; "": nowhere.
 func (l *Lead) Where(key string) string {
 	m, there := l.world.models[key]

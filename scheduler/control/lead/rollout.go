@@ -41,24 +41,28 @@ func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
 
 // begin starts the roll-out of the plan in the world as it is.
 func (l *Lead) begin() {
-	var f plan.Facts
-	for _, name := range names(l.world.gpus) {
-		f.GPUs = append(f.GPUs, l.device(l.world.gpus[name]))
-	}
-	for _, key := range l.keys() {
-		f.Models = append(f.Models, l.facts(key))
-	}
 	l.rollout = nil
 	if l.plan.Epoch == 0 {
 		return // a first plan is on its way
 	}
-	r, err := plan.New(l.plan, f, l.cfg.Limits)
+	r, err := plan.New(l.plan, l.all(), l.cfg.Limits)
 	if err != nil { // facts that contradict themselves: the next ones may not
 		return
 	}
 	clear(l.world.changed)
 	clear(l.world.moved)
 	l.rollout = r
+}
+
+// all is the world as roll-outs know it.
+func (l *Lead) all() (f plan.Facts) {
+	for _, name := range names(l.world.gpus) {
+		f.GPUs = append(f.GPUs, l.device(l.world.gpus[name]))
+	}
+	for _, key := range l.keys() {
+		f.Models = append(f.Models, l.facts(key))
+	}
+	return f
 }
 
 // keys are the models that anybody wants, has, or routes.
@@ -161,6 +165,10 @@ func (l *Lead) roll(now mono.Time, out *Effects) {
 		return
 	}
 	for _, s := range l.rollout.Next(now, nil) {
+		if s.Kind == plan.Load && l.version(s.Models[0]) == nil { // nobody has added it: its backend brings it back, or the next plan is without it
+			l.rollout.Failed(now, s.ID, "nobody has added it (symphony model add): only a backend that has it in its own folder can load it")
+			continue
+		}
 		l.orderID++
 		l.flown++
 		l.orders[l.orderID] = flight{step: s, of: l.rollout}

@@ -1,9 +1,6 @@
 package plan
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Diff is what a plan would change.
 type Diff struct {
@@ -85,42 +82,4 @@ func (s *sub) text() string {
 		return ""
 	}
 	return s.name
-}
-
-// Lines are the Diff for people.
-func (d *Diff) Lines() (out []string) {
-	show := func(name, none string) string {
-		if name == "" {
-			return none
-		}
-		return name
-	}
-	for _, m := range d.Models {
-		line := fmt.Sprintf("model %s: %s -> %s", m.Key, show(m.From, "nowhere"), show(m.To, "nowhere"))
-		if m.Loads > 0 {
-			line += fmt.Sprintf(", %d loads, %s", m.Loads, size(m.Bytes))
-		}
-		out = append(out, line)
-	}
-	for _, g := range d.GPUs {
-		line := fmt.Sprintf("GPU %s: %s -> %s", g.Name, show(g.From, "free"), show(g.To, "free"))
-		if g.Loads > 0 {
-			line += fmt.Sprintf(", %d loads, %s", g.Loads, size(g.Bytes))
-		}
-		out = append(out, line)
-	}
-	return append(out, fmt.Sprintf("%d models move, %d stay; %d GPUs move; %d loads, %s", len(d.Models), d.Stay, len(d.GPUs), d.Loads, size(d.Bytes)))
-}
-
-// size is bytes for people.
-func size(bytes int64) string {
-	units := [...]string{"B", "KiB", "MiB", "GiB", "TiB"}
-	v, u := float64(bytes), 0
-	for v >= 1024 && u < len(units)-1 {
-		v, u = v/1024, u+1
-	}
-	if u == 0 {
-		return fmt.Sprintf("%d B", bytes)
-	}
-	return fmt.Sprintf("%.1f %s", v, units[u])
 }

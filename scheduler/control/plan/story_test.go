@@ -92,7 +92,7 @@ func (s *story) aim(p Plan) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, l := range d.Lines() {
+	for _, l := range d.lines() {
 		s.line("       diff: %s", l)
 	}
 	if s.rollout == nil {

@@ -34,6 +34,10 @@ type Config struct {
 	Logger   zerolog.Logger        // its zero value is silent
 	Metrics  prometheus.Registerer // nil: none
 
+	// Waiting is told why Open waits for an etcd elsewhere, once for a reason. Where it is there, Open
+	// waits also for one that has come and cannot be used (yet). nil: nobody is told.
+	Waiting func(why error)
+
 	// Replaced by tests.
 	version    int // of the schema, with its migrations; 0: schema.Version
 	migrations []schema.Migration
@@ -131,7 +135,7 @@ func secure(endpoint string) bool { return strings.HasPrefix(endpoint, "https://
 func checkEndpoint(e string, tls bool) error {
 	u, err := url.Parse(e)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Port() == "" || u.Path != "" || u.User != nil {
-		return fmt.Errorf("endpoints: %q is none: write https://host:2379", e)
+		return fmt.Errorf("endpoints: %q is no address of an etcd: write https://host:2379", e)
 	}
 	if tls && u.Scheme == "http" {
 		return fmt.Errorf("endpoints: %q is http, and certificates are configured, which it would not use: write https", e)

@@ -31,7 +31,7 @@ const (
 // openFolder takes the configured one, and makes it if need be.
 func openFolder(path string) (*folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("the control plane's data: %w", err)
+		return nil, fmt.Errorf("the control plane's data: %w; control.data (--data) must be a folder that can be made and written", err)
 	}
 	f := &folder{path: path}
 	var err error
@@ -39,7 +39,7 @@ func openFolder(path string) (*folder, error) {
 		return nil, fmt.Errorf("the control plane's data in %s is in use by another process: end it, or give this one a folder of its own (control.data) or none (control.ephemeral)", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the control plane's data: %w", err)
+		return nil, fmt.Errorf("the control plane's data: %w; control.data (--data) must be a folder that can be made and written", err)
 	}
 	return f, nil
 }

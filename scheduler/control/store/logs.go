@@ -2,6 +2,7 @@ package store
 
 import (
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 )
 
 // etcdLog passes what the etcd in this process logs on to our log: errors and warnings, a
-// few of each kind a minute, and those of its start and end only as debugging, because each
-// start warns of what is meant to be so (one member, no peers, no TLS on a Unix socket).
+// few of each kind a minute. Only debugging are those of its start and end, because each start
+// warns of what is meant to be so (one member, no peers, no TLS on a Unix socket), and warnings
+// that something was slow: no request waits for it, and where it is too slow calls fail and health
+// says so.
 type etcdLog struct {
 	log    zerolog.Logger
 	fields []zapcore.Field
@@ -45,19 +48,20 @@ func (l *etcdLog) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 }
 
 func (l *etcdLog) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	level := zerolog.WarnLevel
-	switch {
-	case !l.running.Load():
-		level = zerolog.DebugLevel // what makes a start fail is the error that it returns
-	case e.Level > zapcore.WarnLevel:
-		level = zerolog.ErrorLevel
-	}
 	enc := zapcore.NewMapObjectEncoder()
 	for _, f := range l.fields {
 		f.AddTo(enc)
 	}
 	for _, f := range fields {
 		f.AddTo(enc)
+	}
+	reason, _ := enc.Fields["error"].(string)
+	level := zerolog.WarnLevel
+	switch {
+	case !l.running.Load() || e.Level == zapcore.WarnLevel && slow(e.Message) || strings.Contains(reason, tooEarly):
+		level = zerolog.DebugLevel // what makes a start fail is the error that it returns
+	case e.Level > zapcore.WarnLevel:
+		level = zerolog.ErrorLevel
 	}
 	l.log.WithLevel(level).Fields(enc.Fields).Str("part", "etcd").Msg(e.Message)
 	return nil
@@ -71,4 +75,14 @@ type endGoroutine struct{ died func(reason string) }
 func (h endGoroutine) OnWrite(e *zapcore.CheckedEntry, _ []zapcore.Field) {
 	h.died(e.Message)
 	runtime.Goexit()
+}
+
+// tooEarly is in an error of etcd's that an empty folder may have in its first second: what it asks
+// for is not on the disk yet, and it asks again.
+const tooEarly = "missing term information"
+
+// slow is whether a warning of etcd's is that something took long: "apply request took too long",
+// "slow fdatasync", "leader failed to send out heartbeat on time; took too long, ...".
+func slow(message string) bool {
+	return strings.HasPrefix(message, "slow ") || strings.Contains(message, "took too long") || strings.Contains(message, "slow network")
 }

@@ -106,27 +106,52 @@ func (s *Store) open(ctx context.Context) error {
 // await connects, for as long as ctx allows.
 func (s *Store) await(ctx context.Context, endpoints []string) error {
 	var last *AwayError
-	for said := false; ; said = true {
+	said := ""
+	for {
 		err := s.connect(ctx, endpoints)
 		var gone *AwayError
 		switch {
-		case err == nil || s.ctx.Err() != nil:
+		case s.ctx.Err() != nil:
 			return err
+		case err == nil:
+			s.arrived(said != "")
+			return nil
 		case errors.As(err, &gone):
 			last = gone
 		case ctx.Err() != nil && last != nil:
 			return errors.Join(err, last)
 		case ctx.Err() != nil:
 			return &AwayError{Where: s.cfg.where(), Doing: "opening the control plane's state", Hint: s.cfg.hint(), Cause: err}
-		default:
+		case said == "" || s.cfg.Waiting == nil:
 			return err
 		}
-		if !said {
-			s.cfg.Logger.Warn().Str("where", s.cfg.where()).Str("why", gone.Cause.Error()).Msg("the control plane's etcd does not answer yet: waiting for it")
+		if gone != nil && said == "" {
+			said = gone.Cause.Error()
+			s.waits(err, said, "the control plane's etcd does not answer yet: waiting for it")
+		} else if text := plainCause(err).Error(); gone == nil && text != said {
+			said = text
+			s.waits(err, said, "the control plane's etcd is there, and cannot be used as it is: trying on")
 		}
 		if !sleep(ctx, dialEvery) {
 			return err
 		}
+	}
+}
+
+// waits says why there is no etcd yet.
+func (s *Store) waits(err error, why, text string) {
+	s.health.away.Set(1)
+	s.cfg.Logger.Warn().Str("where", s.cfg.where()).Str("why", why).Msg(text)
+	if s.cfg.Waiting != nil {
+		s.cfg.Waiting(err)
+	}
+}
+
+// arrived says that it is there, if it was waited for.
+func (s *Store) arrived(late bool) {
+	s.health.away.Set(0)
+	if late {
+		s.cfg.Logger.Info().Str("where", s.cfg.where()).Msg("the control plane's etcd is there")
 	}
 }
 

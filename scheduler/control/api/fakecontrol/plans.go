@@ -54,7 +54,7 @@ func (c *Control) Diff(context.Context) (api.Diff, error) {
 	if err != nil {
 		return api.Diff{}, err
 	}
-	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}, Need: 1.5, Then: 1.5}
+	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}, GPUs: []api.GPUMove{}, Need: 1.5, Then: 1.5}
 	had := map[string]bool{}
 	if len(c.plans) > 0 {
 		d.Epoch = c.plans[0].Epoch
@@ -66,10 +66,13 @@ func (c *Control) Diff(context.Context) (api.Diff, error) {
 	}
 	for _, key := range c.next().SubClusters[0].Models {
 		if !had[key] {
-			d.Moves = append(d.Moves, api.Move{Model: key, To: "s1"})
+			d.Moves = append(d.Moves, api.Move{Model: key, To: "s1", Loads: 1, Bytes: 1 << 20})
 		}
 	}
-	d.Steps = 3 * len(d.Moves)
+	if len(d.Moves) > 0 {
+		d.GPUs = append(d.GPUs, api.GPUMove{GPU: "h/emulated/0", From: "s0", To: "s1", Loads: 1, Bytes: 3 << 20})
+	}
+	d.Loads, d.Bytes = len(d.Moves)+len(d.GPUs), int64(len(d.Moves))*(1<<20)+int64(len(d.GPUs))*(3<<20)
 	return d, nil
 }
 
