@@ -10,25 +10,28 @@ import (
 
 // Diff implements api.Plans.
 func (c *Controller) Diff(ctx context.Context) (api.Diff, error) {
-	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}, GPUs: []api.GPUMove{}}
-	var made plan.Plan
+	none := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}, GPUs: []api.GPUMove{}}
+	var last, made plan.Plan
 	var now plan.Facts
-	err := c.previewed(ctx, func(l *leading, p plan.Plan) {
-		made, now = p, l.lead.World()
-		last := l.lead.Plan()
-		resized(&d, &last, &p)
-	})
+	err := c.previewed(ctx, func(l *leading, p plan.Plan) { last, made, now = l.lead.Plan(), p, l.lead.World() })
 	if errors.Is(err, &api.Error{Kind: api.KindAway}) { // nothing is known of what there is: no plan would be made
-		d.Reason = err.Error()
-		return d, nil
+		none.Reason = err.Error()
+		return none, nil
 	}
 	if err != nil {
-		return d, err
+		return none, err
 	}
-	changes, err := plan.Compare(made, now, c.cfg.Plan.Limits) // not in the leader's loop: it takes a while
+	return compared(&last, &made, now, c.cfg.Plan.Limits)
+}
+
+// compared is what a plan would change. Not in the leader's loop: it takes a while.
+func compared(last, made *plan.Plan, now plan.Facts, limits plan.Limits) (api.Diff, error) {
+	d := api.Diff{Moves: []api.Move{}, Resizes: []api.Resize{}, GPUs: []api.GPUMove{}}
+	changes, err := plan.Compare(*made, now, limits)
 	if err != nil {
 		return d, api.Away(retryAway, false, "what is known of the cluster does not go together yet: %v", err)
 	}
+	resized(&d, last, made)
 	moved(&d, &changes)
 	return d, nil
 }
