@@ -91,7 +91,7 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	if err != nil {
 		return nil, err
 	}
-	p := &pool{cfg: cfg, doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true}}
+	p := &pool{cfg: cfg, doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated}}
 	models = slices.DeleteFunc(models, func(m repository.Model) bool {
 		err := checkLabels(&m.Spec)
 		if err != nil {

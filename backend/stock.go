@@ -17,7 +17,7 @@ import (
 //
 //	files:   none --> fetching --> here                      once for all devices of the pool
 //	device:  absent --> queued --> loading --> loaded --> leaving --> absent
-//	profile: stored, given, or measured on a device that has nothing to do
+//	profile: stored here, given, or measured on a device that has nothing to do, if there is one
 //
 // Loading and fetching are done by goroutines that end when there is nothing left to do; the
 // request path sees none of it but its end: a slot of executor and device that is filled, or

@@ -124,3 +124,27 @@ func TestONNXModelsComeAndGo(t *testing.T) {
 		s.until(key, catalog.StateGone)
 	}
 }
+
+// What this host has measured goes before the profile that comes with an order; that is taken
+// where it has measured nothing.
+func TestOwnProfileGoesFirst(t *testing.T) {
+	s := onCPU(t)
+	defer s.end()
+	s.admitted(100)
+	good := onnxSource(t, "good", reshaperConfig, reshaper(0))
+	good.Profile = &catalog.Profile{Alpha: mono.Millisecond, Beta: mono.Millisecond}
+	loads := func() catalog.Profile {
+		s.keep(catalog.Keep{Device: 1, In: catalog.Nowhere, Load: []catalog.Source{good}})
+		return s.until("good/1", catalog.StateReady, 1).Spec.Profile
+	}
+	if p := loads(); p.Alpha != mono.Millisecond {
+		t.Fatalf("with nothing measured here: %+v", p)
+	}
+	s.keep(catalog.Keep{Device: 1, In: catalog.Nowhere, Measure: []string{"good/1"}})
+	s.wait("a profile of its own", func() bool { sp := s.last("good/1").Spec; return sp != nil && len(sp.Profile.Table) == 2 })
+	s.keep(catalog.Keep{Device: 1, Unload: []string{"good/1"}})
+	s.until("good/1", catalog.StateGone)
+	if p := loads(); len(p.Table) != 2 {
+		t.Errorf("with a profile of its own: %+v", p)
+	}
+}

@@ -165,11 +165,12 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 	spec := served(&m, source)
 	f.measured = m.Spec.Platform == repository.PlatformEmulated // config.yaml has it
 	f.spec, f.profiled = &spec, source.Profile != nil || f.measured
-	if !f.profiled {
-		key := s.profileKey(&m)
-		spec.Profile, err = profiler.Read(key)
-		f.profiled, f.measured = err == nil, err == nil
-		if err != nil {
+	if !f.measured {
+		own, err := profiler.Read(s.profileKey(&m))
+		switch {
+		case err == nil: // goes before one that others have measured: it is of this host, as it is now
+			spec.Profile, f.profiled, f.measured = own, true, true
+		case !f.profiled:
 			s.b.logNoProfile(m.Spec.Key(), s.p.doc.DeviceType, err)
 		}
 	}

@@ -172,7 +172,7 @@ func (s *stock) wantedBeside(e *entry, d int) bool {
 // holds mu.
 func (s *stock) adjust(e *entry) {
 	spec := served(e.model, &e.source)
-	if e.source.Profile == nil {
+	if e.source.Profile == nil || e.measured {
 		spec.Profile = e.spec.Profile
 	}
 	if e.source.MaxBatch > e.exec.MaxBatch {

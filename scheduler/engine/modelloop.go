@@ -46,11 +46,17 @@ type modelLoop struct {
 	delay    batching.Delay   // Owned by run: as ordered, without what was measured
 	outbox   outbox           // Owned by run.
 	drained  bool             // Owned by run: stopped, and what waited is answered
+	ends     uint64           // Owned by run: ends of models that were carried out (fence.go)
+	endsTold uint64           // Owned by run: of them in endsFlushed
+
+	endsAsked uint64 // Guarded by engine.mu: ends that were ordered
 
 	stats loopStats    // Shared: written by run.
 	stop  atomic.Bool  // Shared.
 	used  atomic.Int64 // Shared: requests queued, running, or waiting to go on to another engine.
 	added atomic.Int64 // Shared: models that were ordered to be added and are not yet
+
+	endsFlushed atomic.Uint64 // Shared: ends after which nothing comes any more
 }
 
 // served is what the loop keeps of a model that is served.
@@ -114,6 +120,7 @@ func (l *modelLoop) turn(now mono.Time) bool {
 	if worked {
 		l.used.Store(int64(l.shard.Used() + len(l.outbox.wait)))
 		l.engine.sink.Flush(l.index)
+		l.flushedLoop()
 	}
 	return worked
 }
@@ -224,6 +231,7 @@ func (l *modelLoop) apply(now mono.Time) {
 	l.carryOut(now)
 	if op == opRemoveModel || op == opHandOver {
 		l.removeModelLoop(model)
+		l.ends++
 	}
 }
 

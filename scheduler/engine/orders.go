@@ -21,10 +21,12 @@ func (e *Engine) order(l *modelLoop, in *input) {
 }
 
 // orderRemoval is order for the end of a model, of which the rank is told: it waits until the
-// rank loop has room for that, too.
+// rank loop has room for that, too. Caller holds mu.
 func (e *Engine) orderRemoval(in *input) {
 	e.awaitRank()
-	e.order(e.loopOf(in.model), in)
+	l := e.loopOf(in.model)
+	l.endsAsked++
+	e.order(l, in)
 }
 
 // awaitRank waits until the rank's ring has room beyond what the loops may put there.

@@ -237,7 +237,7 @@ func (c *Cluster) removeBackend(b *backend) {
 
 // removeUnit ends a device.
 func (c *Cluster) removeUnit(u *unit) {
-	if u.draining {
+	if u.draining && !u.back {
 		c.idle(u)
 	} else if u.pool != nil && u.pool.name != "" {
 		c.remember(u)

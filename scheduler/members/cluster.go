@@ -47,8 +47,9 @@ type Cluster struct {
 	memory      memory
 	names       names
 	controllers []Conn
-	underway    int    // orders, of all units
-	plan        uint64 // the newest that an order was of
+	underway    int       // orders, of all units
+	lapses      mono.Time // before which none of them has taken too long
+	plan        uint64    // the newest that an order was of
 	gone        gone
 	heard       stamp // the newest that a backend has repeated
 
@@ -67,7 +68,7 @@ func New(l Limits) *Cluster {
 	if l.PoolModels == 0 {
 		l.PoolModels = l.Models
 	}
-	return &Cluster{limits: l, byConn: map[Conn]*backend{}, byName: map[string]*backend{}, known: map[catalog.Digest]*list{},
+	return &Cluster{limits: l, lapses: mono.Never, byConn: map[Conn]*backend{}, byName: map[string]*backend{}, known: map[catalog.Digest]*list{},
 		models: models{byKey: map[string]*model{}}, byUnit: map[string]*unit{}, memory: memory{byName: map[string]*record{}}, names: names{byName: map[string]*name{}}}
 }
 

@@ -11,16 +11,6 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// order is one that is under way: its GPU has not got there yet.
-type order struct {
-	conn  Conn
-	id    uint64
-	kind  string
-	unit  *unit
-	keys  []string        // that are missing yet
-	begun map[string]bool // of OrderMeasure: those that are being measured
-}
-
 // ordersMax bounds those that are under way.
 const ordersMax = 1 << 16
 
@@ -66,9 +56,9 @@ func (c *Cluster) order(conn Conn, o *catalog.Order) (later bool, err error) {
 		return false, fmt.Errorf("GPU %q is not there", o.GPU)
 	}
 	if o.Kind == catalog.OrderSeat {
-		return false, c.orderSeat(u, o)
+		return c.orderSeat(conn, u, o)
 	}
-	w := &order{conn: conn, id: o.ID, kind: o.Kind, unit: u}
+	w := newOrder(conn, u, o)
 	var k catalog.Keep
 	switch o.Kind {
 	case catalog.OrderLoad:
@@ -244,6 +234,7 @@ func (c *Cluster) orderDrain(conn Conn, o *catalog.Order) (later bool, err error
 	if c.underway >= ordersMax {
 		return false, fmt.Errorf("%d orders are under way already", c.underway)
 	}
+	c.drainAgain(u)
 	if !u.draining {
 		u.draining = true
 		u.changed = c.next()
@@ -253,7 +244,7 @@ func (c *Cluster) orderDrain(conn Conn, o *catalog.Order) (later bool, err error
 		}
 		c.out.add(Effect{Kind: RetireGPU, Pool: u.pool.index, GPU: u.gpu.id})
 	}
-	c.awaits(&order{conn: conn, id: o.ID, kind: o.Kind, unit: u})
+	c.awaits(newOrder(conn, u, o))
 	return true, nil
 }
 
@@ -276,7 +267,11 @@ func (c *Cluster) Draining(conn Conn, index, device int) bool {
 
 // idle ends a drain.
 func (c *Cluster) idle(u *unit) {
-	if !u.draining {
+	switch {
+	case !u.draining:
+		return
+	case u.back:
+		c.resume(u)
 		return
 	}
 	c.exit(u)
@@ -285,47 +280,47 @@ func (c *Cluster) idle(u *unit) {
 	c.finish(u, func(w *order) (bool, error) { return w.kind == catalog.OrderDrain, nil })
 }
 
-// orderSeat takes a GPU that is nowhere into a sub-cluster.
-func (c *Cluster) orderSeat(u *unit, o *catalog.Order) error {
+// orderSeat takes a GPU that is nowhere into a sub-cluster, or has one that drains there serve on.
+func (c *Cluster) orderSeat(conn Conn, u *unit, o *catalog.Order) (later bool, err error) {
 	if o.To == catalog.Nowhere || len(o.To) > nameMax {
-		return fmt.Errorf("there is no sub-cluster %s: drain GPU %s to take it out of its own", quoted(o.To), u.name)
+		return false, fmt.Errorf("there is no sub-cluster %s: drain GPU %s to take it out of its own", quoted(o.To), u.name)
 	}
 	if u.pool != nil {
 		switch {
 		case u.pool.name != o.To:
-			return fmt.Errorf("GPU %s is in sub-cluster %s: drain it first", u.name, u.pool.label())
-		case u.draining:
-			return fmt.Errorf("GPU %s is being drained", u.name)
+			return false, fmt.Errorf("GPU %s is in sub-cluster %s: drain it first", u.name, u.pool.label())
 		case !u.joined:
-			return fmt.Errorf("GPU %s lacks models that are routed to %s: %s", u.name, u.pool.label(), some(c.lacks(u, u.pool)))
+			return false, fmt.Errorf("GPU %s lacks models that are routed to %s: %s", u.name, u.pool.label(), some(c.lacks(u, u.pool)))
+		case u.draining:
+			return c.orderBack(conn, u, o)
 		}
-		return nil
+		return false, nil
 	}
 	if !u.works() {
-		return fmt.Errorf("GPU %s is out of service", u.name)
+		return false, fmt.Errorf("GPU %s is out of service", u.name)
 	}
 	if o.DeviceType != "" && o.DeviceType != u.doc().DeviceType {
-		return fmt.Errorf("GPU %s is not of type %q", u.name, o.DeviceType)
+		return false, fmt.Errorf("GPU %s is not of type %q", u.name, o.DeviceType)
 	}
 	p := c.poolFor(u.doc().DeviceType, o.To, nil)
 	if p == nil {
-		return fmt.Errorf("there are %d sub-clusters already", c.limits.Pools)
+		return false, fmt.Errorf("there are %d sub-clusters already", c.limits.Pools)
 	}
 	if lacks := c.lacks(u, p); len(lacks) > 0 {
-		return fmt.Errorf("GPU %s lacks models that are routed to %s: %s", u.name, p.label(), some(lacks))
+		return false, fmt.Errorf("GPU %s lacks models that are routed to %s: %s", u.name, p.label(), some(lacks))
 	}
 	if p.members >= p.most {
-		return fmt.Errorf("sub-cluster %s has %d GPUs: it may have no more", p.label(), p.members)
+		return false, fmt.Errorf("sub-cluster %s has %d GPUs: it may have no more", p.label(), p.members)
 	}
 	c.enter(u, p)
 	c.configure(u)
 	if !c.join(u, false) {
 		c.exit(u)
-		return fmt.Errorf("GPU %s lacks models that are routed to %s", u.name, p.label())
+		return false, fmt.Errorf("GPU %s lacks models that are routed to %s", u.name, p.label())
 	}
 	c.remember(u)
 	c.keep(u, catalog.Keep{Told: c.toldWhole(u)})
-	return nil
+	return false, nil
 }
 
 // orderSet changes settings of models.
@@ -413,33 +408,4 @@ func (w *order) progress(d *catalog.Stocked, it *item) (bool, error) {
 	}
 	w.keys = slices.Delete(w.keys, at, at+1)
 	return len(w.keys) == 0, nil
-}
-
-// awaits notes an order that is under way.
-func (c *Cluster) awaits(w *order) {
-	w.unit.orders = append(w.unit.orders, w)
-	c.underway++
-}
-
-// drop forgets the orders of a unit that are over.
-func (c *Cluster) drop(u *unit, over func(*order) bool) {
-	before := len(u.orders)
-	u.orders = slices.DeleteFunc(u.orders, over)
-	c.underway -= before - len(u.orders)
-}
-
-// finish answers the orders of a unit that over says are over.
-func (c *Cluster) finish(u *unit, over func(*order) (bool, error)) {
-	c.drop(u, func(w *order) bool {
-		done, err := over(w)
-		if done {
-			c.answer(w.conn, w.id, err)
-		}
-		return done
-	})
-}
-
-// fail ends all of a unit's orders.
-func (c *Cluster) fail(u *unit, why string) {
-	c.finish(u, func(*order) (bool, error) { return true, errors.New(why) })
 }

@@ -201,6 +201,9 @@ func (f *fleet) orderSome() {
 	slo, weight := int64(60*mono.Millisecond), uint32(f.draw(3, "weight"))
 	o.Settings = &catalog.Settings{SLO: &slo}
 	o.Names = []catalog.Name{{Name: keys[0][:1], Shares: []catalog.Share{{Version: "1", Weight: weight}}}}
+	if f.draw(3, "in time") == 0 {
+		o.Within = mono.Dur(1+f.draw(20, "within")) * mono.Second
+	}
 	if f.draw(10, "new plan") == 0 {
 		f.plan++
 		o.Plan = f.plan
@@ -456,10 +459,26 @@ func (f *fleet) check() {
 		}
 	}
 	for k, n := range f.names {
+		if len(f.seen.names[k].Shares) == 0 && !f.known(k) { // it was buried
+			n.Shares = nil
+			f.names[k] = n
+		}
 		if fmt.Sprint(f.seen.names[k]) != fmt.Sprint(n) {
 			f.r.Fatalf("name %s: a frontend has %+v, ordered was %+v", k, f.seen.names[k], n)
 		}
 	}
+}
+
+// known: somebody has a model of a name, or it is ordered.
+func (f *fleet) known(name string) bool {
+	for key := range f.c.models.byKey {
+		if nameOf(key) == name {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.c.memory.all, func(r *record) bool {
+		return slices.ContainsFunc(r.wanted, func(s catalog.Source) bool { return s.Name == name })
+	})
 }
 
 // bad: the scheduler does not take a model of a process, for want of ids.

@@ -79,7 +79,9 @@ func (c *Cluster) Tick(now mono.Time, out *Effects) {
 	if c.starved {
 		c.rename()
 	}
+	c.lapse()
 	c.memory.sweep(now)
+	c.names.tidy(c)
 	c.settle("nobody better")
 }
 

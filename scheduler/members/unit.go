@@ -19,6 +19,7 @@ type unit struct {
 	use      *use  // of its backend's list there
 	joined   bool  // it is a member: it has all that is routed there
 	draining bool
+	back     bool // the drain is called off: it serves again once it has nothing left
 	added    bool // it is a GPU of the engine
 	gpu      *gpu // its id there, while it is a member
 	free     mono.Dur
@@ -74,7 +75,7 @@ func (c *Cluster) exit(u *unit) {
 	if u.use.units--; u.use.units == 0 {
 		p.endUse(c, u.use)
 	}
-	u.pool, u.use, u.draining = nil, nil, false
+	u.pool, u.use, u.draining, u.back = nil, nil, false, false
 	u.changed = c.next()
 	if len(p.units) == 0 {
 		p.emptied = c.now

@@ -14,8 +14,9 @@ type modelCount struct {
 	came, served, late, dropped atomic.Uint64
 
 	// Guarded by Server.mu: what was told last, and the rate since.
-	told counted
-	rate float64 // requests/s, smoothed
+	told  counted
+	rate  float64 // requests/s, smoothed
+	fresh bool    // controllers have not been told of the last looks
 }
 
 // counted is a look at the counters.

@@ -40,7 +40,7 @@ func (s *Server) carryOut(effects *members.Effects) {
 		case members.MoveModel:
 			s.moveModel(e)
 		case members.Keep:
-			s.sendBackend(e.Conn, wire.DocKeep, e.Order)
+			s.keep(e)
 		case members.Bind:
 			s.sendBackend(e.Conn, wire.DocBound, e.Bound)
 		case members.Answer:
@@ -113,6 +113,7 @@ func (s *Server) changeModel(e *members.Effect) {
 	m := &s.models[e.Model]
 	if e.Kind == members.RemoveModel {
 		p.engine.RemoveModel(e.Model, wire.ReasonUnavailable)
+		s.fence(p.engine, e.Model)
 		m.goTo(nil)
 		return
 	}
@@ -155,6 +156,7 @@ func (s *Server) moveModel(e *members.Effect) {
 	if err != nil { // the core has checked the model, New the limits
 		s.log.Error().Str("model", e.Spec.Key()).Err(err).Msg("the engine does not take this model")
 		from.engine.RemoveModel(e.Model, wire.ReasonUnavailable)
+		s.fence(from.engine, e.Model)
 		m.goTo(nil)
 		return
 	}
@@ -171,6 +173,7 @@ func (s *Server) finishMoves() {
 			s.log.Error().Str("model", s.models[m.id].spec.Key()).Err(err).Msg("what waited for a model that moves is lost")
 			m.from.engine.RemoveModel(m.id, wire.ReasonUnavailable)
 		}
+		s.fence(m.from.engine, m.id)
 	}
 	s.moves = s.moves[:0]
 }

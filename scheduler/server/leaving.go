@@ -87,6 +87,7 @@ func (s *Server) left(id wire.ModelID) {
 	m := &s.models[id]
 	m.leaving = nil
 	m.pool.engine.RemoveModel(id, wire.ReasonUnavailable)
+	s.fence(m.pool.engine, id)
 	m.goTo(nil)
 }
 

@@ -54,6 +54,7 @@ type Server struct {
 	labels    labels
 	doubted   map[*gpu]*doubt // that owed reports of late
 	drains    []*drain        // GPUs that shall have nothing left
+	fences    fences
 
 	teller      *teller
 	controllers controllers

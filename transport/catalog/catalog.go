@@ -137,6 +137,7 @@ type Pool struct {
 	In         []string   `json:"in,omitempty"`         // per device: the sub-cluster that it was told last; nil: "" for all
 	Memory     int64      `json:"memory,omitempty"`     // of a device, for models, bytes; 0: without a bound
 	Runtime    bool       `json:"runtime,omitempty"`    // it takes Keep: models may come and go
+	Measures   bool       `json:"measures,omitempty"`   // a model that comes without a profile is measured, which what runs meanwhile disturbs
 	Told       []Told     `json:"told,omitempty"`       // by sub-cluster of In, whole
 	Ordered    []int      `json:"ordered,omitempty"`    // of the ModelList, by index: those that a Keep ordered, the others are the backend's own
 	Brought    []Files    `json:"brought,omitempty"`    // those of Ordered, one for each

@@ -1,5 +1,7 @@
 package catalog
 
+import "github.com/symphony-serving/symphony/transport/mono"
+
 // What the control plane and a scheduler tell each other: orders and what came of them, and
 // facts. The control plane may be away for long; the scheduler goes on with the orders it had.
 
@@ -10,7 +12,7 @@ const (
 	OrderUnload  = "unload"  // GPU gives Models up
 	OrderRoute   = "route"   // requests of Models go to sub-cluster To; "-": nowhere, they are served no more
 	OrderDrain   = "drain"   // GPU gets nothing new; done when it has nothing left and is in no sub-cluster
-	OrderSeat    = "seat"    // GPU joins sub-cluster To
+	OrderSeat    = "seat"    // GPU joins sub-cluster To; of one that drains there the drain is called off
 	OrderMeasure = "measure" // GPU, which is drained, measures Models
 	OrderSet     = "set"     // Models are served with Settings from now on
 	OrderNames   = "names"   // Names say which versions answer
@@ -33,6 +35,7 @@ type Order struct {
 	Sources    []Source  `json:"sources,omitempty"`
 	Settings   *Settings `json:"settings,omitempty"`
 	Names      []Name    `json:"names,omitempty"`
+	Within     mono.Dur  `json:"within_ns,omitempty"` // it fails when it is not done by then, and a drain is called off; 0: it may take for ever
 }
 
 // Settings of a model that change without loading it again; nil: as before.
@@ -91,8 +94,9 @@ type GPUFacts struct {
 	DeviceType string    `json:"device_type"`
 	In         string    `json:"in"` // sub-cluster
 	State      string    `json:"state"`
-	Memory     int64     `json:"memory,omitempty"` // for models, bytes; 0: unknown, without a bound
-	Stock      []Stocked `json:"stock,omitempty"`  // models that changed; Slot and Devices are not set; Spec as Stocked says, with the first device of a backend's pool
+	Memory     int64     `json:"memory,omitempty"`   // for models, bytes; 0: unknown, without a bound
+	Measures   bool      `json:"measures,omitempty"` // as Pool has it
+	Stock      []Stocked `json:"stock,omitempty"`    // models that changed; Slot and Devices are not set; Spec as Stocked says, with the first device of a backend's pool
 }
 
 // ModelFacts is a routed model as it is now.

@@ -33,13 +33,18 @@ type cluster struct {
 	loadedWith map[string]mono.Dur       // GPU key -> the SLO that its order said
 	refuse     string                    // why it takes no names
 	plan       uint64                    // the newest of its orders
+	mute       func(catalog.Order) bool  // orders that it never answers, nor carries out; nil: none
+	late       bool                      // facts come after the outcomes of what they tell
+	held       []*catalog.Facts          // such
+	strict     bool                      // nothing may be measured twice
+	probed     []string                  // "GPU key" of models that were loaded without a profile where GPUs measure, and "serving" where it served
 
 	observed map[string]schema.Observation
 	heads    map[uint64]schema.Plan
 	story    []string
 }
 
-func newCluster(t *testing.T, cfg Config, gpus ...string) *cluster {
+func newCluster(t testing.TB, cfg Config, gpus ...string) *cluster {
 	c := &cluster{fatal: t, lead: New(cfg), epoch: 1, gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]string{}, routes: map[string]catalog.ModelFacts{},
 		names: map[string]catalog.Name{}, set: map[string]int64{}, broken: map[string]string{}, local: map[string]bool{}, lies: map[string]catalog.Digest{}, loadedWith: map[string]mono.Dur{}, files: map[string]catalog.Digest{}, bad: map[string]bool{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
 	for _, name := range gpus {
@@ -61,7 +66,7 @@ func (c *cluster) facts(gpus, keys []string) *catalog.Facts {
 			n, v := splitKey(key)
 			s := catalog.Stocked{Key: key, State: c.stock[name][key], Static: 100, Dynamic: 10, Local: c.local[name+" "+key]}
 			if s.State == catalog.StateReady {
-				s.Spec = &catalog.ModelSpec{Name: n, Version: v, SLO: mono.Second, MaxBatch: 8}
+				s.Spec = &catalog.ModelSpec{Name: n, Version: v, SLO: mono.Second, MaxBatch: 8, Profile: catalog.Profile{Alpha: mono.Millisecond, Beta: mono.Millisecond}}
 				if loaded := c.loadedWith[name+" "+key]; loaded > 0 {
 					own := int64(s.Spec.SLO)
 					s.Spec.SLO, s.Own = loaded, &catalog.Settings{SLO: &own}
@@ -114,9 +119,17 @@ func (c *cluster) run(span mono.Dur) {
 				c.lead.Partitioned(c.now, task, &out)
 			}
 			for _, o := range orders {
+				if c.mute != nil && c.mute(o) {
+					continue
+				}
 				c.lead.Outcome(c.now, c.carryOut(o), &out)
 			}
 			c.lead.Step(c.now, &out)
+			for len(c.held) > 0 {
+				c.lead.Facts(c.now, c.held[0])
+				c.held = c.held[1:]
+				c.lead.Step(c.now, &out)
+			}
 		}
 		if c.now = max(c.now+1, c.lead.Wake()); c.now > end {
 			c.now = end
@@ -156,7 +169,7 @@ func (c *cluster) needs(of func(in string) float64) {
 	}
 	f := c.facts([]string{}, names(c.routes))
 	for _, in := range names(sums) {
-		s := catalog.SubClusterFacts{Name: in, DeviceType: "t", Models: 1, Need: sums[in]}
+		s := catalog.SubClusterFacts{Name: in, DeviceType: "t", Models: 1, Need: sums[in], Rate: 100 * sums[in]}
 		for _, g := range c.gpus {
 			if g.In == in {
 				s.GPUs++
@@ -244,6 +257,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	case catalog.OrderLoad:
 		for _, s := range o.Sources {
 			line += " " + s.Key()
+			c.probe(o.GPU, &s)
 			if why := c.load(o.GPU, &s); why != "" {
 				failed = why
 			}
@@ -283,8 +297,32 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 	if o.GPU != "" {
 		gpus = []string{o.GPU}
 	}
-	c.lead.Facts(c.now, c.facts(append([]string{}, gpus...), append([]string{}, o.Keys...)))
+	f := c.facts(append([]string{}, gpus...), append([]string{}, o.Keys...))
+	if c.late {
+		c.held = append(c.held, f)
+	} else {
+		c.lead.Facts(c.now, f)
+	}
 	return catalog.Outcome{ID: o.ID, Error: failed}
+}
+
+// probe notes who measures a model.
+func (c *cluster) probe(gpu string, s *catalog.Source) {
+	g := c.gpus[gpu]
+	if !g.Measures || s.Profile != nil || c.stock[gpu][s.Key()] == catalog.StateReady {
+		return
+	}
+	_, routed := c.routes[s.Key()] // and lost by all since: it was measured before
+	for _, other := range names(c.gpus) {
+		if c.strict && !routed && c.stock[other][s.Key()] == catalog.StateReady && c.gpus[other].State != catalog.GPUOut && s.URL != "" {
+			c.fatal.Fatalf("%s measures %s, which %s has\n%s", gpu, s.Key(), other, strings.Join(c.story, "\n"))
+		}
+	}
+	line := gpu + " " + s.Key()
+	if g.State == catalog.GPUServing {
+		line += " serving"
+	}
+	c.probed = append(c.probed, line)
 }
 
 func (c *cluster) route(o catalog.Order) string {

@@ -11,7 +11,7 @@
 //  1. Which versions shall be served follows from a model's policy (wanted.go).
 //  2. They, their needs and the GPUs are a partition.Problem by device type; its result is a
 //     plan.Plan (target.go). One sub-cluster on a type is the unplanned one: then models come
-//     and go and no GPU ever moves. Models that backends have of their own folders stay where they are.
+//     and go and no GPU moves, but to measure (profiles.go). Models that backends have of their own folders stay where they are.
 //  3. A plan.Rollout takes the world there; its steps become orders, their outcomes its
 //     results (orders.go). A roll-out goes on for ever: a GPU that comes later joins as the
 //     plan says.

@@ -100,7 +100,7 @@ func (l *Lead) filesOf(v *version) (catalog.Digest, int64) {
 
 // unloadOthers has GPUs let go of what the scheduler does not use for its files, which no load would
 // change: the next one gets those that are to be there, or says why not.
-func (l *Lead) unloadOthers(out *Effects) {
+func (l *Lead) unloadOthers(now mono.Time, out *Effects) {
 	for _, name := range names(l.world.bad) {
 		var keys []string
 		for _, key := range l.world.bad[name] {
@@ -116,8 +116,7 @@ func (l *Lead) unloadOthers(out *Effects) {
 			continue
 		}
 		l.orderID++
-		l.orders[l.orderID] = flight{}
-		out.Orders = append(out.Orders, catalog.Order{ID: l.orderID, Plan: l.stamp(), Kind: catalog.OrderUnload, GPU: name, Keys: keys})
+		l.send(now, catalog.Order{ID: l.orderID, Plan: l.stamp(), Kind: catalog.OrderUnload, GPU: name, Keys: keys}, flight{}, out)
 	}
 	clear(l.world.bad)
 }

@@ -22,6 +22,11 @@ func TestHistories(t *testing.T) {
 		cfg := Config{SubClusters: rapid.IntRange(0, 2).Draw(r, "sub-clusters"), MovesMax: 0.5, RetryMin: mono.Second, RetryMax: 2 * mono.Second}
 		c := newCluster(t, cfg, "a/t/0", "a/t/1", "b/t/0", "c/t/0", "d/u/0", "d/u/1")
 		c.fatal = r
+		for _, name := range names(c.gpus) {
+			c.gpus[name].Measures = name != "c/t/0" || rapid.Bool().Draw(r, "measures")
+		}
+		c.strict = true
+		c.late = rapid.Bool().Draw(r, "facts come late")
 		h := history{cluster: c, wishes: map[string]schema.Model{}, cfg: cfg}
 		c.connect()
 		for range rapid.IntRange(1, 25).Draw(r, "events") {
@@ -48,7 +53,10 @@ type history struct {
 
 func (h *history) event(r *rapid.T) {
 	name := rapid.SampledFrom([]string{"k", "l", "m"}).Draw(r, "name")
-	switch rapid.IntRange(0, 9).Draw(r, "what") {
+	switch rapid.IntRange(0, 10).Draw(r, "what") {
+	case 10:
+		need := rapid.SampledFrom([]float64{0, 0.1, 0.5, 2}).Draw(r, "need")
+		h.needs(func(string) float64 { return need })
 	case 0, 1, 2:
 		m := wants(name, rapid.IntRange(1, 3).Draw(r, "versions"))
 		m.Policy.Kind = rapid.SampledFrom([]schema.PolicyKind{schema.PolicyLatest, schema.PolicyAll}).Draw(r, "policy")

@@ -67,6 +67,8 @@ type Lead struct {
 	unaware bool   // there are others
 
 	orders  map[uint64]flight // under way, by the order's id
+	lapses  mono.Time         // before which none of them is given up
+	waiting []uint64          // of them: loads that are done, whose profiles are not known yet
 	orderID uint64
 	taskID  uint64
 	task    *draft            // being computed aside
@@ -107,6 +109,7 @@ func New(cfg Config) *Lead {
 // again has what the models' own files say.
 func (l *Lead) forget() {
 	l.world, l.rollout, l.orders, l.naming = l.world.anew(), nil, map[uint64]flight{}, false
+	l.lapses, l.waiting = mono.Never, nil
 	l.named, l.unnamed, l.doubted, l.inForce = map[string]catalog.Name{}, map[string]bool{}, map[string]bool{}, map[string]plan.Settings{}
 	if l.nameAt = 0; l.task != nil { // it was made of what is void now
 		l.task, l.due = nil, min(l.due, l.planned)
@@ -178,7 +181,7 @@ func (l *Lead) RemoveModel(now mono.Time, name string) {
 func (l *Lead) Profile(m schema.Measured) {
 	key := m.Model + "/" + m.Version
 	if a := l.world.aboutOf(key, m.DeviceType); a.spec == nil {
-		a.static, a.dynamic = max(a.static, m.Static), max(a.dynamic, m.Dynamic)
+		a.stores(&m)
 		l.world.learn(key, m.DeviceType, a)
 		l.dirty[key] = true // nobody may want it any more
 	}
@@ -238,7 +241,7 @@ const (
 
 // Facts takes what became of the scheduler's world.
 func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
-	before := l.world.count()
+	before, measuring := l.world.count(), l.world.measuring
 	anew := l.world.epoch != f.Epoch || f.Whole
 	if anew {
 		l.forget()
@@ -271,6 +274,7 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 		return
 	}
 	l.succeeded()
+	l.typesChanged(before, measuring)
 	l.resettle(now)
 	if l.rollout == nil {
 		l.begin()
@@ -319,7 +323,7 @@ func (l *Lead) planAt() mono.Time {
 
 // complete reports whether there are as many GPUs as the last plan has.
 func (l *Lead) complete() bool {
-	count := l.world.count()
+	count := maps.Clone(l.world.count())
 	for i := range l.plan.SubClusters {
 		s := &l.plan.SubClusters[i]
 		if count[s.DeviceType] -= s.GPUs; count[s.DeviceType] < 0 {
@@ -384,7 +388,9 @@ func (l *Lead) Step(now mono.Time, out *Effects) {
 	if now >= l.failed.at {
 		l.retry(now)
 	}
-	l.unloadOthers(out)
+	l.unloadOthers(now, out)
+	l.said(now, out)
+	l.lapse(now, out)
 	l.roll(now, out)
 	l.name(now, out)
 	l.observe(out)
@@ -395,7 +401,7 @@ func (l *Lead) Wake() mono.Time {
 	if !l.world.whole {
 		return mono.Never
 	}
-	at := l.nextLook()
+	at := min(l.nextLook(), l.lapses)
 	if l.mayPlan() {
 		at = min(at, l.planAt())
 	}

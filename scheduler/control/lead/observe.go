@@ -14,7 +14,7 @@ func (l *Lead) observe(out *Effects) {
 		return
 	}
 	failed := map[string]string{}
-	if l.rollout != nil {
+	if l.rollout != nil && l.phase == plan.Marked { // while it goes on nothing is told of them
 		for _, p := range l.rollout.Problems() {
 			if p.Model != "" {
 				failed[p.Model] = p.Reason

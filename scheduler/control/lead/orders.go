@@ -2,6 +2,8 @@ package lead
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
@@ -15,6 +17,45 @@ type flight struct {
 	step  plan.Step
 	of    *plan.Rollout // nil: an order of names, or of unloadOthers
 	names []catalog.Name
+	due   mono.Time // after which nobody waits for its outcome any more
+	done  bool      // it has come: the facts are waited for
+}
+
+const (
+	// namesWithin is how long an order of names may take.
+	namesWithin = 10 * mono.Second
+	// outcomeRest is how much later than the scheduler gives an order up its outcome may come.
+	outcomeRest = 5 * mono.Second
+)
+
+// send has an order sent, and waits for its outcome for as long as it may take.
+func (l *Lead) send(now mono.Time, o catalog.Order, f flight, out *Effects) {
+	f.due = now.Add(o.Within).Add(outcomeRest)
+	l.lapses = min(l.lapses, f.due)
+	l.orders[o.ID] = f
+	out.Orders = append(out.Orders, o)
+}
+
+// lapse gives up waiting for outcomes that do not come. The roll-out has given those of its steps
+// up before, and tries again; what was not heard of names is told again.
+func (l *Lead) lapse(now mono.Time, out *Effects) {
+	if now < l.lapses {
+		return
+	}
+	l.lapses = mono.Never
+	for _, id := range slices.Sorted(maps.Keys(l.orders)) {
+		f := l.orders[id]
+		switch {
+		case f.due > now:
+			l.lapses = min(l.lapses, f.due)
+			continue
+		case f.done && f.of == l.rollout:
+			l.stepDone(now, f, out)
+		case f.of == nil && f.names != nil:
+			l.namesOrdered(now, f.names, fmt.Sprintf("no outcome within %v", namesWithin+outcomeRest), out)
+		}
+		delete(l.orders, id)
+	}
 }
 
 // stamp is the epoch that orders carry: the last plan's, or a later one that the scheduler has
@@ -23,7 +64,7 @@ func (l *Lead) stamp() uint64 { return max(l.plan.Epoch, l.world.plan) }
 
 // order is a step as the scheduler takes it.
 func (l *Lead) order(s plan.Step) catalog.Order {
-	o := catalog.Order{ID: l.orderID, Plan: l.stamp(), GPU: s.GPU, Keys: s.Models}
+	o := catalog.Order{ID: l.orderID, Plan: l.stamp(), GPU: s.GPU, Keys: s.Models, Within: s.Within}
 	switch s.Kind {
 	case plan.Load:
 		o.Kind, o.Keys = catalog.OrderLoad, nil
@@ -74,10 +115,7 @@ func (l *Lead) source(key, gpu string) catalog.Source {
 	s := v.source
 	s.Digest, s.Bytes = l.filesOf(v)
 	if g := l.world.gpus[gpu]; g != nil {
-		if a := l.world.aboutOf(key, g.facts.DeviceType); a.spec != nil {
-			profile := a.spec.Profile
-			s.Profile = &profile
-		}
+		s.Profile = l.profile(key, g.facts.DeviceType)
 	}
 	return s
 }
@@ -104,6 +142,11 @@ func splitKey(key string) (name, version string) {
 func (l *Lead) Outcome(now mono.Time, o catalog.Outcome, out *Effects) {
 	f, there := l.orders[o.ID]
 	if !there {
+		return
+	}
+	if o.Error == "" && f.of != nil && f.of == l.rollout && l.unsaid(f.step) {
+		f.due, f.done = now.Add(outcomeRest), true
+		l.orders[o.ID], l.waiting, l.lapses = f, append(l.waiting, o.ID), min(l.lapses, f.due)
 		return
 	}
 	delete(l.orders, o.ID)
@@ -133,6 +176,11 @@ func (l *Lead) Outcome(now mono.Time, o catalog.Outcome, out *Effects) {
 		out.Notes = append(out.Notes, fmt.Sprintf("plan %d: %s failed: %s", l.plan.Epoch, f.step, o.Error))
 		return
 	}
+	l.stepDone(now, f, out)
+}
+
+// stepDone hands in that a step was carried out.
+func (l *Lead) stepDone(now mono.Time, f flight, out *Effects) {
 	l.done++
 	l.rollout.Done(now, f.step.ID)
 	switch f.step.Kind {
@@ -158,8 +206,11 @@ func (l *Lead) measured(s plan.Step, out *Effects) {
 			continue
 		}
 		digest, _ := l.filesOf(v)
-		out.Measured = append(out.Measured, schema.Measured{Model: v.name, Version: v.source.Version, DeviceType: g.facts.DeviceType,
-			Digest: string(digest), Profile: a.spec.Profile, Static: a.static, Dynamic: a.dynamic})
+		m := schema.Measured{Model: v.name, Version: v.source.Version, DeviceType: g.facts.DeviceType,
+			Digest: string(digest), Profile: a.spec.Profile, Static: a.static, Dynamic: a.dynamic}
+		a.stores(&m)
+		l.world.learn(key, g.facts.DeviceType, a)
+		out.Measured = append(out.Measured, m)
 	}
 }
 
@@ -191,8 +242,7 @@ func (l *Lead) name(now mono.Time, out *Effects) {
 	}
 	l.orderID++
 	l.naming = true
-	l.orders[l.orderID] = flight{names: changed}
-	out.Orders = append(out.Orders, catalog.Order{ID: l.orderID, Plan: l.stamp(), Kind: catalog.OrderNames, Names: changed})
+	l.send(now, catalog.Order{ID: l.orderID, Plan: l.stamp(), Kind: catalog.OrderNames, Names: changed, Within: namesWithin}, flight{names: changed}, out)
 }
 
 func equalNames(a, b catalog.Name) bool {

@@ -45,18 +45,6 @@ func (l *Lead) Plan() plan.Plan { return l.plan }
 // are done.
 func (l *Lead) Steps() (epoch uint64, ordered, done int) { return l.plan.Epoch, l.flown, l.done }
 
-// Where is the sub-cluster, by plan's name, that a model's requests go to; "": nowhere.
-func (l *Lead) Where(key string) string {
-	m, there := l.world.models[key]
-	if !there {
-		return ""
-	}
-	return subCluster(m.DeviceType, m.In)
-}
-
-// Routed are the keys of all models that requests go to, in order.
-func (l *Lead) Routed() []string { return names(l.world.models) }
-
 // World is what a roll-out would begin with now. Of models that are nowhere yet it has the bytes of
 // their files.
 func (l *Lead) World() plan.Facts {

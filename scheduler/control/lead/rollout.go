@@ -17,7 +17,7 @@ func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
 		l.head.State = schema.Overtaken
 		out.Heads = append(out.Heads, l.head)
 	}
-	moves := l.moves(&p)
+	moves, before := l.moves(&p), l.plan
 	p.Epoch = l.next()
 	l.plan, l.planned = p, now
 	l.head = schema.Plan{Epoch: p.Epoch, Cause: cause, State: schema.RollsOut, SubClusters: len(p.SubClusters), Moves: moves}
@@ -34,6 +34,7 @@ func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
 		for _, name := range names(l.world.gpus) {
 			l.world.changed[name] = true // see device
 		}
+		l.retell(&before, &p)
 		l.tell()
 		_ = l.rollout.Overtake(p) // it was checked
 	}
@@ -49,8 +50,7 @@ func (l *Lead) begin() {
 	if err != nil { // facts that contradict themselves: the next ones may not
 		return
 	}
-	clear(l.world.changed)
-	clear(l.world.moved)
+	l.world.told()
 	l.rollout = r
 }
 
@@ -99,9 +99,9 @@ func (l *Lead) facts(key string) plan.Model {
 		if r := l.world.models[key]; r.DeviceType == t {
 			need = r.Need
 		}
-		// Backends measure what they load, in the gaps of idle devices, or take the profile that
-		// comes with the order: to a roll-out every model has one.
-		m.Profiles = append(m.Profiles, plan.Profile{DeviceType: t, Need: need})
+		if l.profiled(key, t) {
+			m.Profiles = append(m.Profiles, plan.Profile{DeviceType: t, Need: need})
+		}
 	}
 	if a := l.world.aboutOf(key, l.world.models[key].DeviceType); a.spec != nil {
 		m.Settings = filled(m.Settings, a.spec)
@@ -118,6 +118,7 @@ func (l *Lead) facts(key string) plan.Model {
 // have on its type, counts as resident: so it is unloaded, or its backend would try for ever.
 func (l *Lead) device(g *gpu) plan.GPU {
 	p := g.planned()
+	p.Idle = p.State == plan.Serving && l.world.idle(p.In)
 	for _, key := range names(g.stock) {
 		s := g.stock[key]
 		if m, routed := l.world.models[key]; s.State != catalog.StateFailed || s.Local || routed && m.DeviceType == p.DeviceType {
@@ -155,8 +156,19 @@ func (l *Lead) tell() {
 	for _, key := range names(l.world.moved) {
 		_ = l.rollout.SetModel(l.facts(key))
 	}
-	clear(l.world.changed)
-	clear(l.world.moved)
+	for _, key := range l.world.rated {
+		if m := l.world.models[key]; !l.world.moved[key] { // else it is told
+			l.rollout.SetNeed(key, m.DeviceType, m.Need)
+		}
+	}
+	l.world.told()
+}
+
+// told: the roll-out knows all.
+func (w *world) told() {
+	clear(w.changed)
+	clear(w.moved)
+	w.rated = w.rated[:0]
 }
 
 // roll takes the roll-out's next steps.
@@ -171,8 +183,7 @@ func (l *Lead) roll(now mono.Time, out *Effects) {
 		}
 		l.orderID++
 		l.flown++
-		l.orders[l.orderID] = flight{step: s, of: l.rollout}
-		out.Orders = append(out.Orders, l.order(s))
+		l.send(now, l.order(s), flight{step: s, of: l.rollout}, out)
 	}
 	l.gaveUp(now)
 	if phase := l.rollout.Phase(); phase != l.phase {

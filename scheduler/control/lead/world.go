@@ -23,25 +23,30 @@ type about struct {
 	spec            *catalog.ModelSpec // as its backends serve it; nil: not known yet
 	own             *catalog.Settings  // what its config.yaml says, where its order said other settings
 	static, dynamic int64
+	stored          *catalog.Profile // was measured before; nil: not
+	digest          catalog.Digest   // with these files
 }
 
 // world is what the scheduler has said.
 type world struct {
-	epoch   uint64 // of the scheduler; 0: nothing is known
-	whole   bool   // the first whole facts have come, to their end
-	plan    uint64 // the newest that the scheduler was ordered of
-	gpus    map[string]*gpu
-	models  map[string]catalog.ModelFacts // that are routed
-	about   map[string]map[string]about   // by model's key, then device type
-	subs    map[string]catalog.SubClusterFacts
-	holders map[string][]*gpu        // that have anything of a model, by key
-	sorted  []string                 // see types; nil: to be made
-	sizes   map[string]int64         // see largest; nil: likewise
-	changed map[string]bool          // GPUs, since the roll-out was told
-	moved   map[string]bool          // models, likewise
-	brought map[string]catalog.Files // that are told of models that were ordered, since learn
-	bad     map[string][]string      // GPU -> keys that are there, and that the scheduler does not use; since unloadOthers
-	learned map[string]string        // device types of models whose spec is known now, by key
+	epoch     uint64 // of the scheduler; 0: nothing is known
+	whole     bool   // the first whole facts have come, to their end
+	plan      uint64 // the newest that the scheduler was ordered of
+	gpus      map[string]*gpu
+	models    map[string]catalog.ModelFacts // that are routed
+	about     map[string]map[string]about   // by model's key, then device type
+	subs      map[string]catalog.SubClusterFacts
+	holders   map[string][]*gpu        // that have anything of a model, by key
+	sorted    []string                 // see types; nil: to be made
+	counted   map[string]int           // GPUs in service by type; likewise
+	measuring map[string]bool          // types whose GPUs measure; made with sorted
+	sizes     map[string]int64         // see largest; likewise
+	changed   map[string]bool          // GPUs, since the roll-out was told
+	moved     map[string]bool          // models, likewise
+	rated     []string                 // models of which only the need did
+	brought   map[string]catalog.Files // that are told of models that were ordered, since learn
+	bad       map[string][]string      // GPU -> keys that are there, and that the scheduler does not use; since unloadOthers
+	learned   map[string]string        // device types of models whose spec is known now, by key
 }
 
 func newWorld() world {
@@ -56,7 +61,7 @@ func (w *world) anew() world {
 	for _, key := range names(w.about) {
 		for _, t := range names(w.about[key]) {
 			a := w.about[key][t]
-			next.learn(key, t, about{static: a.static, dynamic: a.dynamic})
+			next.learn(key, t, about{static: a.static, dynamic: a.dynamic, stored: a.stored, digest: a.digest})
 		}
 	}
 	return next
@@ -91,19 +96,28 @@ func (w *world) take(f *catalog.Facts) {
 		}
 	}
 	for i := range f.Models {
-		m := f.Models[i]
-		w.models[m.Key] = m
-		w.moved[m.Key] = true
+		w.takeModel(&f.Models[i])
 	}
 	for _, s := range f.SubClusters {
-		name := subCluster(s.DeviceType, s.Name)
-		if w.subs[name] = s; s.GPUs == 0 && s.Models == 0 {
-			delete(w.subs, name)
-		}
+		w.takeSub(s)
 	}
 	for _, key := range f.GoneModels {
 		delete(w.models, key)
 		w.moved[key] = true
+	}
+}
+
+// takeModel learns of a model that is routed. Rates come each second: what they change is its need.
+func (w *world) takeModel(m *catalog.ModelFacts) {
+	old, there := w.models[m.Key]
+	w.models[m.Key] = *m
+	needs := old.Need != m.Need
+	old.Rate, old.Need, old.Served, old.Late, old.Dropped, old.Waiting = m.Rate, m.Need, m.Served, m.Late, m.Dropped, m.Waiting
+	switch {
+	case !there || old != *m:
+		w.moved[m.Key] = true
+	case needs:
+		w.rated = append(w.rated, m.Key)
 	}
 }
 
@@ -114,7 +128,7 @@ func (w *world) takeGPU(f *catalog.GPUFacts) {
 		w.gpus[f.Name] = g
 	}
 	w.changed[f.Name] = true
-	if g.facts.State != f.State || g.facts.DeviceType != f.DeviceType || g.facts.Memory != f.Memory {
+	if g.facts.State != f.State || g.facts.DeviceType != f.DeviceType || g.facts.Memory != f.Memory || g.facts.Measures != f.Measures {
 		w.sorted, w.sizes = nil, nil
 	}
 	g.facts = *f
@@ -236,19 +250,21 @@ func (w *world) largest(deviceType string) int64 {
 	return w.sizes[deviceType]
 }
 
-// count is the GPUs in service by type.
+// count is the GPUs in service by type. Whoever has it may keep it, and changes nothing in it.
 func (w *world) count() map[string]int {
-	count := map[string]int{}
-	for _, name := range names(w.gpus) {
-		if g := w.gpus[name]; g.facts.State != catalog.GPUOut {
-			count[g.facts.DeviceType]++
-		}
-	}
-	return count
+	w.types()
+	return w.counted
 }
 
 func (w *world) sortTypes() []string {
-	count := w.count()
+	count := map[string]int{}
+	w.counted, w.measuring = count, map[string]bool{}
+	for _, name := range names(w.gpus) {
+		if g := w.gpus[name]; g.facts.State != catalog.GPUOut {
+			count[g.facts.DeviceType]++
+			w.measuring[g.facts.DeviceType] = w.measuring[g.facts.DeviceType] || g.facts.Measures
+		}
+	}
 	out := append([]string{}, names(count)...)
 	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(count[b], count[a]) })
 	return out

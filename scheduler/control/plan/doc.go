@@ -32,7 +32,9 @@
 //  8. All follows from the plan and the facts: a controller that begins anew at any point goes on.
 //     A plan that overtakes another waits for the steps under way and takes back what is of no
 //     use to it.
-//  9. It ends. Loads and measures towards the plan are finite in number and are not undone but for
+//  9. A model is measured before it is loaded by more than one GPU of its sub-cluster, on one that has
+//     nothing to do if any can be spared (gauge.go).
+//  10. It ends. Loads and measures towards the plan are finite in number and are not undone but for
 //     memory that others need; each route, drain and seat brings a model or a GPU to its goal, or
 //     from a failed goal back; goals change when GPUs come, go or fail, or are lent, a bounded
 //     number of times; a step is tried a bounded number of times. What is on GPUs for nothing is

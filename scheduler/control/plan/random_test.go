@@ -371,11 +371,6 @@ func (h *history) possible() bool {
 		if s.GPUs < h.rollout.requiredAtEnd(h.rollout.named[s.Name]) {
 			return false
 		}
-		for _, key := range s.Models {
-			if t := h.thing(key); !t.measured[s.DeviceType] && s.GPUs <= h.rollout.requiredAtEnd(h.rollout.named[s.Name]) {
-				return false // none of its GPUs may ever be idle
-			}
-		}
 	}
 	return true
 }

@@ -39,10 +39,8 @@ func (r *Rollout) Done(now mono.Time, id uint64) {
 		r.place(g, Serving, f.to, nil)
 		r.arrived(g)
 	case Measure:
-		m.gauge = nil
-		if !m.profiled(g.facts.DeviceType) { // the facts will say its need
-			m.facts.Profiles = append(slices.Clip(m.facts.Profiles), Profile{DeviceType: g.facts.DeviceType})
-		}
+		r.appoint(m, nil)
+		r.Profiled(m.facts.Key, g.facts.DeviceType)
 	case Set:
 		m.facts.Settings = *f.step.Settings
 		r.wishes(m)
@@ -279,7 +277,7 @@ func (r *Rollout) without(m *model, reason string) {
 		r.warming--
 		r.admit()
 	}
-	m.gauge = nil
+	r.appoint(m, nil)
 	if m.target != nil {
 		m.target.target.del(m.index)
 		r.touch(m.target)

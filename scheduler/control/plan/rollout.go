@@ -155,7 +155,7 @@ func (r *Rollout) aimAt(p Plan) {
 		}
 		m.target, m.home, m.failed, m.unset, m.retry, m.want, m.after, m.before = nil, nil, "", "", mono.Past, nil, nil, nil
 		if m.strayed = false; !m.gauging {
-			m.gauge = nil
+			r.appoint(m, nil)
 		}
 	}
 	for i := range p.SubClusters {

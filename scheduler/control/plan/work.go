@@ -1,7 +1,5 @@
 package plan
 
-import "slices"
-
 // work emits what can be done for a sub-cluster, in an order that frees before it takes.
 func (r *Rollout) work(s *sub) {
 	r.leave(s)
@@ -300,7 +298,7 @@ func (r *Rollout) load(g *gpu, m *model) outcome {
 	g.loads++
 	g.host.loads++
 	m.loads++
-	r.emit(&flight{step: Step{Kind: Load}, gpu: g, model: m})
+	r.emit(&flight{step: Step{Kind: Load, Why: r.disturbs(g, m)}, gpu: g, model: m})
 	return sent
 }
 
@@ -373,112 +371,4 @@ func (r *Rollout) discard(g *gpu, unserved bool) bool {
 	g.host.loads++
 	r.emit(&flight{step: Step{Kind: Unload, Models: keys}, gpu: g, gone: gone})
 	return true
-}
-
-// toGauge tells whether a GPU keeps a model to measure it.
-func (r *Rollout) toGauge(g *gpu, m *model) bool {
-	if m.gauging && m.gauge == g {
-		return true
-	}
-	to := m.target
-	return to != nil && to.target.has(m.index) && to.deviceType == g.facts.DeviceType && !m.profiled(to.deviceType) && (m.gauge == g || m.gauge == nil && g.state == Free)
-}
-
-// missesMax bounds the search for GPUs to measure on.
-const missesMax = 4
-
-// gauge measures models of which there is no profile on the sub-cluster's device type: on a GPU
-// that is on its way here, or idle, or free; or one of its own is drained for it.
-func (r *Rollout) gauge(s *sub) {
-	misses := 0
-	for i := range s.target.without(s.routed) {
-		m := r.models[i]
-		if m.profiled(s.deviceType) || m.gauging || m.retry > r.now {
-			continue
-		}
-		if m.gauge == nil || !r.mayGauge(m.gauge, s) {
-			if m.gauge = r.gaugeFor(m, s); m.gauge == nil {
-				if misses++; misses == missesMax {
-					return
-				}
-				continue
-			}
-		}
-		g := m.gauge
-		switch {
-		case g.ordered.has(i):
-		case !g.resident.has(i):
-			if r.load(g, m) == blocked {
-				m.gauge = nil
-			}
-		case g.flights == 0 && r.under[Measure] < r.limits.Others:
-			m.gauging, g.measure = true, true
-			r.emit(&flight{step: Step{Kind: Measure}, gpu: g, model: m})
-		case g.flights == 0:
-			r.wait(s)
-		}
-	}
-}
-
-// mayGauge tells whether a GPU may measure for a sub-cluster.
-func (r *Rollout) mayGauge(g *gpu, s *sub) bool {
-	return g.facts.DeviceType == s.deviceType && g.seating == nil && (g.state == Free || g.state == Serving && !g.drain && g.facts.Idle && g.in == s)
-}
-
-// gaugeFor finds a GPU to measure on: one that has the model already is best. If there is none,
-// one of the sub-cluster's is drained; it comes back when it has measured.
-func (r *Rollout) gaugeFor(m *model, s *sub) (best *gpu) {
-	score := -1
-	for _, list := range [...][]*gpu{s.due, s.gpus, r.gpus} {
-		if score > 0 && len(list) == len(r.gpus) {
-			break // the sub-cluster has one itself
-		}
-		for _, g := range list {
-			if !r.mayGauge(g, s) || !g.resident.has(m.index) && !r.fits(g, m) && !r.loose || g.measure {
-				continue
-			}
-			n := 0
-			for i, good := range [...]bool{g.flights == 0, g.goal == nil || g.goal == s, g.state == Free, g.resident.has(m.index)} {
-				if good {
-					n += 1 << i
-				}
-			}
-			if n > score {
-				best, score = g, n
-			}
-		}
-	}
-	if best == nil {
-		r.drainToGauge(m, s)
-	}
-	return best
-}
-
-// drainToGauge drains a GPU of the sub-cluster, if the rest is enough, so that it can measure.
-func (r *Rollout) drainToGauge(m *model, s *sub) {
-	if len(s.due) > 0 || slices.ContainsFunc(s.gpus, func(g *gpu) bool { return g.drain }) {
-		return // one is on its way
-	}
-	if s.serving()-1 < r.required(s, nil) || r.drained >= r.limits.Drained {
-		return
-	}
-	for i := len(s.gpus) - 1; i >= 0; i-- {
-		g := s.gpus[i]
-		if g.in != s || g.state != Serving || g.drain || g.flights > 0 || g.retry[ofGPU] > r.now || g.goal != s || !g.resident.has(m.index) && !r.fits(g, m) {
-			continue
-		}
-		r.drainNow(g, "")
-		return
-	}
-}
-
-// gauges: a GPU that could join a sub-cluster stays out of it as long as it measures, or is to.
-func (r *Rollout) gauges(g *gpu, s *sub) bool {
-	for i := range s.target.without(s.routed) {
-		m := r.models[i]
-		if !m.profiled(s.deviceType) && (m.gauge == g || m.gauge == nil && r.mayGauge(g, s)) {
-			return true
-		}
-	}
-	return false
 }

@@ -30,8 +30,10 @@ type model struct {
 	active  bool      // GPUs in service load it
 	loads   int       // of it under way
 	strayed bool      // it has made its detour
-	gauge   *gpu      // measures it, or is to
+	gauge   *gpu      // measures it, or is to (appoint)
 	gauging bool      // a measure is under way
+
+	squeezed bool // it may be measured in the gaps of a GPU that serves
 }
 
 // gpu is one device.
@@ -46,6 +48,7 @@ type gpu struct {
 	seating *sub // an order to seat was sent there, likewise
 	drained bool // counts for Limits.Drained
 	measure bool // measures
+	gauges  int  // models that it measures, or is to
 	loads   int  // steps of memory under way
 	flights int  // steps under way
 
@@ -371,7 +374,8 @@ func (r *Rollout) lose(g *gpu) {
 	}
 	for _, m := range r.models {
 		if m.gauge == g {
-			m.gauge, m.gauging = nil, false
+			m.gauging = false
+			r.appoint(m, nil)
 		}
 	}
 	clear(g.retry)
@@ -407,7 +411,8 @@ func (r *Rollout) SetModel(f Model) error {
 	}
 	m := r.model(f.Key)
 	m.facts = f
-	for _, s := range m.coming { // what was not known is now; a route under way still may lead there
+	m.facts.Profiles = slices.Clone(f.Profiles) // SetNeed writes there
+	for _, s := range m.coming {                // what was not known is now; a route under way still may lead there
 		if !(m.routing && m.to == s) {
 			s.coming.del(m.index)
 			r.touch(s)
@@ -419,10 +424,27 @@ func (r *Rollout) SetModel(f Model) error {
 		r.remember(m, failure)
 	}
 	r.hold(m)
+	r.gauged(m)
 	r.wishes(m)
 	r.touch(m.target)
 	r.moved()
 	return nil
+}
+
+// SetNeed hands in what a model that is known needs on a device type now: SetModel for nothing else.
+func (r *Rollout) SetNeed(key, deviceType string, need float64) {
+	m := r.byKey[key]
+	if m == nil {
+		return
+	}
+	for i := range m.facts.Profiles {
+		if p := &m.facts.Profiles[i]; p.DeviceType == deviceType && p.Need != need {
+			p.Need = need
+			r.touch(m.routed)
+			r.touch(m.target)
+			r.moved()
+		}
+	}
 }
 
 // routedTo notes where a model's requests go.
