@@ -78,7 +78,7 @@ func (s *stock) known(key string) *entry {
 
 // errOtherFiles: a device was ordered to have other files than others of its pool have. That is so
 // until it is ordered anew.
-var errOtherFiles = errors.New("other devices here have other files")
+var errOtherFiles = errors.New("with other files")
 
 // wantOn has a device get a model. Caller holds mu.
 func (s *stock) wantOn(source *catalog.Source, d int) {
@@ -104,7 +104,7 @@ func (s *stock) wantOn(source *catalog.Source, d int) {
 			s.compare(e, *source)
 		}
 	case s.wantedBeside(e, d):
-		p.err = fmt.Errorf("%w of model %s (%s, digest %q): give new files a new version, or unload the old ones first", errOtherFiles, e.key, e.source.URL, cmp.Or(e.got.Digest, e.source.Digest))
+		p.err = fmt.Errorf("other devices here have model %s %w (%s, digest %q): give new files a new version, or unload the old ones first", e.key, errOtherFiles, e.source.URL, cmp.Or(e.got.Digest, e.source.Digest))
 		p.wanted = true
 		s.failed(e, p.err, false)
 		return
