@@ -36,9 +36,9 @@ func TestCheck(t *testing.T) {
 		{Config{Endpoints: []string{"http://a:1"}, CA: "c"}, []string{"which it would not use: write https"}},
 		{Config{Endpoints: []string{"http://a:1", "https://b:1"}}, []string{"one or the other"}},
 		{Config{Endpoints: []string{"http://a:1", "http://a:1"}}, []string{"there twice"}},
-		{Config{Endpoints: []string{"a:1"}}, []string{`"a:1" is none`}},
-		{Config{Endpoints: []string{"http://a"}}, []string{"is none"}},
-		{Config{Endpoints: []string{"http://u:p@a:1"}}, []string{"is none"}},
+		{Config{Endpoints: []string{"a:1"}}, []string{`"a:1" is no address of an etcd`}},
+		{Config{Endpoints: []string{"http://a"}}, []string{"is no address of an etcd"}},
+		{Config{Endpoints: []string{"http://u:p@a:1"}}, []string{"is no address of an etcd"}},
 		{Config{Ephemeral: true, Prefix: "symphony"}, []string{"prefix:"}},
 		{Config{Ephemeral: true, Timeout: time.Hour, LeaseTTL: time.Millisecond}, []string{"timeout:", "lease:"}},
 	} {
