@@ -78,7 +78,7 @@ func TestSeveralSchedulers(t *testing.T) {
 	for text, want := range map[string]string{
 		"frontend: {scheduler: [" + a + ", 10.0.0.2:9000]}":        `frontend.scheduler: "10.0.0.2:9000" is no address`,
 		"frontend: {scheduler: [" + a + ", " + b + ", " + a + "]}": `frontend.scheduler: "` + a + `" is there twice`,
-		"frontend: {scheduler: []}":                                "frontend.scheduler: names no address",
+		"frontend: {scheduler: []}":                                "frontend.scheduler: names 0 addresses, must be 1 to 64",
 		"backend: {scheduler: '" + a + "," + b + "'}":              "a backend belongs to one scheduler",
 	} {
 		if _, err := Load(write(t, text), nil, nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "1 error") {
