@@ -185,3 +185,27 @@ func TestRenewedAfterAFailure(t *testing.T) {
 		t.Errorf("told %+v\n%s", o, strings.Join(c.story, "\n"))
 	}
 }
+
+// Where nobody has files of before any more, the plan of before loads the others at once, and has
+// one GPU measure them.
+func TestRenewedWhereNobodyHasThem(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "b/t/0")
+	for _, name := range names(c.gpus) {
+		c.gpus[name].Measures = true
+	}
+	c.connect()
+	c.letters("m")
+	c.run(10 * second)
+	delete(c.routes, "m/1")
+	c.lead.Facts(c.now, c.facts([]string{}, []string{"m/1"}))
+	for _, name := range names(c.gpus) { // they were started again
+		c.stock[name]["m/1"] = catalog.StateGone
+	}
+	c.lead.Facts(c.now, c.facts(names(c.gpus), []string{}))
+	c.probed = nil
+	c.renews()
+	c.run(20 * second)
+	if len(c.probed) != 1 || c.observed["m/1"].State != schema.Serving {
+		t.Errorf("measured %v, told %+v\n%s", c.probed, c.observed["m/1"], strings.Join(c.story, "\n"))
+	}
+}
