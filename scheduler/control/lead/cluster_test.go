@@ -22,22 +22,23 @@ type cluster struct {
 	stock      map[string]map[string]string // GPU -> key -> state
 	routes     map[string]catalog.ModelFacts
 	names      map[string]catalog.Name
-	set        map[string]int64          // SLOs by order
-	broken     map[string]string         // key, or key and device type -> why it does not load
-	local      map[string]bool           // GPU key: its backend has the model of its own folder
-	loads      int                       // orders of them
-	lies       map[string]catalog.Digest // GPU key, or key -> the files that lie at its source [digest of the key]
-	files      map[string]catalog.Digest // GPU key -> those that it has loaded
-	bad        map[string]bool           // GPU key: they are not those of others, and not used
-	sets       int                       // orders of settings
-	loadedWith map[string]mono.Dur       // GPU key -> the SLO that its order said
-	refuse     string                    // why it takes no names
-	plan       uint64                    // the newest of its orders
-	mute       func(catalog.Order) bool  // orders that it never answers, nor carries out; nil: none
-	late       bool                      // facts come after the outcomes of what they tell
-	held       []*catalog.Facts          // such
-	strict     bool                      // nothing may be measured twice
-	probed     []string                  // "GPU key" of models that were loaded without a profile where GPUs measure, and "serving" where it served
+	set        map[string]int64            // SLOs by order
+	inForce    map[string]catalog.Settings // all that such orders said
+	broken     map[string]string           // key, or key and device type -> why it does not load
+	local      map[string]bool             // GPU key: its backend has the model of its own folder
+	loads      int                         // orders of them
+	lies       map[string]catalog.Digest   // GPU key, or key -> the files that lie at its source [digest of the key]
+	files      map[string]catalog.Digest   // GPU key -> those that it has loaded
+	bad        map[string]bool             // GPU key: they are not those of others, and not used
+	sets       int                         // orders of settings
+	loadedWith map[string]mono.Dur         // GPU key -> the SLO that its order said
+	refuse     string                      // why it takes no names
+	plan       uint64                      // the newest of its orders
+	mute       func(catalog.Order) bool    // orders that it never answers, nor carries out; nil: none
+	late       bool                        // facts come after the outcomes of what they tell
+	held       []*catalog.Facts            // such
+	strict     bool                        // nothing may be measured twice on one device type
+	probed     []string                    // "GPU key" of models that were loaded without a profile where GPUs measure, and "serving" where it served
 
 	observed map[string]schema.Observation
 	heads    map[uint64]schema.Plan
@@ -46,7 +47,7 @@ type cluster struct {
 
 func newCluster(t testing.TB, cfg Config, gpus ...string) *cluster {
 	c := &cluster{fatal: t, lead: New(cfg), epoch: 1, gpus: map[string]*catalog.GPUFacts{}, stock: map[string]map[string]string{}, routes: map[string]catalog.ModelFacts{},
-		names: map[string]catalog.Name{}, set: map[string]int64{}, broken: map[string]string{}, local: map[string]bool{}, lies: map[string]catalog.Digest{}, loadedWith: map[string]mono.Dur{}, files: map[string]catalog.Digest{}, bad: map[string]bool{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
+		names: map[string]catalog.Name{}, set: map[string]int64{}, inForce: map[string]catalog.Settings{}, broken: map[string]string{}, local: map[string]bool{}, lies: map[string]catalog.Digest{}, loadedWith: map[string]mono.Dur{}, files: map[string]catalog.Digest{}, bad: map[string]bool{}, observed: map[string]schema.Observation{}, heads: map[uint64]schema.Plan{}}
 	for _, name := range gpus {
 		c.gpus[name] = &catalog.GPUFacts{Name: name, DeviceType: strings.Split(name, "/")[1], State: catalog.GPUServing, Memory: 1000}
 		c.stock[name] = map[string]string{}
@@ -93,7 +94,8 @@ func (c *cluster) facts(gpus, keys []string) *catalog.Facts {
 	for _, key := range keys {
 		if m, there := c.routes[key]; there {
 			if slo := c.set[key]; slo > 0 {
-				m.Set = &catalog.Settings{SLO: &slo}
+				set := c.inForce[key]
+				m.Set = &set
 			}
 			f.Models = append(f.Models, m)
 		} else {
@@ -282,7 +284,7 @@ func (c *cluster) carryOut(o catalog.Order) catalog.Outcome {
 		c.gpus[o.GPU].State, c.gpus[o.GPU].In = catalog.GPUServing, o.To
 	case catalog.OrderSet:
 		for _, key := range o.Keys {
-			c.set[key] = *o.Settings.SLO
+			c.set[key], c.inForce[key] = *o.Settings.SLO, *o.Settings
 			c.sets++
 		}
 	case catalog.OrderNames:
@@ -314,7 +316,7 @@ func (c *cluster) probe(gpu string, s *catalog.Source) {
 	}
 	_, routed := c.routes[s.Key()] // and lost by all since: it was measured before
 	for _, other := range names(c.gpus) {
-		if c.strict && !routed && c.stock[other][s.Key()] == catalog.StateReady && c.gpus[other].State != catalog.GPUOut && s.URL != "" {
+		if c.strict && !routed && c.gpus[other].DeviceType == g.DeviceType && c.stock[other][s.Key()] == catalog.StateReady && !c.bad[other+" "+s.Key()] && c.gpus[other].State != catalog.GPUOut && s.URL != "" {
 			c.fatal.Fatalf("%s measures %s, which %s has\n%s", gpu, s.Key(), other, strings.Join(c.story, "\n"))
 		}
 	}

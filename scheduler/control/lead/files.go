@@ -70,7 +70,11 @@ func (l *Lead) learn(at mono.Time) {
 		}
 		delete(l.renew, key)
 		delete(l.files, key)
-		l.dirty[key] = true
+		if len(l.world.holders[key]) == 0 { // else a backend has it of its own folder
+			delete(l.world.about, key)
+		}
+		l.forgive(key)
+		l.dirty[key], l.world.moved[key] = true, true
 		l.want(at, causeCatalogue)
 	}
 }
@@ -85,8 +89,7 @@ func (l *Lead) ordered(key string) bool {
 func (l *Lead) renewed(v *version) {
 	f, known := l.files[v.key]
 	if delete(l.renew, v.key); known && f.of != v.files {
-		l.renew[v.key] = true // until nobody has them
-		delete(l.world.about, v.key)
+		l.renew[v.key] = true // until nobody has them, and what is known of them is forgotten
 	}
 }
 

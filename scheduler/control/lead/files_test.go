@@ -120,3 +120,92 @@ func TestFilesAreRenewed(t *testing.T) {
 		}
 	}
 }
+
+// renews says that m's files are other ones, and has them so.
+func (c *cluster) renews() {
+	c.lies["m/1"] = catalog.DigestOf([]byte("after"))
+	doc := wants("m", 1)
+	doc.Versions[0].Renewed = 7
+	c.lead.SetModel(c.now, doc)
+	c.story = nil
+}
+
+// A load that the plan of before has tried again meanwhile waits, too: until those of before are
+// unloaded it would bring other files than the rest have, and have them measured.
+func TestRenewedWhileLoading(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "b/u/0")
+	c.connect()
+	c.letters("m")
+	c.run(10 * second)
+	c.gpus["c/t/0"] = &catalog.GPUFacts{Name: "c/t/0", DeviceType: "t", State: catalog.GPUServing, Memory: 1000}
+	c.stock["c/t/0"], c.lies["c/t/0 m/1"] = map[string]string{}, "sha256:torn"
+	c.lead.Facts(c.now, c.facts([]string{"c/t/0"}, []string{}))
+	for c.loadsOf("m/1") < 2 {
+		c.run(second / 100)
+	}
+	c.run(9 * second / 10) // the next try is 1 s after the first one, before the next plan
+	delete(c.lies, "c/t/0 m/1")
+	c.renews()
+	c.run(20 * second)
+	load, unload := slices.Index(c.story, "load c/t/0 m/1"), slices.Index(c.story, "unload a/t/0 [m/1]")
+	if unload < 0 || load < unload || c.observed["m/1"].State != schema.Serving || c.files["c/t/0 m/1"] != c.lies["m/1"] {
+		t.Errorf("told %+v\n%s", c.observed["m/1"], strings.Join(c.story, "\n"))
+	}
+}
+
+// What is known of a version is known until its files of before are unloaded: it is served with its
+// settings, and nothing is to be set.
+func TestKnownWhileRenewed(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "b/t/0")
+	c.connect()
+	c.letters("m")
+	c.run(10 * second)
+	c.letters("mn") // a plan that says m's settings: they are known now
+	c.run(10 * second)
+	c.renews()
+	c.gpus["b/t/0"].State, c.stock["b/t/0"]["m/1"] = catalog.GPUOut, catalog.StateGone
+	c.lead.Facts(c.now, c.facts([]string{"b/t/0"}, []string{}))
+	c.run(20 * second)
+	if story := strings.Join(c.story, "\n"); strings.Contains(story, "set") || c.observed["m/1"].State != schema.Serving {
+		t.Errorf("told %+v\n%s", c.observed["m/1"], story)
+	}
+}
+
+// Other files are tried at once, whatever became of those of before.
+func TestRenewedAfterAFailure(t *testing.T) {
+	c := newCluster(t, Config{RetryMin: 600 * second}, "a/t/0")
+	c.connect()
+	c.broken["m/1"] = "no model"
+	c.letters("m")
+	c.run(20 * second)
+	delete(c.broken, "m/1")
+	c.renews()
+	c.run(10 * second)
+	if o := c.observed["m/1"]; o.State != schema.Serving {
+		t.Errorf("told %+v\n%s", o, strings.Join(c.story, "\n"))
+	}
+}
+
+// Where nobody has files of before any more, the plan of before loads the others at once, and has
+// one GPU measure them.
+func TestRenewedWhereNobodyHasThem(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "b/t/0")
+	for _, name := range names(c.gpus) {
+		c.gpus[name].Measures = true
+	}
+	c.connect()
+	c.letters("m")
+	c.run(10 * second)
+	delete(c.routes, "m/1")
+	c.lead.Facts(c.now, c.facts([]string{}, []string{"m/1"}))
+	for _, name := range names(c.gpus) { // they were started again
+		c.stock[name]["m/1"] = catalog.StateGone
+	}
+	c.lead.Facts(c.now, c.facts(names(c.gpus), []string{}))
+	c.probed = nil
+	c.renews()
+	c.run(20 * second)
+	if len(c.probed) != 1 || c.observed["m/1"].State != schema.Serving {
+		t.Errorf("measured %v, told %+v\n%s", c.probed, c.observed["m/1"], strings.Join(c.story, "\n"))
+	}
+}

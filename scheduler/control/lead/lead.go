@@ -140,6 +140,7 @@ func (l *Lead) SetModel(now mono.Time, doc schema.Model) {
 	l.known[doc.Name] = know(doc)
 	l.changed(before, l.known[doc.Name])
 	l.learn(now)
+	l.tell() // what was known of files of before may be forgotten: the roll-out would have all measure the others
 	l.look(doc.Name)
 	l.want(now, causeCatalogue)
 }

@@ -78,7 +78,7 @@ func TestStoredProfile(t *testing.T) {
 		}
 		c.lead.Profile(schema.Measured{Model: "m", Version: "1", DeviceType: "t", Digest: digest, Profile: catalog.Profile{Alpha: 2 * mono.Millisecond, Beta: mono.Millisecond}})
 		m := wants("m", 1)
-		m.Versions[0].Digest = "sha256:same"
+		m.Versions[0].Digest, c.lies["m/1"] = "sha256:same", "sha256:same"
 		c.connect()
 		c.lead.SetModel(c.now, m)
 		c.run(20 * second)

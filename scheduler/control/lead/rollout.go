@@ -181,6 +181,10 @@ func (l *Lead) roll(now mono.Time, out *Effects) {
 			l.rollout.Failed(now, s.ID, "nobody has added it (symphony model add): only a backend that has it in its own folder can load it")
 			continue
 		}
+		if s.Kind == plan.Load && l.renew[s.Models[0]] { // the next plan, soon, is without it
+			l.rollout.Failed(now, s.ID, "its files are other ones now: those of before are unloaded first")
+			continue
+		}
 		l.orderID++
 		l.flown++
 		l.send(now, l.order(s), flight{step: s, of: l.rollout}, out)
