@@ -314,6 +314,9 @@ func (c *cluster) probe(gpu string, s *catalog.Source) {
 	if !g.Measures || s.Profile != nil || c.stock[gpu][s.Key()] == catalog.StateReady {
 		return
 	}
+	if v := c.lead.version(s.Key()); v == nil || !v.wanted { // the wish went while its loads were on their way
+		return
+	}
 	_, routed := c.routes[s.Key()] // and lost by all since: it was measured before
 	for _, other := range names(c.gpus) {
 		if c.strict && !routed && c.gpus[other].DeviceType == g.DeviceType && c.stock[other][s.Key()] == catalog.StateReady && !c.bad[other+" "+s.Key()] && c.gpus[other].State != catalog.GPUOut && s.URL != "" {
