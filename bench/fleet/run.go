@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/symphony-serving/symphony/bench/report"
+	"github.com/symphony-serving/symphony/bench/results"
 	"github.com/symphony-serving/symphony/bench/sim/fleet"
 	"github.com/symphony-serving/symphony/bench/zoo"
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
@@ -125,21 +126,21 @@ func simulate(ctx context.Context, c fleet.Config, o Options, name string) (out 
 		return out, err
 	}
 	if err := day.Run(func() bool { return ctx.Err() != nil }); errors.Is(err, fleet.ErrStopped) {
-		return out, report.ErrInterrupted
+		return out, results.ErrInterrupted
 	} else if err != nil {
 		return out, err
 	}
 	say("the control plane's day: %d steps, %d plans; %v", day.Totals.Steps, day.Totals.Plans, time.Since(begin).Round(time.Second))
 	out = Day{Planner: name, Totals: day.Totals, Epochs: day.Epochs, Ticks: day.Ticks}
 	windows := day.Windows()
-	results, err := report.Each(ctx, report.Jobs{What: name + ": windows", Parallel: o.Parallel, Progress: o.Progress}, windows,
+	counted, err := results.Each(ctx, results.Jobs{What: name + ": windows", Parallel: o.Parallel, Progress: o.Progress}, windows,
 		func(w fleet.Window, _ func() bool) (fleet.WindowResult, error) { return day.Simulate(w) })
 	if err != nil {
 		return out, err
 	}
 	for i, w := range windows {
-		out.Windows = append(out.Windows, Stretch{mono.Dur(w.From).Seconds(), w.Epoch, w.Still, len(w.Subs), results[i]})
+		out.Windows = append(out.Windows, Stretch{mono.Dur(w.From).Seconds(), w.Epoch, w.Still, len(w.Subs), counted[i]})
 	}
-	say("%d windows request by request; %v in all", len(results), time.Since(begin).Round(time.Second))
+	say("%d windows request by request; %v in all", len(counted), time.Since(begin).Round(time.Second))
 	return out, nil
 }

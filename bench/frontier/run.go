@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/symphony-serving/symphony/bench/report"
+	"github.com/symphony-serving/symphony/bench/results"
 )
 
 // Options of a run.
@@ -49,7 +50,7 @@ func (r *Result) measure(ctx context.Context, workloads []Workload, opts Options
 			searches = append(searches, sought{&workloads[i], rule})
 		}
 	}
-	r.Peaks, err = report.Each(ctx, opts.jobs("goodputs"), searches, func(s sought, stop func() bool) (Peak, error) { return s.w.search(s.rule, stop) })
+	r.Peaks, err = results.Each(ctx, opts.jobs("goodputs"), searches, func(s sought, stop func() bool) (Peak, error) { return s.w.search(s.rule, stop) })
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (r *Result) measure(ctx context.Context, workloads []Workload, opts Options
 		}
 		tasks = append(tasks, workloads[i].tasks(best, opts.Quick)...)
 	}
-	r.Points, err = report.Each(ctx, opts.jobs("points"), tasks, func(t task, stop func() bool) (Point, error) { return t.run(stop) })
+	r.Points, err = results.Each(ctx, opts.jobs("points"), tasks, func(t task, stop func() bool) (Point, error) { return t.run(stop) })
 	return err
 }
 
@@ -76,6 +77,6 @@ func (r *Result) best(workload string) (best Peak) {
 }
 
 // jobs says how simulations are done.
-func (o Options) jobs(what string) report.Jobs {
-	return report.Jobs{What: what, Parallel: o.Parallel, Progress: o.Progress}
+func (o Options) jobs(what string) results.Jobs {
+	return results.Jobs{What: what, Parallel: o.Parallel, Progress: o.Progress}
 }

@@ -1,6 +1,6 @@
-// Package results keeps what was computed, so that a long benchmark that was
-// interrupted goes on where it was: a file of JSON lines, a key and its result
-// in each.
+// Package results computes results side by side (Each), and keeps what was computed, so that
+// a long benchmark that was interrupted goes on where it was: a file of JSON lines, a key and
+// its result in each.
 package results
 
 import (
