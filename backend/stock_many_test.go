@@ -64,10 +64,17 @@ func TestThousandModels(t *testing.T) {
 	}
 	round() // what tables and pools have from now on
 	goroutines, heap := runtime.NumGoroutine(), heapBytes()
-	round()
-	s.wait("goroutines as before", func() bool { return runtime.NumGoroutine() <= goroutines+5 })
-	if grown := heapBytes() - heap; grown > 2<<20 {
-		t.Errorf("the heap has grown by %d KiB", grown>>10)
+	for again := 2; ; again-- { // a heap is some MiB more or less at any time; what leaks grows with each round
+		round()
+		s.wait("goroutines as before", func() bool { return runtime.NumGoroutine() <= goroutines+5 })
+		grown := heapBytes() - heap
+		if grown <= 2<<20 {
+			break
+		}
+		if again == 0 {
+			t.Errorf("the heap has grown by %d KiB", grown>>10)
+			break
+		}
 	}
 	for _, e := range st.slots[1:] {
 		if e != nil {
