@@ -64,18 +64,10 @@ func TestThousandModels(t *testing.T) {
 	}
 	round() // what tables and pools have from now on
 	goroutines, heap := runtime.NumGoroutine(), heapBytes()
-	for again := 2; ; again-- { // a heap is some MiB more or less at any time; what leaks grows with each round
+	leaks(t, heap, func() {
 		round()
 		s.wait("goroutines as before", func() bool { return runtime.NumGoroutine() <= goroutines+5 })
-		grown := heapBytes() - heap
-		if grown <= 2<<20 {
-			break
-		}
-		if again == 0 {
-			t.Errorf("the heap has grown by %d KiB", grown>>10)
-			break
-		}
-	}
+	})
 	for _, e := range st.slots[1:] {
 		if e != nil {
 			t.Fatal("a slot is taken by", e.key)
@@ -88,6 +80,19 @@ func TestThousandModels(t *testing.T) {
 			}
 		}
 	}
+}
+
+// leaks fails where the heap grows by each of some rounds: it is some MiB more or less at any time.
+func leaks(t *testing.T, heap int64, round func()) {
+	t.Helper()
+	grown := int64(0)
+	for range 3 {
+		round()
+		if grown = heapBytes() - heap; grown <= 2<<20 {
+			return
+		}
+	}
+	t.Errorf("the heap has grown by %d KiB", grown>>10)
 }
 
 func heapBytes() int64 {
