@@ -140,6 +140,9 @@ func (b *Backend) introduce(l transport.Link) {
 		info.Pools = append(info.Pools, doc)
 	}
 	transport.SendDoc(l, wire.DocBackend, info)
+	if b.draining.Load() { // the link before was told, and this one was not
+		_ = l.Send((&wire.Leave{Epoch: wire.Epoch(b.epoch.Load())}).Append(nil))
+	}
 }
 
 // Ready reports whether the scheduler has admitted this backend.

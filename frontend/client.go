@@ -112,8 +112,8 @@ func newClient(o Options) (*Client, error) {
 		images: make(chan imageJob, imagesMax), photos: make(chan imageJob, imagesMax), memory: newImageMemory(o.ImageMemory),
 		instance: randomStart(), labels: newLabels(o.Logger), wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
-	for _, address := range addresses {
-		c.uplinks = append(c.uplinks, newUplink(c, address, len(addresses)))
+	for i, address := range addresses {
+		c.uplinks = append(c.uplinks, newUplink(c, address, i, len(addresses)))
 	}
 	signal := make(chan struct{})
 	c.changed.Store(&signal)

@@ -8,28 +8,33 @@ import (
 // one of the same tensors, before it was sent: the same version elsewhere, or where nobody asked
 // for that one another version. nil: there is none.
 func (c *Client) follow(id wire.RequestID, k *call) *admission {
-	next := c.instead(k, nil)
+	next := c.instead(k)
 	if next == nil {
 		return nil
 	}
 	return c.rebind(id, k, next)
 }
 
-// instead is a model that can have a call in place of its own, of another scheduler than not;
+// instead is a model that can have a call in place of its own, of no scheduler that gave it back;
 // nil: there is none.
-func (c *Client) instead(k *call, not *uplink) *model {
+func (c *Client) instead(k *call) *model {
 	name, version := k.model.entry.Spec.Name, k.model.entry.Spec.Version
 	wanted := version
 	if k.any {
 		wanted = ""
 	}
-	if m, _ := c.choose(name, wanted); m != nil && m.uplink != not && k.fits(m) {
+	if m, _ := c.choose(name, wanted); m != nil && m.uplink.bit&k.refused == 0 && k.fits(m) {
 		return m
 	}
 	for _, u := range c.uplinks {
 		v := u.of(name)
-		if v == nil || u == not {
+		if v == nil || u.bit&k.refused != 0 {
 			continue
+		}
+		if k.any { // as the shares say, if it is to be had
+			if m := v.choose(); m != nil && k.fits(m) {
+				return m
+			}
 		}
 		for _, m := range v.all {
 			if (k.any || m.entry.Spec.Version == version) && k.fits(m) {
@@ -60,7 +65,7 @@ func (c *Client) rebind(id wire.RequestID, k *call, next *model) *admission {
 		return nil
 	}
 	k.model = next
-	c.open[slot].model, c.open[slot].moves = next, k.moves
+	c.open[slot].model, c.open[slot].refused = next, k.refused
 	return a
 }
 
@@ -98,10 +103,8 @@ func (c *Client) moved(id wire.RequestID, k *call, reason wire.Reason) bool {
 	default:
 		return false
 	}
-	if k.moves++; int(k.moves) >= len(c.uplinks) {
-		return false
-	}
-	next, data := c.instead(k, k.model.uplink), c.arena.Bytes(k.slab)
+	k.refused |= k.model.uplink.bit
+	next, data := c.instead(k), c.arena.Bytes(k.slab)
 	if next == nil || data == nil {
 		return false
 	}

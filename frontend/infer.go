@@ -30,8 +30,8 @@ type call struct {
 	preprocess mono.Dur
 	submitted  mono.Time // zero: the image is not decoded
 	stopCtx    func() bool
-	any        bool  // another version may answer
-	moves      uint8 // schedulers that gave it back
+	any        bool   // another version may answer
+	refused    uint64 // uplinks whose schedulers gave it back, a bit each
 }
 
 // waiter is a goroutine in Infer.

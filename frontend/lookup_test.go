@@ -253,3 +253,28 @@ func checkFound(r *rapid.T, h *have, worlds []*told, known, up []bool, had []map
 		}
 	}
 }
+
+// A request that schedulers have given back goes to one that has not, whoever was tried in
+// between, and there to the version that the shares ask for.
+func TestToEachOnce(t *testing.T) {
+	h := newHave(t, 3)
+	for i := range 3 {
+		for version := 1; version <= 2; version++ {
+			h.tell(i, catalog.Served{ID: wire.ModelID(10*i + version), DeviceType: "e", Spec: specOf("m", fmt.Sprint(version))})
+		}
+		h.share(i, 1, 0)
+	}
+	k := call{any: true, model: h.uplinks[0].of("m").all[0]}
+	asked := uint64(0)
+	for range 3 {
+		m := h.instead(&k)
+		if m == nil || m.uplink.bit&asked != 0 || m.entry.Spec.Version != "1" {
+			t.Fatalf("after %b: %+v", asked, m)
+		}
+		asked |= m.uplink.bit
+		k.model, k.refused = m, asked
+	}
+	if m := h.instead(&k); m != nil {
+		t.Errorf("all have given it back, and yet %d", m.entry.ID)
+	}
+}

@@ -22,6 +22,7 @@ type uplink struct {
 	client  *Client
 	address string
 	called  string // in errors
+	bit     uint64 // in call.refused
 
 	keeper   *transport.Keeper         // nil until connect
 	models   atomic.Pointer[snapshot]  // nil: the catalogue of this admission has not come
@@ -43,9 +44,9 @@ type admission struct {
 	link  transport.Link
 }
 
-// newUplink is one of n.
-func newUplink(c *Client, address string, n int) *uplink {
-	u := &uplink{client: c, address: address, called: "the scheduler"}
+// newUplink is the i-th of n.
+func newUplink(c *Client, address string, i, n int) *uplink {
+	u := &uplink{client: c, address: address, called: "the scheduler", bit: 1 << i}
 	if n > 1 {
 		u.called = "scheduler " + address
 	}

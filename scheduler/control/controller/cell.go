@@ -194,7 +194,10 @@ func (l *leading) grant(now mono.Time) {
 				l.cells[to.Scheduler].lead.Profile(m)
 			}
 			for i := range doc.Versions {
-				l.cells[to.Scheduler].lead.Learnt(l.since[doc.Name+"/"+doc.Versions[i].Version])
+				v := &doc.Versions[i]
+				if o := l.since[doc.Name+"/"+v.Version]; o.Files == v.Files() {
+					l.cells[to.Scheduler].lead.Learnt(o)
+				}
 			}
 		}
 	}

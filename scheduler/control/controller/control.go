@@ -189,14 +189,14 @@ func (c *Controller) PutVersion(ctx context.Context, name, version string, spec 
 		case !errors.As(err, &conflict):
 			return api.Model{}, wrong(err, name)
 		}
-		out, err := c.change(ctx, name, func(m *schema.Model) error { return putVersion(m, add) })
+		out, err := c.change(ctx, name, func(m *schema.Model) error { return c.putVersion(m, add) })
 		if !errors.Is(err, &api.Error{Kind: api.KindNotFound}) { // deleted between the two
 			return out, err
 		}
 	}
 }
 
-func putVersion(m *schema.Model, add schema.ModelVersion) error {
+func (c *Controller) putVersion(m *schema.Model, add schema.ModelVersion) error {
 	i := m.Find(add.Version)
 	if i < 0 {
 		if len(m.Versions) >= api.VersionsMax {
@@ -206,8 +206,12 @@ func putVersion(m *schema.Model, add schema.ModelVersion) error {
 		return nil
 	}
 	have := &m.Versions[i]
-	if have.Source != add.Source || have.Digest != add.Digest && have.Digest != "" && add.Digest != "" {
+	if have.Source != add.Source {
 		return api.Conflict("version %s of model %s is there with the source %s: versions do not change, add another one", add.Version, m.Name, have.Source)
+	}
+	if digest := c.digestOf(have, m.Name); add.Digest != "" && digest != "" && add.Digest != digest {
+		return api.Conflict("version %s of model %s is there with files of digest %s: versions do not change, add another one, or say that its files are other ones (symphony model update %s/%s --source %s --digest %s)",
+			add.Version, m.Name, digest, m.Name, add.Version, have.Source, add.Digest)
 	}
 	have.Settings = add.Settings
 	if have.Digest == "" {

@@ -39,6 +39,9 @@ func TestFiles(t *testing.T) {
 	if v := m.Find("1"); err != nil || v.LoadedDigest != digest || v.LoadedBytes != 7 || v.Digest != "" {
 		t.Fatalf("%+v, %v", m, err)
 	}
+	if _, err := c.PutVersion(ctx, "m", "1", api.VersionSpec{Source: "file:///models/m", Digest: other}); !errors.Is(err, &api.Error{Kind: api.KindConflict}) || !strings.Contains(err.Error(), digest) {
+		t.Errorf("added again with another digest than its files have: %v", err)
+	}
 	for _, f := range []api.Files{{Source: "file:///models/m"}, {Source: "file:///models/m", Digest: other}} {
 		if _, err := c.SetFiles(ctx, "m", "1", f); !errors.Is(err, &api.Error{Kind: api.KindConflict}) || !strings.Contains(err.Error(), "--unload") {
 			t.Errorf("%+v of a version that is served: %v", f, err)

@@ -143,6 +143,9 @@ func (l *leading) restore() error {
 	}
 	for _, of := range c.view.measured {
 		for _, m := range of {
+			if doc := c.view.models[m.Model].Value; !ofItsFiles(&m, &doc) {
+				continue
+			}
 			for _, cell := range l.cells {
 				cell.lead.Profile(m)
 			}
@@ -152,6 +155,7 @@ func (l *leading) restore() error {
 		for _, o := range versions {
 			key := name + "/" + o.Version
 			l.since[key] = o
+			o.Next = 0                            // which is told anew
 			l.seen[key] = []sight{{home[key], o}} // if no plan has it, anybody may say that it is gone
 			l.cells[home[key]].lead.Told(o)
 		}
@@ -188,6 +192,7 @@ func (l *leading) run() {
 			}
 			l.cells.counted()
 			s.cell.lead.Partitioned(mono.Now(), s.task, &s.cell.effects)
+			l.carryOut(s.cell) // before another cell's plan has a later epoch
 		case f := <-l.calls:
 			f()
 		case <-loads.C:
@@ -323,6 +328,9 @@ func (l *leading) observe(o schema.Observation, now int64) {
 	o.Since = now
 	if before.State == o.State {
 		o.Since = before.Since
+	}
+	if o.Next != 0 {
+		o.Next = now + o.Next - int64(mono.Now())
 	}
 	if o == before {
 		return

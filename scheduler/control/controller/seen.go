@@ -27,6 +27,15 @@ func (l *leading) see(i int, o schema.Observation, now int64) {
 		l.seen[key] = slices.Insert(all, at, sight{i, o})
 	}
 	l.observe(merged(l.seen[key]), now)
+	if len(l.cells) == 1 || o.Digest == "" {
+		return
+	}
+	at, to := l.spread.Home(o.Model)
+	for _, other := range []int{at, to} { // which may have been given the model before this was known
+		if other != i && other != spread.Nowhere {
+			l.cells[other].lead.Learnt(o)
+		}
+	}
 }
 
 // gone is that a cell neither wants nor has a version any more.

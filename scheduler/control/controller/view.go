@@ -166,10 +166,19 @@ func (v *view) measuresOf(doc *schema.Model) (out []schema.Measured) {
 	for i := range doc.Versions {
 		of := v.measured[schema.ID(doc.Name, doc.Versions[i].Version)]
 		for _, id := range slices.Sorted(maps.Keys(of)) {
-			out = append(out, of[id])
+			if m := of[id]; ofItsFiles(&m, doc) {
+				out = append(out, m)
+			}
 		}
 	}
 	return out
+}
+
+// ofItsFiles reports whether something was measured with the files that a version has: people have
+// not said since that they are other ones. Of what is not in the catalogue that is taken for so.
+func ofItsFiles(m *schema.Measured, doc *schema.Model) bool {
+	i := doc.Find(m.Version)
+	return i < 0 || m.At >= doc.Versions[i].Files() || m.Digest != "" && m.Digest == doc.Versions[i].Digest
 }
 
 func (v *view) setHead(c store.Change[schema.Plan]) {

@@ -45,6 +45,27 @@ func TestViewForgets(t *testing.T) {
 	}
 }
 
+// What was measured with files of before does not say what those of now take, nor how long.
+func TestMeasuredOfOtherFiles(t *testing.T) {
+	v := newView(t.Context(), nil)
+	m := schema.Measured{Model: "m", Version: "1", DeviceType: "t", Digest: "one", Static: 100, At: 5}
+	v.setMeasured(store.Change[schema.Measured]{ID: m.ID(), Value: m})
+	for _, c := range []struct {
+		what string
+		of   schema.ModelVersion
+		want int
+	}{
+		{"its own", schema.ModelVersion{Version: "1", Added: 3}, 1},
+		{"others", schema.ModelVersion{Version: "1", Added: 3, Renewed: 7}, 0},
+		{"others that are the same", schema.ModelVersion{Version: "1", Added: 3, Renewed: 7, Digest: "one"}, 1},
+		{"another version's", schema.ModelVersion{Version: "2", Added: 3}, 0},
+	} {
+		if got := v.measuresOf(&schema.Model{Name: "m", Versions: []schema.ModelVersion{c.of}}); len(got) != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
 // Epochs that are resumed without having been paused end a plan that people applied.
 func TestResumeEndsByHand(t *testing.T) {
 	c := &Controller{view: newView(t.Context(), nil), cfg: Config{Schedulers: []string{"s"}}}

@@ -6,7 +6,7 @@ import (
 )
 
 // Effects are to be carried out, in any order but that of Orders. The instants of what is to
-// be stored are left to the caller.
+// be stored are left to the caller; Next of an Observation is one of the core's clock.
 type Effects struct {
 	Orders   []catalog.Order
 	Task     *Task

@@ -61,6 +61,20 @@ func (l *Lead) failureOf(key string) (*failure, string) {
 	return f, deviceType
 }
 
+// tried is how often a version has failed, on the type where it did most, and when it is tried
+// again, on any; 0: that is not known.
+func (l *Lead) tried(key string) (tries int, next int64) {
+	at := mono.Never
+	for _, t := range names(l.failed.versions[key]) {
+		f := l.failed.versions[key][t]
+		tries, at = max(tries, f.tries), min(at, f.next)
+	}
+	if at == mono.Never {
+		return tries, 0
+	}
+	return tries, int64(at)
+}
+
 // gaveUp notes what the roll-out has given up since.
 func (l *Lead) gaveUp(now mono.Time) {
 	for _, p := range l.rollout.GivenUp() {

@@ -167,7 +167,7 @@ func TestBackOffSurvivesPlans(t *testing.T) {
 	if n := c.loadsOf("m/1"); n < 12 || n > 20 {
 		t.Errorf("%d loads in 10 minutes", n)
 	}
-	if o := c.observed["m/1"]; o.State != schema.Failed || !strings.Contains(o.Reason, "no such file") {
+	if o := c.observed["m/1"]; o.State != schema.Failed || !strings.Contains(o.Reason, "no such file") || o.Tries < 4 || o.Next <= int64(c.now) {
 		t.Errorf("observed %+v", o)
 	}
 	n := c.loadsOf("m/1")

@@ -36,7 +36,7 @@ func (l *Lead) learnt(key string, o *schema.Observation) {
 // nothing is known of them here: a version has the same files at all schedulers.
 func (l *Lead) Learnt(o schema.Observation) {
 	key := o.Model + "/" + o.Version
-	if _, known := l.files[key]; !known && o.Digest != "" {
+	if f, known := l.files[key]; o.Digest != "" && f.digest == "" && (!known || f.of == o.Files) {
 		l.learnt(key, &o)
 	}
 }
@@ -53,7 +53,7 @@ func (l *Lead) learn(at mono.Time) {
 		if !known {
 			f.of = now
 		}
-		if said.Digest != "" && f.of == now { // the scheduler sees to it that all have the same
+		if said.Digest != "" && f.of == now && (f.digest == "" || f.digest == said.Digest) { // what came first holds
 			f.digest, f.bytes = said.Digest, said.Bytes
 		}
 		if l.files[key] != f || !known {
@@ -119,10 +119,13 @@ func (l *Lead) unloadOthers(now mono.Time, out *Effects) {
 			continue
 		}
 		l.orderID++
-		l.send(now, catalog.Order{ID: l.orderID, Plan: l.stamp(), Kind: catalog.OrderUnload, GPU: name, Keys: keys}, flight{}, out)
+		l.send(now, catalog.Order{ID: l.orderID, Plan: l.stamp(), Kind: catalog.OrderUnload, GPU: name, Keys: keys, Within: othersWithin}, flight{}, out)
 	}
 	clear(l.world.bad)
 }
+
+// othersWithin is how long such an order may take.
+const othersWithin = 60 * mono.Second
 
 // others reports whether what a GPU has of a version was loaded from other files than it is to have.
 func (l *Lead) others(s *catalog.Stocked) bool {

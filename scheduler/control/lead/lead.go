@@ -203,7 +203,7 @@ func (l *Lead) Restore(head schema.Plan, parts []schema.SubCluster) {
 
 // Told takes over what was told of a version before, by the controller that led.
 func (l *Lead) Told(o schema.Observation) {
-	o.Since = 0
+	o.Since, o.Next = 0, 0
 	key := o.Model + "/" + o.Version
 	l.told[key], l.dirty[key] = o, true
 	l.learnt(key, &o)

@@ -115,6 +115,9 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 	default:
 		o.Reason = l.waits(v)
 	}
+	if o.State == schema.Failed {
+		o.Tries, o.Next = l.tried(key)
+	}
 	return o, true
 }
 
