@@ -131,7 +131,7 @@ func (all cells) Told(i int) bool { return all[i].lead.Whole() }
 // GPUs implements spread.World.
 func (all cells) GPUs(i int) (out []spread.GPUs) {
 	for _, g := range all[i].lead.Types() {
-		out = append(out, spread.GPUs{DeviceType: g.DeviceType, Count: g.Count, Memory: g.Memory})
+		out = append(out, spread.GPUs{DeviceType: g.DeviceType, Count: g.Count, Memory: g.Memory, Largest: g.Largest})
 	}
 	return out
 }
@@ -146,6 +146,11 @@ func (all cells) Failed(i int, key string) string { return all[i].lead.Failed(ke
 func (all cells) Load(i int, key string) spread.Load {
 	t, need, bytes := all[i].lead.Load(key)
 	return spread.Load{DeviceType: t, Need: need, Bytes: bytes}
+}
+
+// Size implements spread.World.
+func (all cells) Size(i int, key, deviceType string) int64 {
+	return all[i].lead.Size(key, deviceType)
 }
 
 var _ spread.World = cells(nil)
@@ -166,6 +171,7 @@ func (l *leading) wish(now mono.Time, doc schema.Model) {
 func (l *leading) unwish(name string) {
 	old := l.wanted[name]
 	delete(l.wanted, name)
+	delete(l.why, name)
 	l.abandon(&old, &schema.Model{})
 	l.spread.Unwant(name, &l.grants)
 }
@@ -188,6 +194,7 @@ func (l *leading) grant(now mono.Time) {
 	g := &l.grants
 	for _, to := range g.Gives {
 		doc := l.wanted[to.Name]
+		delete(l.why, to.Name)
 		l.cells[to.Scheduler].lead.SetModel(now, doc)
 		if len(l.cells) > 1 { // what is known of its size and its files
 			for _, m := range l.c.view.measuresOf(&doc) {
@@ -210,6 +217,9 @@ func (l *leading) grant(now mono.Time) {
 	}
 	for _, text := range g.Notes {
 		l.c.log.Info().Msg(text)
+	}
+	for _, text := range g.Warnings {
+		l.c.log.Warn().Msg(text)
 	}
 	g.Reset()
 }

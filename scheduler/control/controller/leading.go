@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,24 +114,9 @@ func (l *leading) restore() error {
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("reading the last plan: %w", err)
 	}
-	made := make([]int64, len(l.cells)) // when their last plans were
-	home := map[string]int{}            // by the last plans' versions
-	for i, cell := range l.cells {
-		cell.lead.After(l.stored)
-		head, parts, err := c.cfg.Store.LatestPlan(l.ctx, c.cfg.called(i)...)
-		switch {
-		case err == nil:
-			cell.lead.Restore(head.Value, parts)
-			made[i] = head.Value.At
-		case !errors.Is(err, store.ErrNotFound):
-			return fmt.Errorf("reading the last plan: %w", err)
-		}
-		for _, p := range parts {
-			for _, key := range p.Models {
-				home[key] = i
-				l.spread.Restore(namesOfKey(key), i)
-			}
-		}
+	made, home, err := l.restorePlans()
+	if err != nil {
+		return err
 	}
 	c.view.mu.Lock()
 	if e := c.view.epochs; !e.Off && e.Since <= slices.Max(made) {
@@ -164,6 +150,40 @@ func (l *leading) restore() error {
 	c.view.lead()
 	l.wishes() // before the schedulers are heard: what a plan says is known by then
 	return nil
+}
+
+// restorePlans takes over the schedulers' last plans, the oldest first: when they were made, by cell, and
+// who has which version.
+func (l *leading) restorePlans() (made []int64, home map[string]int, err error) {
+	type last struct {
+		cell  *cell
+		head  schema.Plan
+		parts []schema.SubCluster
+	}
+	var all []last
+	made, home = make([]int64, len(l.cells)), map[string]int{}
+	for i, cell := range l.cells {
+		cell.lead.After(l.stored)
+		head, parts, err := l.c.cfg.Store.LatestPlan(l.ctx, l.c.cfg.called(i)...)
+		switch {
+		case err == nil:
+			all = append(all, last{cell, head.Value, parts})
+		case !errors.Is(err, store.ErrNotFound):
+			return nil, nil, fmt.Errorf("reading the last plan: %w", err)
+		}
+	}
+	slices.SortFunc(all, func(a, b last) int { return cmp.Compare(a.head.Epoch, b.head.Epoch) })
+	for _, p := range all {
+		p.cell.lead.Restore(p.head, p.parts)
+		made[p.cell.number] = p.head.At
+		for _, s := range p.parts {
+			for _, key := range s.Models {
+				home[key] = p.cell.number
+				l.spread.Restore(namesOfKey(key), p.cell.number)
+			}
+		}
+	}
+	return made, home, nil
 }
 
 // namesOfKey is the model's name in a version's key.

@@ -25,13 +25,14 @@ type GPUsOf struct {
 	DeviceType string
 	Count      int
 	Memory     int64 // of the smallest, bytes; 0: no bound
+	Largest    int64 // of the one with most; 0: no bound
 }
 
 // Types are the device types that there are GPUs of in service.
 func (l *Lead) Types() (out []GPUsOf) {
 	count := l.world.count()
 	for _, t := range names(count) {
-		out = append(out, GPUsOf{DeviceType: t, Count: count[t], Memory: l.memory(t)})
+		out = append(out, GPUsOf{DeviceType: t, Count: count[t], Memory: l.memory(t), Largest: l.world.largest(t)})
 	}
 	return out
 }
@@ -61,6 +62,15 @@ func (l *Lead) Load(key string) (deviceType string, need float64, bytes int64) {
 		bytes = max(bytes, l.world.about[key][t].static)
 	}
 	return "", 0, bytes
+}
+
+// Size is what a GPU of a type must have for a version alone, in bytes; 0: not known.
+func (l *Lead) Size(key, deviceType string) int64 {
+	a := l.world.aboutOf(key, deviceType)
+	if a.static == 0 {
+		return 0
+	}
+	return a.static + a.dynamic
 }
 
 // Wish is a version that a model's policy wants served.

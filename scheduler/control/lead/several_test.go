@@ -37,7 +37,7 @@ func TestAsked(t *testing.T) {
 	c.lead.SetModel(c.now, wants("m", 1))
 	c.lead.SetModel(c.now, wants("bad", 1))
 	c.run(20 * mono.Second)
-	if !c.lead.Whole() || !slices.Equal(c.lead.Types(), []GPUsOf{{"t", 2, 1000}}) {
+	if !c.lead.Whole() || !slices.Equal(c.lead.Types(), []GPUsOf{{"t", 2, 1000, 1000}}) {
 		t.Errorf("%v", c.lead.Types())
 	}
 	if !c.lead.Goes("m/1") || c.lead.Goes("bad/1") || c.lead.Failed("m/1") != "" || c.lead.Failed("bad/1") == "" {
@@ -45,6 +45,9 @@ func TestAsked(t *testing.T) {
 	}
 	if typ, need, bytes := c.lead.Load("m/1"); typ != "t" || need != 0.1 || bytes != 100 {
 		t.Errorf("m takes %s %v %v", typ, need, bytes)
+	}
+	if got, none := c.lead.Size("m/1", "t"), c.lead.Size("m/1", "u"); got < 100 || none != 0 {
+		t.Errorf("m takes %d bytes of a GPU of t, %d of one of u", got, none)
 	}
 	c.lead.RemoveModel(c.now, "m")
 	c.run(20 * mono.Second)

@@ -1,6 +1,7 @@
 package spread
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -11,7 +12,10 @@ import (
 func (s *Spread) finish(now mono.Time, w World, out *Effects) {
 	for _, name := range names(s.moving) {
 		m := s.models[name]
-		why, there := s.stuck(now, m, w), s.arrived(m, w)
+		if !s.sure(now, m, w) {
+			continue
+		}
+		why, there := s.stuck(now, m, w, out), s.arrived(m, w)
 		if !there {
 			m.there = mono.Never
 		} else if m.there == mono.Never {
@@ -26,15 +30,47 @@ func (s *Spread) finish(now mono.Time, w World, out *Effects) {
 			m.rest = now.Add(restOf * s.cfg.Interval)
 			delete(s.moving, name)
 		case why != "":
-			out.Notes = append(out.Notes, fmt.Sprintf("model %s stays at scheduler %s and does not move to %s: %s", name, s.schedulers[m.at], s.schedulers[m.to], why))
-			s.collapse(m, w, out)
-			m.rest, m.again = now.Add(restOf*s.cfg.Interval), now.Add(s.cfg.Interval)
+			s.undo(now, m, w, why, out)
 		}
 	}
 }
 
-// restOf is how many Intervals a model that has moved stays where it is.
-const restOf = 4
+// restOf is how many Intervals a model that has moved stays where it is, and avoidOf how many it is
+// not sent again to where it could not be served, while there is another place.
+const (
+	restOf  = 4
+	avoidOf = 12
+)
+
+// undo ends a move that has failed.
+func (s *Spread) undo(now mono.Time, m *model, w World, why string, out *Effects) {
+	text, to := fmt.Sprintf("model %s stays at scheduler %s and does not move to %s: %s", m.name, s.schedulers[m.at], s.schedulers[m.to], why), m.to
+	if m.assigned {
+		out.Warnings = append(out.Warnings, text+"; a plan that has it there and is applied again tries again")
+	} else {
+		out.Notes = append(out.Notes, text)
+	}
+	if s.collapse(m, w, out); m.at != to {
+		m.avoid(to, now.Add(avoidOf*s.cfg.Interval))
+	}
+	m.rest, m.again = now.Add(restOf*s.cfg.Interval), now.Add(s.cfg.Interval)
+}
+
+// sure decides once which way a model moves of which two plans were found at the start: from
+// where it is served, once both have told; if it is at both, or at none, to where the newer plan has it.
+func (s *Spread) sure(now mono.Time, m *model, w World) bool {
+	switch {
+	case !m.unsure:
+	case w.Told(m.at) && w.Told(m.to):
+		if !s.serves(m.at, m, w) && s.serves(m.to, m, w) {
+			m.at, m.to = m.to, m.at
+		}
+		m.unsure = false
+	case now >= m.began.Add(s.cfg.Stranded): // one is away for long: as the plans have it
+		m.unsure = false
+	}
+	return !m.unsure
+}
 
 // arrived reports whether all that is wanted of a model is served where it moves, or all of it
 // that is served where it comes from.
@@ -52,8 +88,9 @@ func (s *Spread) arrived(m *model, w World) bool {
 	return all || some && likewise
 }
 
-// stuck is why a move will not end well; "": it may.
-func (s *Spread) stuck(now mono.Time, m *model, w World) string {
+// stuck is why a move will not end well; "": it may. While people's plan holds, what it has moved is
+// tried again where it fails, for MoveMax, and loading may take as long as it takes.
+func (s *Spread) stuck(now mono.Time, m *model, w World, out *Effects) string {
 	if w.Told(m.to) {
 		m.lost = mono.Never
 	} else if m.lost == mono.Never {
@@ -62,13 +99,20 @@ func (s *Spread) stuck(now mono.Time, m *model, w World) string {
 	if m.lost != mono.Never && now >= m.lost.Add(s.cfg.Stranded) {
 		return "that one is away"
 	}
+	why := ""
 	if m.lost == mono.Never {
-		for i := range m.versions {
-			key := m.versions[i].Key
-			if why := w.Failed(m.to, key); why != "" && w.Failed(m.at, key) == "" {
-				return why
-			}
-		}
+		why = s.failure(m, w)
+	}
+	patient := m.assigned && s.paused
+	switch {
+	case why != "" && patient && m.failing == mono.Never:
+		m.failing = now
+		out.Warnings = append(out.Warnings, fmt.Sprintf("model %s, which moves from scheduler %s to %s, is not served there yet, and tried again: %s", m.name, s.schedulers[m.at], s.schedulers[m.to], why))
+	case why != "" && (!patient || now >= m.failing.Add(s.cfg.MoveMax)):
+		return why
+	}
+	if patient && s.holds(m.to, m, w) > 0 {
+		m.began = now // its time begins when the plan holds no more
 	}
 	if now >= m.began.Add(s.cfg.MoveMax) {
 		return fmt.Sprintf("it is not served there after %v", s.cfg.MoveMax)
@@ -76,31 +120,79 @@ func (s *Spread) stuck(now mono.Time, m *model, w World) string {
 	return ""
 }
 
-// rescue moves models whose scheduler is there and has had no GPU for them for a while.
+// failure is why a model will not be served where it moves; "": it may be. A version that fails at both
+// places is no reason against the move while another may be served there.
+func (s *Spread) failure(m *model, w World) (why string) {
+	all := true
+	for i := range m.versions {
+		key := m.versions[i].Key
+		f := w.Failed(m.to, key)
+		if f != "" && w.Failed(m.at, key) == "" {
+			return f
+		}
+		why, all = cmp.Or(why, f), all && f != ""
+	}
+	if !all {
+		return ""
+	}
+	return why
+}
+
+// rescue moves models that their scheduler, which is there, could not serve for a while. Those that
+// have failed there may fail anywhere: one at a time is tried elsewhere, while nothing else moves.
 func (s *Spread) rescue(now mono.Time, w World, out *Effects) {
 	for _, name := range names(s.models) {
 		m := s.models[name]
-		if m.at == Nowhere || m.to != Nowhere || len(m.versions) == 0 || !w.Told(m.at) {
-			m.stranded = mono.Never
-			continue
-		}
-		if versions, _ := s.runs(m.at, m); versions > 0 {
+		why, tried := s.unable(m, w)
+		if why == "" {
 			m.stranded = mono.Never
 			continue
 		}
 		if m.stranded == mono.Never {
 			m.stranded = now
 		}
-		if s.paused || now < m.stranded.Add(s.cfg.Stranded) || now < m.again {
+		if s.paused || now < m.stranded.Add(s.cfg.Stranded) || now < m.again || tried && len(s.moving) > 0 {
 			continue
 		}
 		s.weigh(now, w)
 		b := s.load(m, w)
-		if to, fits := s.choose(m, max(b.bytes, sized(m)), m.at, w); fits {
-			s.carry(m.at, to, &b)
-			s.move(now, m, to, "its scheduler has no GPU for it", out)
+		bytes := max(b.bytes, sized(m))
+		to, fits := s.choose(m, bytes, w, func(i int) bool { return i == m.at || m.avoids(i, now) })
+		if !fits && !tried { // better where it has failed than nowhere
+			to, fits = s.choose(m, bytes, w, func(i int) bool { return i == m.at })
+		}
+		if !fits {
+			continue
+		}
+		if tried {
+			m.avoid(m.at, now.Add(avoidOf*s.cfg.Interval))
+		}
+		s.carry(m.at, to, &b)
+		s.move(now, m, to, why, out)
+	}
+}
+
+// unable is why a scheduler that is there cannot serve a model; "": it may, or it is away, or the
+// model moves. tried: it has failed there, though there are GPUs for it.
+func (s *Spread) unable(m *model, w World) (why string, tried bool) {
+	if m.at == Nowhere || m.to != Nowhere || len(m.versions) == 0 || !w.Told(m.at) {
+		return "", false
+	}
+	if versions, _ := s.runs(m.at, m); versions == 0 {
+		return "its scheduler has no GPU for it", false
+	}
+	if s.serves(m.at, m, w) {
+		return "", false
+	}
+	if s.holds(m.at, m, w) == 0 {
+		return "its scheduler has no GPU that is large enough for it", false
+	}
+	for i := range m.versions {
+		if why = w.Failed(m.at, m.versions[i].Key); why == "" {
+			return "", false
 		}
 	}
+	return "its scheduler cannot serve it: " + why, true
 }
 
 // balance moves models from where needs per GPU are highest to where they are lowest, by device
@@ -216,12 +308,14 @@ func (s *Spread) extremes(deviceType string) (high, low int, gap float64) {
 }
 
 // shift moves one model: the one with the most need that leaves the two no further apart the
-// other way round, and that the Interval has bytes left for. false: there is none.
+// other way round, and that the Interval has bytes left for. Where it has for none, the first one of an
+// Interval may have more: in a small catalogue each one has. false: there is none.
 func (s *Spread) shift(now mono.Time, t string, high, low int, gap float64, w World, out *Effects) bool {
 	share := 1/float64(s.gpusOf(high, t)) + 1/float64(s.gpusOf(low, t)) // of a model's need, off the gap
 	left := int64(s.cfg.MovesMax*float64(s.loads.all)) - s.moved
 	var best *model
 	var load burden
+	var within bool // best is, the bytes that are left
 	for _, name := range names(s.models) {
 		m := s.models[name]
 		if m.at != high || m.to != Nowhere || now < m.rest || now < m.again {
@@ -229,11 +323,17 @@ func (s *Spread) shift(now mono.Time, t string, high, low int, gap float64, w Wo
 		}
 		b := s.load(m, w)
 		need := b.need()
-		if len(b.types) == 0 || slices.ContainsFunc(b.types, func(x string) bool { return x != t }) || max(1, b.bytes) > left || !s.fits(low, b.bytes, m) ||
-			float64(need*share) < worth || float64(need*share) > gap || best != nil && need <= load.need() {
+		if len(b.types) == 0 || slices.ContainsFunc(b.types, func(x string) bool { return x != t }) || float64(need*share) < worth || float64(need*share) > gap {
 			continue
 		}
-		best, load = m, b
+		small := max(1, b.bytes) <= left
+		if !small && s.moved > 0 || best != nil && (within && !small || within == small && need <= load.need()) {
+			continue
+		}
+		if m.avoids(low, now) || !s.fits(low, b.bytes, m) || s.holds(low, m, w) < s.holds(high, m, w) {
+			continue
+		}
+		best, load, within = m, b, small
 	}
 	if best == nil {
 		return false

@@ -22,7 +22,7 @@ func (s *Spread) place(now mono.Time, w World, out *Effects) {
 	s.weigh(now, w)
 	for _, name := range names(s.homeless) {
 		m := s.models[name]
-		if i, _ := s.choose(m, sized(m), Nowhere, w); i != Nowhere {
+		if i, _ := s.choose(m, sized(m), w, func(int) bool { return false }); i != Nowhere {
 			s.settle(m, i, out)
 			s.loads.count[i]++
 			s.loads.bytes[i] += sized(m)
@@ -99,6 +99,29 @@ func (s *Spread) runs(i int, m *model) (versions, gpus int) {
 	return versions, gpus
 }
 
+// holds is how many of a model's versions a scheduler has a GPU for that is large enough for it
+// alone, as far as is known.
+func (s *Spread) holds(i int, m *model, w World) (n int) {
+	for k := range m.versions {
+		v := &m.versions[k]
+		if slices.ContainsFunc(s.gpus[i], func(g GPUs) bool {
+			return g.Count > 0 && v.mayBeOn(g.DeviceType) && (g.Largest == 0 || s.size(i, m, v, g.DeviceType, w) <= g.Largest)
+		}) {
+			n++
+		}
+	}
+	return n
+}
+
+// size is what a version takes of a GPU of a scheduler, or where it is, or what its files do.
+func (s *Spread) size(i int, m *model, v *Version, deviceType string, w World) int64 {
+	n := w.Size(i, v.Key, deviceType)
+	if n == 0 && m.at != Nowhere {
+		n = w.Load(m.at, v.Key).Bytes
+	}
+	return cmp.Or(n, v.Bytes)
+}
+
 func (v *Version) mayBeOn(deviceType string) bool {
 	return len(v.DeviceTypes) == 0 || slices.Contains(v.DeviceTypes, deviceType)
 }
@@ -106,26 +129,27 @@ func (v *Version) mayBeOn(deviceType string) bool {
 // offer is a scheduler as a home of a model.
 type offer struct {
 	scheduler   int
-	versions    int // that it could serve
+	versions    int // that it could serve: GPUs of their types are large enough for each
 	served      bool
 	full        bool // its memory would not do
 	need, bytes int  // per GPU and per byte of memory, in steps: a little more or less is no reason
 	models      float64
 }
 
-// choose is the scheduler that a model of so many bytes should go to, of those that have told, but
-// one; Nowhere. fits: it has the memory. Where none has, the Lead of the best one says what lacks.
-func (s *Spread) choose(m *model, bytes int64, but int, w World) (to int, fits bool) {
+// choose is the scheduler that a model of so many bytes should go to, of those that have told, but for
+// those to be left out; Nowhere. fits: it has the memory, and GPUs that are large enough. Where none
+// has, the Lead of the best one says what lacks.
+func (s *Spread) choose(m *model, bytes int64, w World, leave func(i int) bool) (to int, fits bool) {
 	best := offer{scheduler: Nowhere}
 	for i := range s.schedulers {
-		if i == but || !w.Told(i) {
+		if leave(i) || !w.Told(i) {
 			continue
 		}
-		versions, gpus := s.runs(i, m)
+		_, gpus := s.runs(i, m)
 		if gpus == 0 {
 			continue
 		}
-		o := offer{scheduler: i, versions: versions, served: s.serves(i, m, w), full: !s.fits(i, bytes, m), models: float64(s.loads.count[i]) / float64(gpus)}
+		o := offer{scheduler: i, versions: s.holds(i, m, w), served: s.serves(i, m, w), full: !s.fits(i, bytes, m), models: float64(s.loads.count[i]) / float64(gpus)}
 		need := 0.0
 		for _, g := range s.gpus[i] {
 			if m.mayBeOn(g.DeviceType) {
@@ -140,11 +164,11 @@ func (s *Spread) choose(m *model, bytes int64, but int, w World) (to int, fits b
 			best = o
 		}
 	}
-	return best.scheduler, best.scheduler != Nowhere && !best.full
+	return best.scheduler, best.scheduler != Nowhere && best.versions > 0 && !best.full
 }
 
 // memory is that of all GPUs that a model may be on at a scheduler; 0: not known. A model takes
-// that of one of them at least.
+// that of one of them at least: see holds.
 func (s *Spread) memory(i int, m *model) (sum int64) {
 	for _, g := range s.gpus[i] {
 		if !m.mayBeOn(g.DeviceType) {
@@ -158,7 +182,7 @@ func (s *Spread) memory(i int, m *model) (sum int64) {
 	return sum
 }
 
-// fits reports whether a scheduler may have memory for so many bytes more.
+// fits reports whether a scheduler may have memory for so many bytes more, on all of its GPUs.
 func (s *Spread) fits(i int, bytes int64, m *model) bool {
 	memory := s.memory(i, m)
 	return memory == 0 || s.loads.bytes[i]+bytes <= memory

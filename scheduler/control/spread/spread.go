@@ -11,14 +11,14 @@ import (
 
 // Config of a Spread. Zero values mean the defaults in brackets.
 type Config struct {
-	MovesMax float64  // share of all models' bytes that an Interval may move for balance [0.05]
+	MovesMax float64  // share of all models' bytes that an Interval may move for balance; one model at least [0.05]
 	Interval mono.Dur // [5 minutes]
 	Wait     mono.Dur // how long after a start new models wait for schedulers that have not told all [10 s]
 	Apart    float64  // difference of need per GPU from which on models move [0.25]
 	Near     float64  // down to which they do [0.1]
 	Hold     mono.Dur // how long needs must have been apart [20 s]
 	Stranded mono.Dur // how long a scheduler may have no GPU for a model, or be away in the middle of a move [2 minutes]
-	MoveMax  mono.Dur // a move's time [10 minutes]
+	MoveMax  mono.Dur // a move's time; that of people's own: see stuck [10 minutes]
 	Linger   mono.Dur // how long both serve a model that has arrived: frontends hear of it, and of its shares [2 s]
 }
 
@@ -55,7 +55,26 @@ type model struct {
 	stranded mono.Time // since when at has no GPU for it; Never
 	rest     mono.Time // before which balance leaves it alone
 	again    mono.Time // before which no other move of it begins: one has failed
-	waits    string    // why it is nowhere, as was told
+	assigned bool      // its move is people's, or may be: it was under way at the start
+	unsure   bool      // it may move the other way round: see sure
+	failing  mono.Time // since when it has failed at to; Never
+	avoided  []avoided
+	waits    string // why it is nowhere, as was told
+}
+
+// avoided is a scheduler where a model could not be served.
+type avoided struct {
+	scheduler int
+	until     mono.Time
+}
+
+// avoid has a scheduler not chosen for a while.
+func (m *model) avoid(i int, until mono.Time) {
+	m.avoided = append(slices.DeleteFunc(m.avoided, func(a avoided) bool { return a.scheduler == i }), avoided{i, until})
+}
+
+func (m *model) avoids(i int, now mono.Time) bool {
+	return slices.ContainsFunc(m.avoided, func(a avoided) bool { return a.scheduler == i && now < a.until })
 }
 
 // Spread is the state. Not safe for concurrent use.
@@ -63,7 +82,7 @@ type Spread struct {
 	cfg        Config
 	schedulers []string
 	begun      mono.Time
-	homes      map[string][]int  // by the last plans, of models that are not wanted yet
+	homes      map[string][]int  // by the last plans, the oldest first, of models that are not wanted yet
 	models     map[string]*model // that are wanted, by name
 	homeless   map[string]bool   // of them
 	moving     map[string]bool   // of them
@@ -83,10 +102,10 @@ type Spread struct {
 func New(now mono.Time, cfg Config, schedulers []string) *Spread {
 	cfg.fill()
 	return &Spread{cfg: cfg, schedulers: schedulers, begun: now, window: now, looked: now, homes: map[string][]int{}, models: map[string]*model{}, homeless: map[string]bool{},
-		moving: map[string]bool{}, apart: map[side]mono.Time{}, loads: newLoads(len(schedulers))}
+		moving: map[string]bool{}, apart: map[side]mono.Time{}, loads: newLoads(len(schedulers)), gpus: make([][]GPUs, len(schedulers))}
 }
 
-// Restore says that a scheduler's last plan has the model.
+// Restore says that a scheduler's last plan has the model: of the oldest plan first.
 func (s *Spread) Restore(name string, i int) {
 	if !slices.Contains(s.homes[name], i) {
 		s.homes[name] = append(s.homes[name], i)
@@ -104,16 +123,17 @@ func (s *Spread) Want(now mono.Time, name string, versions []Version, out *Effec
 		switch {
 		case len(s.schedulers) == 1:
 			m.at = 0
-		case len(home) > 1: // it was on its way from one of them to the other: whichever, it ends
-			m.at = home[0]
-			s.begin(now, m, home[1])
+		case len(home) > 1: // it was on its way from one of them to the other
+			m.at = home[len(home)-2]
+			s.begin(now, m, home[len(home)-1])
+			m.unsure, m.assigned = true, true
 		case len(home) == 1:
 			m.at = home[0]
 		default:
 			s.homeless[name] = true
 		}
 	}
-	m.versions, m.waits, s.stirred = versions, "", true
+	m.versions, m.waits, m.avoided, s.stirred = versions, "", nil, true
 	for _, i := range []int{m.at, m.to} {
 		if i != Nowhere {
 			out.Gives = append(out.Gives, Grant{i, name})
@@ -170,10 +190,13 @@ func (s *Spread) serves(i int, m *model, w World) bool {
 // Assign is where people want a model to be. It moves there like any other.
 func (s *Spread) Assign(now mono.Time, name string, i int, w World, out *Effects) {
 	m := s.models[name]
-	if m == nil || m.to == i || m.to == Nowhere && m.at == i {
+	if m == nil || m.to == Nowhere && m.at == i {
 		return
 	}
 	switch {
+	case m.to == i:
+		m.assigned, m.unsure = true, false
+		return
 	case m.at == Nowhere:
 		s.settle(m, i, out)
 		return
@@ -182,6 +205,7 @@ func (s *Spread) Assign(now mono.Time, name string, i int, w World, out *Effects
 	}
 	if m.at != i {
 		s.move(now, m, i, "people's plan has it there", out)
+		m.assigned = true
 	}
 }
 
@@ -257,6 +281,7 @@ func (s *Spread) move(now mono.Time, m *model, to int, why string, out *Effects)
 
 func (s *Spread) begin(now mono.Time, m *model, to int) {
 	m.to, m.began, m.lost, m.there, m.stranded = to, now, mono.Never, mono.Never, mono.Never
+	m.assigned, m.unsure, m.failing = false, false, mono.Never
 	s.moving[m.name] = true
 }
 

@@ -1,6 +1,7 @@
 package spread
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,14 +29,16 @@ type cells struct {
 	needs  map[string]float64 // by key
 	bytes  map[string]int64
 	broken map[string]bool // "i key"
+	memory map[int]int64   // of each GPU of a scheduler, where it is not 1000
 
-	moves int // begun
-	waits map[string]string
-	story []string
+	moves  int // begun
+	waits  map[string]string
+	warned []string
+	story  []string
 }
 
 func newCells(t *testing.T, cfg Config, gpus ...map[string]int) *cells {
-	c := &cells{fatal: t, cfg: cfg, takes: mono.Second, gpus: gpus, wishes: map[string][]Version{}, needs: map[string]float64{}, bytes: map[string]int64{}, broken: map[string]bool{}, waits: map[string]string{}}
+	c := &cells{fatal: t, cfg: cfg, takes: mono.Second, gpus: gpus, wishes: map[string][]Version{}, needs: map[string]float64{}, bytes: map[string]int64{}, broken: map[string]bool{}, memory: map[int]int64{}, waits: map[string]string{}}
 	for i := range gpus {
 		c.names = append(c.names, fmt.Sprintf("s%d", i))
 		c.told = append(c.told, true)
@@ -51,10 +54,13 @@ func (c *cells) Told(i int) bool { return c.told[i] }
 
 func (c *cells) GPUs(i int) (out []GPUs) {
 	for _, t := range names(c.gpus[i]) {
-		out = append(out, GPUs{DeviceType: t, Count: c.gpus[i][t], Memory: 1000})
+		out = append(out, GPUs{DeviceType: t, Count: c.gpus[i][t], Memory: c.each(i), Largest: c.each(i)})
 	}
 	return out
 }
+
+// each is what a GPU has.
+func (c *cells) each(i int) int64 { return cmp.Or(c.memory[i], 1000) }
 
 func (c *cells) Routed(i int, key string) bool {
 	at, there := c.routed[i][key]
@@ -65,8 +71,14 @@ func (c *cells) Failed(i int, key string) string {
 	if c.told[i] && c.broken[fmt.Sprint(i, key)] {
 		return "broken"
 	}
+	if c.told[i] && c.bytes[key] > c.each(i) {
+		return "too large"
+	}
 	return ""
 }
+
+// Size is known of what is served.
+func (c *cells) Size(i int, key, _ string) int64 { return c.Load(i, key).Bytes }
 
 func (c *cells) Load(i int, key string) Load {
 	if !c.Routed(i, key) {
@@ -156,6 +168,10 @@ func (c *cells) carryOut(out *Effects) {
 		}
 		c.story = append(c.story, fmt.Sprint(mono.Dur(c.now), " ", n))
 	}
+	for _, n := range out.Warnings {
+		c.warned = append(c.warned, n)
+		c.story = append(c.story, fmt.Sprint(mono.Dur(c.now), " ", n))
+	}
 	out.Reset()
 }
 
@@ -243,11 +259,14 @@ func (c *cells) back(i int) {
 }
 
 // restart is another controller: it knows the wishes and the last plans, and hears the
-// schedulers again.
-func (c *cells) restart() {
+// schedulers again. order: of their plans, the oldest first; that of their numbers.
+func (c *cells) restart(order ...int) {
 	c.spread = New(c.now, c.cfg, c.names)
 	var up []int
 	for i := range c.names {
+		if len(order) > 0 {
+			i = order[i]
+		}
 		for _, name := range names(c.kept[i]) {
 			c.spread.Restore(name, i)
 		}
@@ -517,6 +536,13 @@ func TestMemory(t *testing.T) {
 	if c.run(900 * mono.Second); c.moves != 2 || c.count(0) != 3 {
 		t.Errorf("%d models move, of which 2 have room", c.moves)
 	}
+}
+
+// assign is people's plan.
+func (c *cells) assign(name string, i int) {
+	var out Effects
+	c.spread.Assign(c.now, name, i, c, &out)
+	c.carryOut(&out)
 }
 
 // A look at 10,000 models over 8 schedulers, which is made each 5 s.

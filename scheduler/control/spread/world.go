@@ -7,13 +7,15 @@ type World interface {
 	Routed(i int, key string) bool   // requests of the version go to its GPUs
 	Failed(i int, key string) string // why it cannot serve the version; "": it may
 	Load(i int, key string) Load
+	Size(i int, key, deviceType string) int64 // bytes that a GPU of the type must have for the version alone; 0: not known there
 }
 
 // GPUs are those of a type at a scheduler.
 type GPUs struct {
 	DeviceType string
 	Count      int
-	Memory     int64 // of each, bytes; 0: not known
+	Memory     int64 // of the smallest, bytes; 0: not known
+	Largest    int64 // of the one with most, bytes: no version that takes more can be on any; 0: no bound
 }
 
 // Load is what a version takes at a scheduler.
@@ -41,10 +43,11 @@ type Wait struct{ Name, Reason string }
 
 // Effects are to be carried out in the order of the fields: who moves is given before it is taken.
 type Effects struct {
-	Gives []Grant
-	Takes []Grant
-	Waits []Wait
-	Notes []string // for the log
+	Gives    []Grant
+	Takes    []Grant
+	Waits    []Wait
+	Notes    []string // for the log
+	Warnings []string // likewise: what people wanted is not done
 }
 
 // Reset empties them.
