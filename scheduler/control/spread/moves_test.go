@@ -34,20 +34,25 @@ func TestLargeModelsGoWhereOneGPUIsLargeEnough(t *testing.T) {
 	}
 }
 
-// A model that is where no GPU is large enough, as is known or shows, goes where one is; one that
-// fails everywhere is tried once elsewhere, and stays.
+// Models that are where no GPU is large enough go where one is: if that is known at once, else, since
+// they have failed, one after the other. One that fails everywhere is tried once elsewhere, and stays.
 func TestUnableModelsMove(t *testing.T) {
 	for _, told := range []int64{40, 0} {
 		c := cards(t, map[string]int{"t": 8}, map[string]int{"t": 2})
-		c.bytes["large/1"] = 40
-		c.spread.Restore("large", 0)
-		c.want("large", Version{Key: "large/1", Bytes: told})
+		for _, name := range []string{"large", "larger"} {
+			c.bytes[name+"/1"] = 40
+			c.spread.Restore(name, 0)
+			c.want(name, Version{Key: name + "/1", Bytes: told})
+		}
 		c.run(60 * mono.Second)
 		if c.moves != 0 {
 			t.Errorf("size %d: it moves at once", told)
 		}
-		if c.run(120 * mono.Second); !slices.Equal(c.served("large"), []int{1}) || c.moves != 1 {
-			t.Errorf("size %d: served at %v after %d moves\n%s", told, c.served("large"), c.moves, strings.Join(c.story, "\n"))
+		if c.run(120 * mono.Second); !slices.Equal(c.served("large"), []int{1}) || !slices.Equal(c.served("larger"), []int{1}) || c.moves != 2 {
+			t.Errorf("size %d: served at %v and %v after %d moves\n%s", told, c.served("large"), c.served("larger"), c.moves, strings.Join(c.story, "\n"))
+		}
+		if known := told > 0; known != (c.most == 2) {
+			t.Errorf("size %d: %d move at once", told, c.most)
 		}
 	}
 	c := newCells(t, Config{}, four("t"), four("t"))

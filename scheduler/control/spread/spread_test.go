@@ -32,6 +32,7 @@ type cells struct {
 	memory map[int]int64   // of each GPU of a scheduler, where it is not 1000
 
 	moves  int // begun
+	most   int // at once
 	waits  map[string]string
 	warned []string
 	story  []string
@@ -185,6 +186,7 @@ func (c *cells) run(span mono.Dur) {
 	for end := c.now.Add(span); ; {
 		c.settle()
 		c.spread.Step(c.now, c, &out)
+		c.most = max(c.most, len(c.spread.moving))
 		c.carryOut(&out)
 		c.settle()
 		c.check()
