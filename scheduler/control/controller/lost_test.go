@@ -72,6 +72,7 @@ func TestPlanOfOneShownByTwo(t *testing.T) {
 	w.start("inproc:a")
 	w.add(2)
 	w.c.Close()
+	w.a.down() // else it soon has a plan of its own
 	w.start("inproc:a", "inproc:b")
 	w.await("it names a", func() string {
 		p, err := w.c.Plan(t.Context())
