@@ -29,6 +29,7 @@ type partitionCmd struct {
 	Weight     float64       `help:"What a byte of imbalance counts in requests/s; 0: both imbalances weigh the same." placeholder:"REQUESTS/S"`
 	From       string        `help:"What there is now: the JSON of an earlier run, or of symphony plan show --json. Sub-clusters keep their names." placeholder:"PLAN"`
 	DeviceType string        `help:"Device type of the GPUs, for the plan; not given: that of --from, or none, and symphony plan apply takes it. Sub-clusters of --from of other types stay as they are." placeholder:"TYPE"`
+	Scheduler  string        `help:"Scheduler whose GPUs they are, where there are several (symphony plan show names them); not given: that of --from. Sub-clusters of --from of other schedulers stay as they are." placeholder:"ADDRESS"`
 	MaxCost    string        `help:"Most cost of changes: a number in the models' unit of cost, or a share of the cost of all models, as 5%. With --from only." placeholder:"COST"`
 	GPUs       int           `name:"gpus" help:"GPUs to deal to the sub-clusters; 0: as many as they need." placeholder:"N"`
 	Time       time.Duration `help:"How long to search." default:"10s"`
@@ -134,7 +135,7 @@ func (c partitionCmd) check() error {
 
 // problem reads the models and the plan before, and chooses the number of sub-clusters.
 func (c partitionCmd) problem() (*partition.Problem, planBefore, error) {
-	before := planBefore{deviceType: c.DeviceType}
+	before := planBefore{deviceType: c.DeviceType, scheduler: c.Scheduler}
 	models, err := readModels(c.Models)
 	if err != nil {
 		return nil, before, err

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/symphony-serving/symphony/cmd/symphony/controlcmd"
 )
 
 // partitioned runs symphony partition with a short search.
@@ -209,5 +212,43 @@ func TestPartitionRefuses(t *testing.T) {
 		if _, _, err := partitioned(t, c.cmd); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.cmd, err, c.want)
 		}
+	}
+}
+
+// Of a plan of several schedulers one's sub-clusters are divided anew; the others' stay, though they are
+// called alike.
+func TestPartitionOfOneScheduler(t *testing.T) {
+	m := fileOf(t, "m.csv", "name,rate,static,dynamic\nk/1,40,1GiB,1MiB\nl/1,30,1GiB,1MiB\n")
+	shown := fileOf(t, "shown.json", `{"state": {}, "plan": {"epoch": 8, "models": 4, "gpus": 6, "need": 1, "moves": 0, "steps": 0, "steps_done": 0, "lost": ["inproc:b"],
+"plans": [{"epoch": 8, "scheduler": "inproc:a"}, {"epoch": 7, "scheduler": "inproc:b"}], "sub_clusters": [
+{"name": "t-0", "device_type": "t", "scheduler": "inproc:a", "models": ["k/1", "l/1"], "gpus": 2, "need": 1, "seated": 2, "rate": 0, "busy": 0},
+{"name": "t-0", "device_type": "t", "scheduler": "inproc:b", "models": ["m/1"], "gpus": 2, "need": 0.25, "seated": 2, "rate": 0, "busy": 0},
+{"name": "t-1", "device_type": "t", "scheduler": "inproc:b", "models": ["n/1"], "gpus": 2, "need": 0.25, "seated": 2, "rate": 0, "busy": 0}]}}`)
+	if _, _, err := partitioned(t, partitionCmd{Models: m, Clusters: "2", From: shown}); err == nil || !strings.Contains(err.Error(), "are of several schedulers: give --scheduler, one of inproc:a, inproc:b") {
+		t.Errorf("%v", err)
+	}
+	if _, _, err := partitioned(t, partitionCmd{Models: m, Clusters: "2", From: shown, Scheduler: "inproc:b"}); err == nil || !strings.Contains(err.Error(), "model k/1 is in sub-cluster t-0 at inproc:a, which is another scheduler's") {
+		t.Errorf("%v", err)
+	}
+	out, _, err := partitioned(t, partitionCmd{Models: m, Clusters: "2", From: shown, Scheduler: "inproc:a", JSON: "-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := controlcmd.ParsePlan([]byte(out))
+	if err == nil {
+		err = spec.Check()
+	}
+	if err != nil || len(spec.SubClusters) != 4 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var got []string
+	for _, s := range spec.SubClusters {
+		got = append(got, s.Scheduler+" "+s.Name+" "+s.DeviceType)
+	}
+	if want := []string{"inproc:a t-0 t", "inproc:a t-1 t", "inproc:b t-0 t", "inproc:b t-1 t"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if b := spec.SubClusters[2]; b.GPUs != 2 || b.Need != 0.25 || !slices.Equal(b.Models, []string{"m/1"}) {
+		t.Errorf("b's: %+v", b)
 	}
 }

@@ -79,7 +79,7 @@ func (v *partitionView) doc() planDoc {
 	d.Rate, d.Static = partition.Imbalance(v.r.Loads)
 	for j := range v.r.Loads {
 		l := &v.r.Loads[j]
-		d.SubClusters = append(d.SubClusters, planPart{api.PlanPart{Name: v.from.name(j), DeviceType: v.from.deviceType, GPUs: v.gpus[j], Need: l.Need, Models: []string{}}, l.Rate, l.Static, l.Dynamic})
+		d.SubClusters = append(d.SubClusters, planPart{api.PlanPart{Name: v.from.name(j), DeviceType: v.from.deviceType, Scheduler: v.from.scheduler, GPUs: v.gpus[j], Need: l.Need, Models: []string{}}, l.Rate, l.Static, l.Dynamic})
 	}
 	for i, j := range v.r.Of {
 		d.SubClusters[j].Models = append(d.SubClusters[j].Models, v.p.Models[i].Name)

@@ -91,13 +91,23 @@ func planLine(p *api.Plan) string {
 	return fmt.Sprintf("%s; made %s by %s (%s): %d models, %d GPUs, %.1f needed, %d models moved", text, p.At.Local().Format(time.DateTime), p.By, p.Cause, p.Models, p.GPUs, p.Need, p.Moves)
 }
 
-func (s *session) planTable(p *api.Plan, models bool) {
+// planLines are those of all schedulers.
+func (s *session) planLines(p *api.Plan) {
 	for i := range p.Plans { // of several schedulers
-		fmt.Fprintf(s.out, "%s: %s\n", p.Plans[i].Scheduler, planLine(&p.Plans[i]))
+		of := &p.Plans[i]
+		lost := ""
+		if slices.Contains(p.Lost, of.Scheduler) {
+			lost = " (not linked)"
+		}
+		fmt.Fprintf(s.out, "%s%s: %s\n", of.Scheduler, lost, planLine(of))
 	}
 	if len(p.Plans) == 0 {
 		fmt.Fprintln(s.out, planLine(p))
 	}
+}
+
+func (s *session) planTable(p *api.Plan, models bool) {
+	s.planLines(p)
 	w := table(s.out)
 	fmt.Fprintln(w, "SUB-CLUSTER\tDEVICE TYPE\tMODELS\tGPUS\tIN SERVICE\tNEEDED\tBUSY\tREQUESTS/S\tSCHEDULER")
 	for _, c := range p.SubClusters {
@@ -200,62 +210,39 @@ type planApplyCmd struct {
 // Run applies.
 func (c planApplyCmd) Run() error { return c.run(c.apply) }
 
-// pollEvery is how often a roll-out that is waited for is looked at.
-const pollEvery = 300 * time.Millisecond
-
 func (c planApplyCmd) apply(s *session) error {
-	p, err := c.order(s)
+	p, of, err := c.order(s)
 	if err != nil {
 		return err
 	}
-	if c.Wait {
-		epoch := p.Epoch
-		if p, err = c.await(s, p); err == nil && p.Epoch == epoch && p.State == api.PlanFailed {
-			err = fmt.Errorf("the roll-out of plan %d failed: %s", p.Epoch, p.Reason)
-		}
+	if len(p.Lost) > 0 {
+		s.note("not linked, and not waited for: %s", strings.Join(p.Lost, ", "))
 	}
-	return errors.Join(s.print(p, func() { fmt.Fprintln(s.out, planLine(&p)) }), err)
+	if c.Wait {
+		p, err = c.await(s, p, of)
+	}
+	return errors.Join(s.print(p, func() { s.planLines(&p) }), err)
 }
 
-// order has the plan rolled out: the controller's own, or that of the file.
-func (c planApplyCmd) order(s *session) (api.Plan, error) {
+// order has the plan rolled out: the controller's own, or that of the file; of are the schedulers that
+// this one names.
+func (c planApplyCmd) order(s *session) (p api.Plan, of []string, err error) {
 	if c.File == "" {
 		if c.DeviceType != "" {
-			return api.Plan{}, errors.New("--device-type is for the plan of --file: the controller knows its GPUs")
+			return p, nil, errors.New("--device-type is for the plan of --file: the controller knows its GPUs")
 		}
-		return s.Apply(s.ctx)
+		p, err = s.Apply(s.ctx)
+		return p, nil, err
 	}
 	spec, err := s.readPlan(c.File, c.DeviceType)
 	if err != nil {
-		return api.Plan{}, err
+		return p, nil, err
 	}
-	return s.Put(s.ctx, spec)
-}
-
-// await waits until the plan's roll-out has ended, or another plan has overtaken it.
-func (c planApplyCmd) await(s *session, p api.Plan) (api.Plan, error) {
-	ctx, cancel := s.timed(c.Timeout)
-	defer cancel()
-	line := progress{s: s, what: "steps of the roll-out"}
-	defer line.end()
-	for p.State == api.PlanProposed || p.State == api.PlanRollsOut {
-		line.count(p.StepsDone, p.Steps)
-		select {
-		case <-time.After(pollEvery):
-		case <-ctx.Done():
-			return p, s.unfinished(ctx.Err(), c.Waiting, "the roll-out goes on: symphony plan show tells how far it is")
-		}
-		next, err := s.Plan(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil && !isLost(err):
-			return p, err
-		case err == nil && next.Epoch != p.Epoch:
-			return next, nil
-		case err == nil:
-			p = next
-		}
+	for i := range spec.SubClusters {
+		of = append(of, spec.SubClusters[i].Scheduler)
 	}
-	return p, nil
+	p, err = s.Put(s.ctx, spec)
+	return p, of, err
 }
 
 type planPauseCmd struct {

@@ -30,8 +30,10 @@ type Plan struct {
 
 	// Where there are several schedulers each has plans of its own. Scheduler says whose this one
 	// is; one that sums up the last ones has them in Plans, the newest first, and all their sub-clusters.
-	Scheduler string `json:"scheduler,omitempty"`
-	Plans     []Plan `json:"plans,omitempty"`
+	// Those in Lost are not linked: how theirs stand is as of before, and is no part of State.
+	Scheduler string   `json:"scheduler,omitempty"`
+	Plans     []Plan   `json:"plans,omitempty"`
+	Lost      []string `json:"lost,omitempty"`
 }
 
 // SubCluster is models and GPUs of one device type under one rank loop.

@@ -24,7 +24,12 @@ func (c *Controller) Diff(ctx context.Context) (api.Diff, error) {
 		all = append(all, preview{p, cell.lead.World(), cell.name})
 		last := cell.lead.Plan()
 		resized(&d, &last, &p, cell.name)
-		d.Kept = append(d.Kept, notes...)
+		for _, text := range notes {
+			if cell.name != "" {
+				text = cell.name + ": " + text
+			}
+			d.Kept = append(d.Kept, text)
+		}
 	})
 	if errors.Is(err, &api.Error{Kind: api.KindAway}) { // nothing is known of what there is: no plan would be made
 		d.Reason = err.Error()

@@ -24,11 +24,11 @@ func (c *Controller) Plan(ctx context.Context) (api.Plan, error) {
 	for _, h := range heads {
 		p, err := c.whole(ctx, h)
 		if err != nil {
-			return summed(append(plans, p)), err
+			return summed(append(plans, p), c.lost()), err
 		}
 		plans = append(plans, p)
 	}
-	return summed(plans), nil
+	return summed(plans, c.lost()), nil
 }
 
 // whole is a plan with its sub-clusters as they are now.
@@ -53,7 +53,7 @@ func (c *Controller) whole(ctx context.Context, h schema.Plan) (api.Plan, error)
 	}
 	for _, p := range parts {
 		f := now[p.Name]
-		out.SubClusters = append(out.SubClusters, api.SubCluster{Name: p.Name, DeviceType: p.DeviceType, Scheduler: p.Scheduler, Models: p.Models, GPUs: p.GPUs, Need: p.Need,
+		out.SubClusters = append(out.SubClusters, api.SubCluster{Name: p.Name, DeviceType: p.DeviceType, Scheduler: h.Scheduler, Models: p.Models, GPUs: p.GPUs, Need: p.Need,
 			Seated: f.GPUs, Rate: f.Rate, Busy: f.Busy})
 	}
 	return out, nil
@@ -129,30 +129,33 @@ func (c *Controller) previewOf(ctx context.Context, l *leading, cell *cell, use 
 	return err
 }
 
-// Apply implements api.Plans. Schedulers that are away have their plan made when they are back.
+// Apply implements api.Plans: what each scheduler has once it has made a plan, or found that nothing is
+// to change. Those that are away have theirs made when they are back.
 func (c *Controller) Apply(ctx context.Context) (api.Plan, error) {
 	l := c.leads.Load()
 	if l == nil {
 		return api.Plan{}, c.notLeading(ctx)
 	}
-	before, known := uint64(0), 0
+	before := map[*cell]uint64{}
 	var err error
 	if !l.call(ctx, func() {
-		before = l.cells.planned()
 		for _, cell := range l.cells {
 			if away := cell.lead.Now(mono.Now()); away != nil {
 				err = away
 			} else {
-				known++
+				before[cell] = cell.lead.Sketched()
 			}
 		}
 	}) {
 		return api.Plan{}, c.notLeading(ctx)
 	}
-	if known == 0 {
-		return api.Plan{}, api.Away(retryAway, false, "%v", err)
+	if len(before) == 0 {
+		return api.Plan{}, api.Away(retryAway, false, "%v; a plan is made when one is", err)
 	}
-	return c.awaitPlan(ctx, before)
+	return c.awaitPlans(ctx, l, func(cell *cell) bool {
+		sketched, asked := before[cell]
+		return !asked || cell.lead.Finished() > sketched || !cell.lead.Whole() || len(cell.lead.Types()) == 0
+	})
 }
 
 // Put rolls out a plan of people's own.
@@ -161,13 +164,8 @@ func (c *Controller) Put(ctx context.Context, spec api.PlanSpec) (api.Plan, erro
 	if l == nil {
 		return api.Plan{}, c.notLeading(ctx)
 	}
-	last := uint64(0)
 	var err error
-	if !l.call(ctx, func() {
-		if err = l.put(mono.Now(), spec); err == nil {
-			last = l.cells.planned()
-		}
-	}) {
+	if !l.call(ctx, func() { err = l.put(mono.Now(), spec) }) {
 		return api.Plan{}, c.notLeading(ctx)
 	}
 	var known *api.Error
@@ -179,33 +177,67 @@ func (c *Controller) Put(ctx context.Context, spec api.PlanSpec) (api.Plan, erro
 	case err != nil:
 		return api.Plan{}, api.Away(retryAway, false, "%v", err)
 	}
-	return c.awaitPlan(ctx, last-1)
+	return c.awaitPlans(ctx, l, func(*cell) bool { return true })
 }
 
-// planWait is how long a plan may take to be made; where nothing has changed none is.
-const planWait = 3 * time.Second
+// planWait is how long plans may take to be made, beside what is computed, and stored; planLook is
+// between two looks.
+const (
+	planWait = 3 * time.Second
+	planLook = 20 * time.Millisecond
+)
 
-// awaitPlan is the first plan after an epoch, or the last one where none comes.
-func (c *Controller) awaitPlan(ctx context.Context, before uint64) (api.Plan, error) {
-	end := time.NewTimer(planWait + time.Duration(c.cfg.Effort))
+// awaitPlans is the plans once all schedulers are ready, and what they have made is stored and seen here.
+func (c *Controller) awaitPlans(ctx context.Context, l *leading, ready func(*cell) bool) (api.Plan, error) {
+	end := time.NewTimer(planWait + 4*time.Duration(c.cfg.Effort)) // search and solver, of what was under way, too
 	defer end.Stop()
+	look := time.NewTicker(planLook)
+	defer look.Stop()
 	for {
-		c.view.mu.Lock()
-		changed := c.view.changed
-		c.view.mu.Unlock()
-		if all := c.inForce(); len(all) > 0 && all[0].Epoch > before {
+		all, made := true, make([]uint64, len(l.cells))
+		if !l.call(ctx, func() {
+			for i, cell := range l.cells {
+				all, made[i] = all && ready(cell), cell.lead.Plan().Epoch
+			}
+		}) {
+			return api.Plan{}, c.gone(ctx)
+		}
+		if all && c.shows(l.cells, made) {
 			return c.Plan(ctx)
 		}
 		select {
-		case <-changed:
+		case <-look.C:
 		case <-end.C:
-			return c.Plan(ctx)
+			return api.Plan{}, api.Away(retryAway, true, "the plan is ordered, and not made and stored yet: symphony plan show tells when it is")
 		case <-ctx.Done():
-			return api.Plan{}, ctx.Err()
 		case <-c.ctx.Done():
-			return api.Plan{}, api.Away(retryAway, true, "the controller is shutting down")
 		}
 	}
+}
+
+// gone is why what was ordered cannot be followed any more.
+func (c *Controller) gone(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case c.ctx.Err() != nil:
+		return api.Away(retryAway, true, "the controller is shutting down")
+	}
+	return c.notLeading(ctx)
+}
+
+// shows reports whether these plans, or later ones, are seen here.
+func (c *Controller) shows(all cells, made []uint64) bool {
+	seen := map[string]uint64{} // by scheduler
+	for _, h := range c.inForce() {
+		seen[h.Scheduler] = h.Epoch
+	}
+	for i, cell := range all {
+		if seen[cell.name] < made[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // Pause implements api.Plans.
@@ -247,10 +279,9 @@ func (c *Controller) State(ctx context.Context) (api.Status, error) {
 		for _, cell := range l.cells {
 			if name := cell.linked(); name != "" {
 				s.Schedulers = append(s.Schedulers, name)
-			} else if cell.name != "" {
-				s.Lost = append(s.Lost, cell.name)
 			}
 		}
+		s.Lost = c.lost()
 		l.call(ctx, func() {
 			for _, cell := range l.cells {
 				s.GPUs, s.Backends = s.GPUs+cell.lead.GPUs(), s.Backends+cell.lead.Backends()
@@ -266,7 +297,7 @@ func (c *Controller) State(ctx context.Context) (api.Status, error) {
 		for i := range all {
 			plans[i] = planOut(all[i])
 		}
-		s.Plan = summed(plans)
+		s.Plan = summed(plans, s.Lost)
 	}
 	for state, n := range c.view.states() {
 		s.Versions[api.State(state)] = n

@@ -39,6 +39,7 @@ type fakeScheduler struct {
 	stock    map[string]map[string]bool // by GPU
 	routes   map[string]catalog.ModelFacts
 	broken   bool           // nothing loads
+	mute     bool           // orders are neither carried out nor answered
 	stale    []uint64       // orders of plans older than others
 	removed  []string       // keys that were routed nowhere
 	heir     *fakeScheduler // nil: nobody; it must serve what is removed here
@@ -93,6 +94,9 @@ func (s *fakeScheduler) Receive(l transport.Link, f transport.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.link = l
+	if s.mute && o.Kind != catalog.OrderJoin {
+		return
+	}
 	out := catalog.Outcome{ID: o.ID}
 	if o.Kind != catalog.OrderJoin {
 		if o.Plan < s.plan {

@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,17 +30,40 @@ func (c *Controller) inForce() (out []schema.Plan) {
 	return out
 }
 
+// lost are the schedulers that this controller, where it leads, has no link to; none where there is
+// one only.
+func (c *Controller) lost() (out []string) {
+	l := c.leads.Load()
+	if l == nil {
+		return nil
+	}
+	for _, cell := range l.cells {
+		if cell.name != "" && cell.linked() == "" {
+			out = append(out, cell.name)
+		}
+	}
+	return out
+}
+
 // summed is one plan of the last ones of all schedulers, the newest first: it is in force when all
-// are, and failed when one is.
-func summed(plans []api.Plan) api.Plan {
+// are, and failed when one is. The roll-outs of schedulers that are lost do not go on: their states
+// count only where there are no others.
+func summed(plans []api.Plan, lost []string) api.Plan {
 	if len(plans) == 1 && plans[0].Scheduler == "" {
 		return plans[0]
 	}
 	sum := plans[0]
 	sum.Scheduler, sum.Models, sum.GPUs, sum.Need, sum.Moves, sum.Steps, sum.StepsDone, sum.Reason, sum.SubClusters = "", 0, 0, 0, 0, 0, 0, "", nil
+	away := func(p api.Plan) bool { return slices.Contains(lost, p.Scheduler) }
+	if first := slices.IndexFunc(plans, func(p api.Plan) bool { return !away(p) }); first >= 0 {
+		sum.State = plans[first].State
+	} else {
+		away = func(api.Plan) bool { return false }
+	}
+	sum.Lost = lost
 	for _, p := range plans {
 		sum.Models, sum.GPUs, sum.Need, sum.Moves, sum.Steps, sum.StepsDone = sum.Models+p.Models, sum.GPUs+p.GPUs, sum.Need+p.Need, sum.Moves+p.Moves, sum.Steps+p.Steps, sum.StepsDone+p.StepsDone
-		if urgency(p.State) > urgency(sum.State) {
+		if !away(p) && urgency(p.State) > urgency(sum.State) {
 			sum.State = p.State
 		}
 		if p.Ended.After(sum.Ended) {
@@ -59,14 +83,6 @@ func summed(plans []api.Plan) api.Plan {
 // urgency orders states of plans: which one is that of all.
 func urgency(state string) int {
 	return slices.Index([]string{api.PlanInForce, api.PlanOvertaken, api.PlanFailed, api.PlanProposed, api.PlanRollsOut}, state)
-}
-
-// planned is the epoch of the last plan of any.
-func (all cells) planned() (last uint64) {
-	for _, c := range all {
-		last = max(last, c.lead.Plan().Epoch)
-	}
-	return last
 }
 
 // put has a plan of people's own rolled out, by each scheduler its part. One that is not named
@@ -96,16 +112,11 @@ func (l *leading) put(now mono.Time, spec api.PlanSpec) error {
 	if err := l.remain(parts, home); err != nil {
 		return err
 	}
-	for i := range parts { // before any is rolled out: one that is wrong changes nothing
-		if err := parts[i].Check(); err != nil {
-			return err
-		}
+	if err := l.mayApply(parts, home); err != nil {
+		return err
 	}
 	if len(l.cells) > 1 {
-		for name, i := range home {
-			l.spread.Assign(now, name, i, l.cells, &l.grants)
-		}
-		l.grant(now)
+		l.assign(now, home)
 	}
 	for i, c := range l.cells {
 		if len(parts[i].SubClusters) == 0 {
@@ -145,6 +156,61 @@ func (l *leading) divide(spec api.PlanSpec) ([]plan.Plan, error) {
 	return parts, nil
 }
 
+// mayApply is why one of the parts would be refused. It is asked of all before anything moves or is
+// rolled out: a plan that is wrong changes nothing.
+func (l *leading) mayApply(parts []plan.Plan, home map[string]int) error {
+	for i, c := range l.cells {
+		if len(parts[i].SubClusters) == 0 {
+			continue
+		}
+		given := map[string]schema.Model{}
+		for name, to := range home {
+			doc, wanted := l.wanted[name]
+			if at, moves := l.spread.Home(name); wanted && to == i && at != i && moves != i {
+				given[name] = doc
+			}
+		}
+		if err := c.lead.MayApply(&parts[i], given); err != nil {
+			if c.name != "" {
+				err = fmt.Errorf("%s: %w", c.name, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// assign has models go where the plan has them.
+func (l *leading) assign(now mono.Time, home map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(home)) {
+		l.spread.Assign(now, name, home[name], l.cells, &l.grants)
+	}
+	// A move that is turned round has a model taken and given again in one go: it is not taken.
+	l.grants.Takes = slices.DeleteFunc(l.grants.Takes, func(t spread.Grant) bool {
+		at, to := l.spread.Home(t.Name)
+		return t.Scheduler == at || t.Scheduler == to
+	})
+	l.grant(now)
+}
+
+// stays is the scheduler that a model is still at when people's plan has it go to another one, as
+// spread.Assign makes it: where it was, or where it was about to go if only that one serves it.
+func (l *leading) stays(name string, home int) int {
+	at, to := l.spread.Home(name)
+	switch {
+	case at == spread.Nowhere:
+		return home
+	case to != spread.Nowhere && to != home && !l.serves(at, name) && l.serves(to, name):
+		return to
+	}
+	return at
+}
+
+// serves reports whether a scheduler is known to serve a version of a model that is wanted.
+func (l *leading) serves(i int, name string) bool {
+	return l.cells.Told(i) && slices.ContainsFunc(lead.Wishes(l.wanted[name]), func(w lead.Wish) bool { return l.cells.Routed(i, w.Key) })
+}
+
 // remain keeps what moves to another scheduler in the plan of the one that serves it, until that
 // one does: then it leaves this plan by itself.
 func (l *leading) remain(parts []plan.Plan, home map[string]int) error {
@@ -155,8 +221,7 @@ func (l *leading) remain(parts []plan.Plan, home map[string]int) error {
 		for _, key := range c.lead.Routed() {
 			name := namesOfKey(key)
 			to, named := home[name]
-			at, _ := l.spread.Home(name)
-			if !named || to == i || at == spread.Nowhere {
+			if !named || to == i || l.stays(name, to) != i {
 				continue
 			}
 			t, _, _ := c.lead.Load(key)

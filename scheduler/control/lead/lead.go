@@ -74,6 +74,9 @@ type Lead struct {
 	task    *draft            // being computed aside
 	noPlan  map[string]string // why none could be made, by device type
 
+	sketched uint64 // plans that were begun
+	finished uint64 // the last of them that came to an end
+
 	due     mono.Time // of the next plan; Never: not before Interval
 	cause   string    // of it
 	gather  mono.Time // until when it waits for the GPUs of the last plan, which come one by one
@@ -340,24 +343,43 @@ func (l *Lead) Lost() { l.forget() }
 // ErrNoScheduler is why nothing can be applied or previewed.
 var ErrNoScheduler = errors.New("no scheduler is connected: nothing is known of the cluster yet")
 
-// Apply takes a plan of people's own. Its epoch is given here.
-func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
+// MayApply is why a plan of people's own would be refused. Nothing of the Lead changes. given are
+// models by name that it is to be given (SetModel) before the plan.
+func (l *Lead) MayApply(p *plan.Plan, given map[string]schema.Model) error {
 	if !l.world.whole {
 		return ErrNoScheduler
 	}
 	if err := p.Check(); err != nil {
 		return err
 	}
+	for _, s := range p.SubClusters {
+		for _, key := range s.Models {
+			wanted, renew := l.wanted(key), l.renew[key]
+			name, _ := splitKey(key)
+			if doc, there := given[name]; there {
+				wanted, renew = l.wouldWant(key, doc)
+			}
+			switch {
+			case renew:
+				return fmt.Errorf("%w: the files of model %s are being replaced: try again when it is served", plan.ErrInvalid, key)
+			case !wanted && !l.localOnly(key):
+				return fmt.Errorf("%w: model %s is not in the catalogue, or not to be served: add it or load it first", plan.ErrInvalid, key)
+			}
+		}
+	}
+	return nil
+}
+
+// Apply takes a plan of people's own. Its epoch is given here. One that is refused (MayApply)
+// changes nothing.
+func (l *Lead) Apply(now mono.Time, p plan.Plan, out *Effects) error {
+	if err := l.MayApply(&p, nil); err != nil {
+		return err
+	}
 	homes := map[string]string{}
 	for _, s := range p.SubClusters {
 		for _, key := range s.Models {
 			homes[key] = s.DeviceType
-			if l.renew[key] {
-				return fmt.Errorf("%w: the files of model %s are being replaced: try again when it is served", plan.ErrInvalid, key)
-			}
-			if !l.wanted(key) && !l.localOnly(key) {
-				return fmt.Errorf("%w: model %s is not in the catalogue, or not to be served: add it or load it first", plan.ErrInvalid, key)
-			}
 		}
 	}
 	l.byHand, l.task, p.Settings = true, nil, l.settings(homes)
@@ -427,6 +449,7 @@ func (l *Lead) replan(now mono.Time, out *Effects) {
 	l.planned = now
 	d := l.sketch()
 	l.task = &d
+	l.sketched++
 	if !slices.ContainsFunc(d.parts, func(p Part) bool { return p.Problem != nil }) {
 		l.finish(now, out)
 		return
@@ -446,6 +469,7 @@ func (l *Lead) Partitioned(now mono.Time, t *Task, out *Effects) {
 
 // finish adopts the plan that is made from the task's results.
 func (l *Lead) finish(now mono.Time, out *Effects) {
+	l.finished = l.sketched
 	l.unplannable(unplanned(l.task.parts), out)
 	p := l.target(l.task)
 	cause := l.cause

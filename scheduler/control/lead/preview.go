@@ -70,12 +70,20 @@ func (l *Lead) Where(key string) string {
 // Routed are the keys of all models that requests go to, in order.
 func (l *Lead) Routed() []string { return names(l.world.models) }
 
-// Now has a plan made at once, whatever called for none, and what failed tried again.
+// Now has a plan made at once, whatever called for none, and what failed tried again; a plan of people's
+// own ends with it. While the scheduler is away that is so once it is back (ErrNoScheduler).
 func (l *Lead) Now(now mono.Time) error {
+	l.forgiveAll()
+	l.due, l.cause, l.byHand = now, causeCatalogue, false // which is made while epochs are paused, too
 	if !l.world.whole {
 		return ErrNoScheduler
 	}
-	l.forgiveAll()
-	l.due, l.cause, l.byHand = now, causeCatalogue, false // which is made while epochs are paused, too
 	return nil
 }
+
+// Sketched is how many plans were begun, and Finished the last of them that came to an end: with a plan,
+// or with none where nothing is to change.
+func (l *Lead) Sketched() uint64 { return l.sketched }
+
+// Finished: see Sketched.
+func (l *Lead) Finished() uint64 { return l.finished }

@@ -1,9 +1,12 @@
 package lead
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/symphony-serving/symphony/scheduler/control/plan"
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -74,4 +77,66 @@ func TestWishes(t *testing.T) {
 	if got = Wishes(m); len(got) != 0 {
 		t.Errorf("%+v of a model that is stopped", got)
 	}
+}
+
+// Who has a plan made while the scheduler is away ends people's own, though epochs are paused: the
+// plan is made when it is back.
+func TestNowWhileAway(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0")
+	c.connect()
+	c.lead.SetModel(c.now, wants("m", 1))
+	c.run(mono.Second)
+	var out Effects
+	if err := c.lead.Apply(c.now, plan.Plan{SubClusters: []plan.SubCluster{{Name: "x", DeviceType: "t", Models: []string{"m/1"}, GPUs: 1}}}, &out); err != nil {
+		t.Fatal(err)
+	}
+	c.take(&out)
+	c.run(mono.Second)
+	c.lead.Pause(c.now, true)
+	c.lead.Lost()
+	if err := c.lead.Now(c.now); !errors.Is(err, ErrNoScheduler) || c.lead.Holds() {
+		t.Errorf("%v; people's plan holds: %v", err, c.lead.Holds())
+	}
+	last, begun := c.lead.Epoch(), c.lead.Sketched()
+	c.epoch++
+	c.connect()
+	c.run(20 * mono.Second)
+	if e := c.lead.Epoch(); e <= last || c.heads[e].Cause == ByHand || c.heads[e].State != schema.InForce || c.lead.Finished() <= begun {
+		t.Errorf("plan %d after %d: %+v", e, last, c.heads[e])
+	}
+}
+
+// MayApply says what Apply would, once models that are given have been given, and changes nothing.
+func TestMayApply(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0")
+	p := plan.Plan{SubClusters: []plan.SubCluster{{Name: "x", DeviceType: "t", Models: []string{"m/1"}, GPUs: 1}}}
+	if err := c.lead.MayApply(&p, nil); !errors.Is(err, ErrNoScheduler) {
+		t.Errorf("away: %v", err)
+	}
+	c.connect()
+	given := func(change func(*schema.Model)) map[string]schema.Model {
+		doc := wants("m", 1)
+		change(&doc)
+		return map[string]schema.Model{"m": doc}
+	}
+	ask := func(what, want string, given map[string]schema.Model) {
+		t.Helper()
+		switch err := c.lead.MayApply(&p, given); {
+		case want == "" && err != nil, want != "" && (!errors.Is(err, plan.ErrInvalid) || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+		if c.lead.Holds() || c.lead.Goes("m/1") && c.lead.plan.Find("x") != nil {
+			t.Errorf("%s: it was applied", what)
+		}
+	}
+	ask("nobody wants it", "not in the catalogue", nil)
+	ask("it is to be given", "", given(func(*schema.Model) {}))
+	ask("it is to be given, and stopped", "not to be served", given(func(m *schema.Model) { m.Desired = schema.Stopped }))
+	c.lead.SetModel(c.now, wants("m", 1))
+	c.run(mono.Second)
+	ask("it is there", "", nil)
+	c.lead.RemoveModel(c.now, "m") // and GPUs have it still
+	ask("it was taken", "not in the catalogue", nil)
+	ask("it is given again", "", given(func(*schema.Model) {}))
+	ask("it is given again with other files", "are being replaced", given(func(m *schema.Model) { m.Versions[0].Renewed = 7 }))
 }

@@ -96,6 +96,18 @@ func (l *Lead) wanted(key string) bool {
 	return v != nil && v.wanted && !l.renew[key]
 }
 
+// wouldWant is what is so of a version once the Lead is given its model (SetModel): whether it is wanted,
+// and whether its files are other ones than GPUs here have and first unload.
+func (l *Lead) wouldWant(key string, doc schema.Model) (wanted, renew bool) {
+	v := know(doc).find(key)
+	if v == nil {
+		return false, false
+	}
+	f, known := l.files[key]
+	renew = known && f.of != v.files && l.ordered(key)
+	return v.wanted && !renew, renew
+}
+
 // sets is what a roll-out shall put in force without loading anything.
 func (v *version) sets() plan.Settings {
 	return plan.Settings{SLO: v.settings.SLO, Drop: v.settings.DropPolicy, MaxBatch: v.settings.MaxBatch}
