@@ -286,3 +286,31 @@ func TestSubClustersAreTheCallers(t *testing.T) {
 		t.Error("the map is the lead's own")
 	}
 }
+
+// A controller that ended before its last plan was stored: the next one takes over an older plan, and
+// takes nothing out of service that came with the newer one.
+func TestPlanThatWasNotStored(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "b/t/0")
+	c.connect()
+	c.letters("k")
+	c.run(10 * second)
+	older, head := c.lead.plan, c.lead.head
+	c.letters("mn")
+	c.run(10 * second)
+	served := c.serving()
+	if len(served) != 3 || c.lead.plan.Epoch <= older.Epoch {
+		t.Fatalf("served %v by plan %d", served, c.lead.plan.Epoch)
+	}
+	var parts []schema.SubCluster
+	for _, s := range older.SubClusters {
+		parts = append(parts, schema.SubCluster{Epoch: older.Epoch, Name: s.Name, DeviceType: s.DeviceType, Models: s.Models, GPUs: s.GPUs, Need: s.Need})
+	}
+	c.lead, c.story = New(Config{}), nil
+	c.lead.Restore(head, parts)
+	c.letters("kmn")
+	c.connect()
+	c.run(10 * second)
+	if story := strings.Join(c.story, "\n"); !slices.Equal(c.serving(), served) || strings.Contains(story, "route -") || strings.Contains(story, "load") {
+		t.Errorf("served %v, then %v\n%s", served, c.serving(), story)
+	}
+}

@@ -65,6 +65,7 @@ type Lead struct {
 	paused  bool
 	locals  locals // that the plan knows
 	unaware bool   // there are others
+	current bool   // the plan is the last one, or was found to be as good: see outdated
 
 	orders  map[uint64]flight // under way, by the order's id
 	lapses  mono.Time         // before which none of them is given up
@@ -283,6 +284,9 @@ func (l *Lead) Facts(now mono.Time, f *catalog.Facts) {
 	if l.rollout == nil {
 		l.begin()
 		l.want(now, causeGPUs)
+		if l.outdated() {
+			l.want(now, causeCatalogue)
+		}
 	}
 	l.tell()
 }
@@ -477,10 +481,11 @@ func (l *Lead) finish(now mono.Time, out *Effects) {
 		p, cause = l.amended(l.task, &p), ByHand
 	}
 	d := l.task
-	l.locals, l.task = d.locals, nil
+	outdated := l.outdated()
+	l.locals, l.task, l.current = d.locals, nil, true
 	l.epochs.Planned(now)
 	l.recount(now) // there may be more since it was sketched
-	if l.rollout != nil && l.plan.Epoch > 0 && (same(&p, &l.plan) || !l.worth(d, &p)) {
+	if l.rollout != nil && l.plan.Epoch > 0 && (same(&p, &l.plan) || !outdated && !l.worth(d, &p)) {
 		return
 	}
 	l.adopt(now, p, cause, out)

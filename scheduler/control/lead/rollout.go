@@ -19,7 +19,7 @@ func (l *Lead) adopt(now mono.Time, p plan.Plan, cause string, out *Effects) {
 	}
 	moves, before := l.moves(&p), l.plan
 	p.Epoch = l.next()
-	l.plan, l.planned = p, now
+	l.plan, l.planned, l.current = p, now, true
 	l.head = schema.Plan{Epoch: p.Epoch, Cause: cause, State: schema.RollsOut, SubClusters: len(p.SubClusters), Moves: moves}
 	for _, s := range p.SubClusters {
 		l.head.Models, l.head.GPUs, l.head.Need = l.head.Models+len(s.Models), l.head.GPUs+s.GPUs, l.head.Need+s.Need
@@ -53,6 +53,11 @@ func (l *Lead) begin() {
 	l.world.told()
 	l.rollout = r
 }
+
+// outdated reports whether the scheduler has been ordered of a newer plan than the one that was taken
+// over: the controller that made it ended before it was stored. The roll-out rests until there is
+// another plan, soon: it would take out of service what came with the one that is lost.
+func (l *Lead) outdated() bool { return !l.current && l.world.plan > l.plan.Epoch }
 
 // all is the world as roll-outs know it.
 func (l *Lead) all() (f plan.Facts) {
@@ -173,7 +178,7 @@ func (w *world) told() {
 
 // roll takes the roll-out's next steps.
 func (l *Lead) roll(now mono.Time, out *Effects) {
-	if l.rollout == nil || l.unaware {
+	if l.rollout == nil || l.unaware || l.outdated() {
 		return
 	}
 	for _, s := range l.rollout.Next(now, nil) {
