@@ -59,6 +59,12 @@ func TestSeveralSchedulers(t *testing.T) {
 		}
 	}
 	doomed.waitGPUs("d1", 2, 10*time.Second)
+	eventually(t, 10*time.Second, "the other client is linked, too", func() error {
+		if n := ofDoomed.between(restarted, time.Now())[""]; n < 10 {
+			return fmt.Errorf("%d answers since the restart", n)
+		}
+		return nil
+	})
 	back := time.Now()
 	time.Sleep(time.Second)
 	ofDoomed.stop(t)
