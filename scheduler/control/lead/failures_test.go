@@ -179,3 +179,20 @@ func TestBackOffSurvivesPlans(t *testing.T) {
 		t.Error("another digest, and it is not tried")
 	}
 }
+
+// A model that no GPU can hold is in no plan, where it would take room from the others; it says why.
+func TestTooLargeTakesNoRoom(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "b/t/0")
+	c.connect()
+	c.lead.Profile(schema.Measured{Model: "m", Version: "1", DeviceType: "t", Static: 3 << 20, Dynamic: 1 << 20})
+	c.letters("mn")
+	c.run(10 * second)
+	for _, s := range c.lead.plan.SubClusters {
+		if slices.Contains(s.Models, "m/1") {
+			t.Errorf("plan: %+v", c.lead.plan)
+		}
+	}
+	if o := c.observed["m/1"]; !slices.Equal(c.serving(), []string{"n/1"}) || c.loadsOf("m/1") > 0 || o.State != schema.Failed || !strings.Contains(o.Reason, "memory") {
+		t.Errorf("served %v, %d loads, told %+v", c.serving(), c.loadsOf("m/1"), o)
+	}
+}
