@@ -185,11 +185,6 @@ func (l *leading) assign(now mono.Time, home map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(home)) {
 		l.spread.Assign(now, name, home[name], l.cells, &l.grants)
 	}
-	// A move that is turned round has a model taken and given again in one go: it is not taken.
-	l.grants.Takes = slices.DeleteFunc(l.grants.Takes, func(t spread.Grant) bool {
-		at, to := l.spread.Home(t.Name)
-		return t.Scheduler == at || t.Scheduler == to
-	})
 	l.grant(now)
 }
 

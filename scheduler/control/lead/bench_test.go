@@ -68,9 +68,8 @@ func (c *cluster) rates(docs []*catalog.Facts, turn int) {
 }
 
 // BenchmarkSecond is a second of a leader whose cluster serves 10,000 models that are all asked for:
-// what one takes is its share of a processor: told of all of them at once, and, as schedulers do, in turns, with the
-// reading of the documents.
-// go test ./scheduler/control/lead -run xxx -bench Second
+// what one takes is its share of a processor. It is told of all of them at once, or, as schedulers do,
+// in turns, with the reading of the documents.
 func BenchmarkSecond(b *testing.B) {
 	for name, read := range map[string]bool{"all": false, "turns": true} {
 		b.Run(name, func(b *testing.B) { benchSecond(b, read) })

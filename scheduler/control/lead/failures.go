@@ -239,8 +239,9 @@ func (v *version) mayTypes(types []string) []string {
 }
 
 // typeOf is the device type that a version is served on: the one that it is on, if it may be,
-// else the best on which it has not failed and that it fits. Where it has failed on all of
-// them, it stays with the one whose turn is next. "" : there is none.
+// else the best on which it has not failed. Where it has failed on all of them, it stays with the
+// one whose turn is next. "" : there is none whose GPUs can hold it: it is in no plan, where it
+// would take room from others.
 func (l *Lead) typeOf(v *version, types []string) string {
 	may := v.mayTypes(types)
 	if m, routed := l.world.models[v.key]; routed && slices.Contains(may, m.DeviceType) {
@@ -250,10 +251,7 @@ func (l *Lead) typeOf(v *version, types []string) string {
 	for _, t := range may {
 		f := l.failed.versions[v.key][t]
 		switch {
-		case l.unfit(v.key, t) != "": // where there is no other one its backends try on: it may become smaller
-			if best == "" {
-				best = t
-			}
+		case l.unfit(v.key, t) != "":
 		case f == nil || f.tries == 0:
 			if before := l.before[v.key]; before != t && before != "" && slices.Contains(may, before) && l.whyNotOn(v.key, before) == "" {
 				return before // whoever planned it knew what had failed

@@ -11,7 +11,7 @@ import (
 // files are what backends have of a version. Where people have given no digest, that of the first
 // load is ordered of all that follow; it is kept with what is told of the version (Observation).
 // Where people say that the files are other ones, it is forgotten, and what has them is unloaded
-// before anything is loaded anew: no two files of one version are ever served.
+// before anything is loaded anew.
 type files struct {
 	digest catalog.Digest // "": not told
 	bytes  int64

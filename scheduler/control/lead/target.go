@@ -69,7 +69,7 @@ func (l *Lead) sketch() draft {
 				continue
 			}
 			t := l.typeOf(v, open)
-			if t == "" || !l.routed(v.key) && l.unfit(v.key, t) != "" { // one that no GPU can hold takes no room from others
+			if t == "" {
 				continue
 			}
 			d.homes[v.key] = t

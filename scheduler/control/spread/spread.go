@@ -252,8 +252,10 @@ func (s *Spread) Wake() mono.Time {
 	return at
 }
 
-// give has a Lead know of a model.
+// give has a Lead know of a model. One that is to lose it in the same go, of a move that is turned
+// round, keeps it.
 func (s *Spread) give(i int, m *model, out *Effects) {
+	out.Takes = slices.DeleteFunc(out.Takes, func(t Grant) bool { return t == Grant{i, m.name} })
 	out.Gives = append(out.Gives, Grant{i, m.name})
 	m.waits = ""
 }
