@@ -314,3 +314,29 @@ func TestPlanThatWasNotStored(t *testing.T) {
 		t.Errorf("served %v, then %v\n%s", served, c.serving(), story)
 	}
 }
+
+// While no scheduler is there, a version that is removed is gone if nobody had anything of it, and
+// stays as it was told if somebody had.
+func TestRemovedWithoutScheduler(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0")
+	c.connect()
+	c.letters("k")
+	c.run(60 * second)
+	c.lead.Lost()
+	c.letters("l")
+	c.run(second)
+	if got := c.states(); got["k/1"] != schema.Serving || got["l/1"] != schema.Waiting {
+		t.Fatalf("told %v", got)
+	}
+	c.lead.RemoveModel(c.now, "k")
+	c.lead.RemoveModel(c.now, "l")
+	c.run(second)
+	if got := c.states(); len(got) != 1 || got["k/1"] != schema.Serving {
+		t.Errorf("told %v", got)
+	}
+	c.connect()
+	c.run(60 * second)
+	if got := c.states(); len(got) != 0 {
+		t.Errorf("told %v", got)
+	}
+}

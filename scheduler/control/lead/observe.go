@@ -23,7 +23,7 @@ func (l *Lead) observe(out *Effects) {
 	}
 	for _, key := range names(l.dirty) {
 		before, told := l.told[key]
-		if told && !l.world.whole {
+		if told && !l.world.whole && !(l.version(key) == nil && nothingOf(before)) {
 			continue // what it was is the best guess, until the scheduler is there again
 		}
 		delete(l.dirty, key)
@@ -40,6 +40,11 @@ func (l *Lead) observe(out *Effects) {
 			out.Observed = append(out.Observed, o)
 		}
 	}
+}
+
+// nothingOf reports whether no backend had anything of a version, as was told of it last.
+func nothingOf(o schema.Observation) bool {
+	return (o.State == schema.Waiting || o.State == schema.Idle) && o.GPUs == 0
 }
 
 // giveUp forgets a version that nobody wants or has: another may come under its name.
