@@ -80,10 +80,15 @@ func (s *listener) run() {
 	}
 }
 
-// enter takes a handshake's place; nil: the port is closed.
+// enter takes a handshake's place, as soon as there is one to take; nil: the port is closed.
 func (s *listener) enter(conn *net.TCPConn) *handshake {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for !s.closed && s.shaking.crowded(time.Now()) { // those that end meanwhile make room
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		s.mu.Lock()
+	}
 	if s.closed {
 		conn.Close()
 		return nil

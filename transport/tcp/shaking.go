@@ -13,10 +13,10 @@ const shakingMax = 256
 
 // shaking are a listener's handshakes in progress. The listener's mu guards it.
 //
-// One more than shakingMax takes the place of the oldest of the source that has the most.
-// A handshake takes four round trips, and who stays silent to hold a place is the oldest
-// soon: so a flood takes places from itself, and other sources' peers get through, most of
-// the flood's own host too.
+// One more than shakingMax takes the place of the oldest of the source that has the most, once
+// that one has had it for placeMin: before, the newcomer waits. A handshake takes four round
+// trips, and who stays silent to hold a place is the oldest soon: so a flood takes places from
+// itself, and other sources' peers get through, the flood's own host's too.
 type shaking struct {
 	all     []*handshake // oldest first
 	sources map[netip.Addr]int
@@ -26,7 +26,17 @@ type shaking struct {
 type handshake struct {
 	conn   *net.TCPConn
 	source netip.Addr
+	born   time.Time
 	gone   bool // it lost its place
+}
+
+// placeMin is how long a handshake keeps its place: a busy process may come to it late. Places
+// change hands 2,560 times a second by then, so the kernel's queue is served in time still.
+const placeMin = 100 * time.Millisecond
+
+// crowded reports whether there is no place yet that a newcomer may take.
+func (s *shaking) crowded(now time.Time) bool {
+	return len(s.all) >= shakingMax && now.Sub(s.loser().born) < placeMin
 }
 
 // enter takes a place, and may take it from another.
@@ -37,7 +47,7 @@ func (s *shaking) enter(conn *net.TCPConn) *handshake {
 		loser.gone = true
 		loser.conn.Close()
 	}
-	h := &handshake{conn: conn}
+	h := &handshake{conn: conn, born: time.Now()}
 	if a, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 		h.source = a.AddrPort().Addr().Unmap()
 	}
