@@ -45,6 +45,7 @@ type Backend struct {
 	table     atomic.Pointer[[]modelRef]     // by wire.ModelID
 	tableMu   sync.Mutex                     // Guards the making of another table.
 	telling   chan struct{}                  // the scheduler is to be told of models
+	keeps     chan keepOrder                 // what devices shall have
 	helpers   sync.WaitGroup                 // of who tells it, and of who watches the repository
 	measuring chan struct{}                  // full while a model is measured
 	draining  atomic.Bool
@@ -69,7 +70,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		return nil, errors.New("backend: it needs a name, a network, and at least one pool of devices")
 	}
 	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano(), stop: make(chan struct{}),
-		telling: make(chan struct{}, 1), measuring: make(chan struct{}, 1)}
+		telling: make(chan struct{}, 1), keeps: make(chan keepOrder, keepsMax), measuring: make(chan struct{}, 1)}
 	b.faults.log = b.log
 	b.members = newMembers(b)
 	watched := newWatch(b)
@@ -115,6 +116,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	b.orders.backend = b
 	b.keepGPUs()
 	b.helpers.Go(b.tell)
+	b.helpers.Go(b.keepAll)
 	if watched != nil {
 		b.helpers.Go(watched.run)
 	}

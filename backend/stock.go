@@ -38,6 +38,7 @@ type stock struct {
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 	grace time.Duration // how long a model that goes by itself is still run
+	left  line[departure]
 
 	mu      sync.Mutex // Guards what follows.
 	entries map[string]*entry
@@ -54,6 +55,7 @@ type stockedDevice struct {
 	queue   []*entry // to be loaded, in this order
 	loading bool     // a goroutine is at it
 	leaving int      // models that are being unloaded
+	short   []*entry // models for which it had no room
 	static  int64    // bytes that those take that are loaded, or being loaded
 }
 

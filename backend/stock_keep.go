@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/symphony-serving/symphony/backend/nice"
 	"github.com/symphony-serving/symphony/transport"
@@ -20,7 +21,68 @@ func (b *Backend) onKeep(l transport.Link, k catalog.Keep) error {
 	if k.Pool < 0 || k.Pool >= len(b.pools) || k.Device < 0 || k.Device >= len(b.pools[k.Pool].devices) {
 		return fmt.Errorf("an order what to keep for device %d of pool %d, which does not exist", k.Device, k.Pool)
 	}
-	return b.pools[k.Pool].stock.keep(l, &k)
+	select {
+	case b.keeps <- keepOrder{l, k}:
+		return nil
+	default:
+		return fmt.Errorf("%d orders what to keep wait already", cap(b.keeps))
+	}
+}
+
+// keepsMax bounds the orders what to keep that wait.
+const keepsMax = 1 << 12
+
+// keepOrder is one from a link.
+type keepOrder struct {
+	link transport.Link
+	keep catalog.Keep
+}
+
+// keepAll carries them out, apart from the goroutine that takes batches: what is ordered of a thousand
+// models is not to keep a batch waiting.
+func (b *Backend) keepAll() {
+	for {
+		select {
+		case o := <-b.keeps:
+			for part := range partsOf(o.keep) {
+				if err := b.pools[part.Pool].stock.keep(o.link, &part); err != nil {
+					o.link.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+					break
+				}
+			}
+		case <-b.stop:
+			return
+		}
+	}
+}
+
+// partModels is how many models of an order are looked at while nobody else can.
+const partModels = 32
+
+// partsOf divides an order into small ones. What it says of routes comes with the first one.
+func partsOf(k catalog.Keep) iter.Seq[catalog.Keep] {
+	return func(yield func(catalog.Keep) bool) {
+		for first := true; first || len(k.Unload)+len(k.Load)+len(k.Measure) > 0; first = false {
+			part := catalog.Keep{Pool: k.Pool, Device: k.Device, In: k.In, Told: k.Told}
+			switch {
+			case len(k.Unload) > 0:
+				part.Unload, k.Unload = cut(k.Unload)
+			case len(k.Load) > 0:
+				part.Load, k.Load = cut(k.Load)
+			default:
+				part.Measure, k.Measure = cut(k.Measure)
+			}
+			k.Told = nil
+			if !yield(part) {
+				return
+			}
+		}
+	}
+}
+
+func cut[T any](all []T) (part, rest []T) {
+	n := min(len(all), partModels)
+	return all[:n], all[n:]
 }
 
 func (s *stock) keep(l transport.Link, k *catalog.Keep) error {

@@ -69,8 +69,8 @@ func (s *stock) loadNext(d int) bool {
 	at.queue = slices.DeleteFunc(at.queue, func(o *entry) bool { return o == e })
 	p := &e.on[d]
 	if err := s.reserve(e, d); err != nil {
-		p.stage, p.err = absent, err
-		s.failed(e, err, false)
+		p.stage = absent
+		s.refuses(e, d, err)
 		s.settle(e)
 		return true
 	}
@@ -94,12 +94,19 @@ func (s *stock) loadNext(d int) bool {
 	} else {
 		p.stage, p.need = absent, need{}
 		if ctx.Err() == nil {
-			p.err = err
-			s.failed(e, err, false)
+			s.refuses(e, d, err)
 		}
 	}
 	s.settle(e)
 	return true
+}
+
+// refuses notes why a device has not a model. Caller holds mu.
+func (s *stock) refuses(e *entry, d int, err error) {
+	if e.on[d].err = err; errors.Is(err, errRoom) {
+		s.devices[d].short = append(s.devices[d].short, e)
+	}
+	s.failed(e, err, false)
 }
 
 // reserve takes what a model needs of a device's memory. Caller holds mu.
@@ -156,20 +163,37 @@ func (s *stock) leave(e *entry, d, slot int, grace bool) {
 		}
 	}
 	s.p.loader.unload(d, slot)
+	s.left.add(departure{e, d}, s.departed)
+}
+
+// departure is a model that a device has unloaded.
+type departure struct {
+	e *entry
+	d int
+}
+
+// departed takes note of some. Those who leave do not each wait for mu: of a thousand at a time,
+// who takes the scheduler's documents, and batches after them, would be the last in the line.
+func (s *stock) departed(some []departure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := &s.devices[d]
-	at.static -= e.on[d].need.static
-	at.leaving--
-	e.on[d].stage, e.on[d].need = absent, need{}
-	s.settle(e)
-	for _, o := range s.entries { // perhaps there is room now
-		if errors.Is(o.on[d].err, errRoom) {
-			o.on[d].err = nil
-			s.settle(o)
+	for _, gone := range some {
+		e, d := gone.e, gone.d
+		at := &s.devices[d]
+		at.static -= e.on[d].need.static
+		at.leaving--
+		e.on[d].stage, e.on[d].need = absent, need{}
+		s.settle(e)
+		short := at.short
+		at.short = nil
+		for _, o := range short { // perhaps there is room now
+			if errors.Is(o.on[d].err, errRoom) {
+				o.on[d].err = nil
+				s.settle(o)
+			}
 		}
+		s.kick(d)
 	}
-	s.kick(d)
 }
 
 // sleep is false when ctx ended it.
