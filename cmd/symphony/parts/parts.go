@@ -18,6 +18,7 @@ import (
 	"github.com/symphony-serving/symphony/backend"
 	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/cgo/onnxrt"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/frontend"
@@ -97,6 +98,10 @@ func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What models were read into is free once they are loaded: an idle process would keep it for
+	// minutes, or for good.
+	onnxrt.ReturnLargeBlocks()
+	defer debug.FreeOSMemory()
 	return backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
 		Repository: c.Repository, Watch: c.Watch, Shelf: kept, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), Logger: p.Log, Metrics: p.registry})
 }
