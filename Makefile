@@ -12,7 +12,7 @@ TAGS    := $(strip $(shell pkg-config --exists libibverbs 2>/dev/null && echo rd
 comma   := ,
 space   := $(subst ,, )
 
-.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean gpu-libs cuda-headers gpu-suite test-gpu
+.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-k8s test-operations gpu-libs cuda-headers gpu-suite test-gpu
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,15 @@ test-race: ## everything but the end-to-end tests under the race detector
 
 test-e2e: build models ## the end-to-end tests, whole
 	SYMPHONY_REQUIRE_ONNXRUNTIME=1 $(GO) test -count=1 -timeout 20m ./cmd/symphony/e2e/...
+
+test-deploy: ## manifests, images and units below deploy/, and symphony-kube, without a cluster
+	@scripts/test.sh deploy kube
+
+test-k8s: ## the same in a real control plane of Kubernetes on loopback, which it builds once (some minutes)
+	@scripts/test-k8s.sh
+
+test-operations: build models ## docs/operations.md on this machine, word for word; a minute or two
+	@scripts/test-operations.sh
 
 test-rdma: ## on real RDMA: soft-RoCE in a VM, or with HOST=1 this host's device
 	@scripts/test-rdma.sh

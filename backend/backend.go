@@ -15,8 +15,6 @@ import (
 	"github.com/symphony-serving/symphony/backend/emugpu"
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/transport"
-	"github.com/symphony-serving/symphony/transport/catalog"
-	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -26,7 +24,6 @@ type Backend struct {
 	log     zerolog.Logger
 	clock   *emugpu.Clock
 	pools   []*pool
-	keeper  *transport.Keeper
 	metrics *metrics
 	members *members
 	faults  faults
@@ -40,37 +37,28 @@ type Backend struct {
 	instance   uint64 // of this process: a link of the same one replaces the one before
 	configured int64  // when its configuration was read, unix ns: the newest holds for all
 
-	epoch     atomic.Uint64                  // the highest promised
-	scheduler atomic.Pointer[transport.Link] // the admitted link; nil while there is none
-	table     atomic.Pointer[[]modelRef]     // by wire.ModelID
-	tableMu   sync.Mutex                     // Guards the making of another table.
-	telling   chan struct{}                  // the scheduler is to be told of models
-	keeps     chan keepOrder                 // what devices shall have
-	helpers   sync.WaitGroup                 // of who tells it, and of who watches the repository
-	measuring chan struct{}                  // full while a model is measured
+	uplinks   []*uplink      // to the schedulers of its group, or to the only one. Immutable.
+	reigns    reigns         // which of them is obeyed
+	keeps     chan keepOrder // what devices shall have
+	helpers   sync.WaitGroup // of who tells them of models, and of who watches the repository
+	measuring chan struct{}  // full while a model is measured
 	draining  atomic.Bool
 	closing   sync.Once
-
-	doneMu    sync.Mutex // Guards doneFrame: reports come from many devices.
-	doneFrame []byte
-	orders    schedulerHandler
-}
-
-// modelRef says where a model is.
-type modelRef struct {
-	pool  int             // -1: not served here
-	index int             // its slot
-	model *executor.Model // that is to be there
 }
 
 // New loads models, makes devices, profiles what has no profile, and begins to
-// dial the scheduler. ctx bounds the start, not the life.
+// dial the schedulers. ctx bounds the start, not the life.
 func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if cfg.Name == "" || len(cfg.Pools) == 0 || cfg.Network == nil {
 		return nil, errors.New("backend: it needs a name, a network, and at least one pool of devices")
 	}
+	group, err := groupOf(cfg.Scheduler)
+	if err != nil {
+		return nil, fmt.Errorf("backend: %w", err)
+	}
 	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano(), stop: make(chan struct{}),
-		telling: make(chan struct{}, 1), keeps: make(chan keepOrder, keepsMax), measuring: make(chan struct{}, 1)}
+		keeps: make(chan keepOrder, keepsMax), measuring: make(chan struct{}, 1)}
+	b.reigns.b, b.uplinks = b, newUplinks(b, group)
 	b.faults.log = b.log
 	b.members = newMembers(b)
 	watched := newWatch(b)
@@ -107,22 +95,23 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	memory := transport.BuffersOf(cfg.Network)
 	for i, p := range b.pools {
 		for k, d := range p.devices {
-			p.executors = append(p.executors, executor.New(d, p.models, b.members, p.memory(k, memory), b, b.metrics.observer(i, k)))
+			p.executors = append(p.executors, executor.New(d, p.models, nil, p.memory(k, memory), b, b.observer(i, k)))
 		}
 	}
 	for _, p := range b.pools {
 		p.stock.seed()
 	}
-	b.orders.backend = b
 	b.keepGPUs()
-	b.helpers.Go(b.tell)
 	b.helpers.Go(b.keepAll)
+	for _, u := range b.uplinks {
+		b.helpers.Go(u.tell)
+	}
 	if watched != nil {
 		b.helpers.Go(watched.run)
 	}
-	b.keeper = transport.Keep(cfg.Network, cfg.Scheduler, transport.Options{Hello: b.hello()}, &b.orders, b.introduce, func(err error) {
-		b.log.Warn().Str("scheduler", cfg.Scheduler).Err(err).Msg("no link to the scheduler; trying on")
-	})
+	for _, u := range b.uplinks {
+		u.dial()
+	}
 	return b, nil
 }
 
@@ -130,45 +119,20 @@ func (b *Backend) hello() wire.Hello {
 	return wire.Hello{Role: wire.RoleBackend, Incarnation: b.instance, Token: transport.Token(b.cfg.Token), Name: b.cfg.Name}
 }
 
-// introduce is the first message on a new link: what we have.
-func (b *Backend) introduce(l transport.Link) {
-	info := catalog.BackendInfo{Name: b.cfg.Name, Instance: b.instance, Configured: b.configured}
-	now := mono.Now()
-	for _, p := range b.pools {
-		doc := p.introduction(l)
-		for _, e := range p.executors { // a link lost and dialled again finds devices that still run
-			doc.FreeAt = append(doc.FreeAt, e.FreeIn(now))
-		}
-		info.Pools = append(info.Pools, doc)
-	}
-	transport.SendDoc(l, wire.DocBackend, info)
-	if b.draining.Load() { // the link before was told, and this one was not
-		_ = l.Send((&wire.Leave{Epoch: wire.Epoch(b.epoch.Load())}).Append(nil))
-	}
+// Ready reports whether this backend has been admitted by the scheduler that it obeys.
+func (b *Backend) Ready() bool {
+	_, obeyed := b.reigns.state()
+	return obeyed != nil && !b.draining.Load()
 }
-
-// Ready reports whether the scheduler has admitted this backend.
-func (b *Backend) Ready() bool { return b.scheduler.Load() != nil && !b.draining.Load() }
 
 // Report implements executor.Reporter.
-func (b *Backend) Report(d *wire.Done) {
-	l := b.scheduler.Load()
-	if l == nil || uint64(d.Epoch) != b.epoch.Load() {
-		return
-	}
-	b.doneMu.Lock()
-	defer b.doneMu.Unlock()
-	b.doneFrame = d.Append(b.doneFrame[:0])
-	if err := (*l).Send(b.doneFrame); errors.Is(err, transport.ErrFull) {
-		(*l).Close(err) // reports may not be lost: start anew
-	}
-}
+func (b *Backend) Report(d *wire.Done) { b.reigns.report(d) }
 
 // Drain takes no more orders, finishes what is there or until ctx ends, and
 // closes.
 func (b *Backend) Drain(ctx context.Context) error {
 	b.draining.Store(true)
-	told := b.leave()
+	untold := leave(b.uplinks)
 	var err error
 	for quiet := 0; quiet < 5 && err == nil; quiet++ { // orders that crossed our Leave arrive meanwhile
 		if !b.idle() {
@@ -180,17 +144,18 @@ func (b *Backend) Drain(ctx context.Context) error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	if !told { // its link was about to come
-		b.leave()
-	}
+	leave(untold) // their links were about to come
 	return errors.Join(err, b.Close())
 }
 
-// leave tells the scheduler that this backend drains, also where it has not heard yet that it is
-// admitted; false: there is no link.
-func (b *Backend) leave() bool {
-	l := b.keeper.Link()
-	return l != nil && l.Send((&wire.Leave{Epoch: wire.Epoch(b.epoch.Load())}).Append(nil)) == nil
+// leave tells schedulers that this backend drains, and returns those to which there is no link.
+func leave(all []*uplink) (untold []*uplink) {
+	for _, u := range all {
+		if !u.leave() {
+			untold = append(untold, u)
+		}
+	}
+	return untold
 }
 
 func (b *Backend) idle() bool {
@@ -208,9 +173,7 @@ func (b *Backend) idle() bool {
 func (b *Backend) Close() error {
 	b.closing.Do(func() {
 		b.draining.Store(true)
-		if b.keeper != nil {
-			b.keeper.Close()
-		}
+		b.hangUp()
 		for _, p := range b.pools {
 			if p.stock != nil {
 				p.stock.end()
@@ -228,6 +191,17 @@ func (b *Backend) Close() error {
 		}
 	})
 	return nil
+}
+
+// hangUp ends the links to the schedulers, all at a time: each may have much to send yet.
+func (b *Backend) hangUp() {
+	var all sync.WaitGroup
+	for _, u := range b.uplinks {
+		if u.keeper != nil {
+			all.Go(u.keeper.Close)
+		}
+	}
+	all.Wait()
 }
 
 // abandon ends a start that failed.

@@ -191,7 +191,7 @@ func TestOrders(t *testing.T) {
 		t.Errorf("registered %+v", c.info)
 	}
 	c.admit(100)
-	c.wait("the data link", func() bool { return b.Ready() && b.members.Link(3) != nil })
+	c.wait("the data link", func() bool { return b.Ready() && b.data(3) != nil })
 	c.order(100, 1, 10)
 	c.order(99, 2, 10)  // of an earlier scheduler: ignored
 	c.order(100, 3, 77) // of no model: refused
@@ -215,12 +215,12 @@ func TestEpochs(t *testing.T) {
 	b := c.backend()
 	defer b.Close()
 	c.admit(100)
-	c.wait("the data link", func() bool { return b.members.Link(3) != nil })
+	c.wait("the data link", func() bool { return b.data(3) != nil })
 	first := c.link
 	first.Close(nil)
 	c.wait("a new registration", func() bool { return c.link != nil && c.link != first })
 	c.admit(200)
-	c.wait("epoch 200", func() bool { return b.epoch.Load() == 200 && b.members.Link(3) != nil })
+	c.wait("epoch 200", func() bool { return b.promised() == 200 && b.data(3) != nil })
 	c.order(200, 5, 9)
 	c.wait("a report", func() bool { return len(c.dones) == 1 })
 	c.mu.Lock()
@@ -228,8 +228,8 @@ func TestEpochs(t *testing.T) {
 	c.mu.Unlock()
 	c.admit(150)
 	c.wait("the link of an earlier epoch is closed", func() bool { return c.link != old })
-	if b.epoch.Load() != 200 {
-		t.Errorf("epoch %d", b.epoch.Load())
+	if b.promised() != 200 {
+		t.Errorf("epoch %d", b.promised())
 	}
 }
 
@@ -254,4 +254,26 @@ func TestConfigErrors(t *testing.T) {
 			}
 		}
 	}
+}
+
+// data is the link to a frontend by the id that the first scheduler has for it; nil: there is none.
+func (b *Backend) data(id wire.FrontendID) transport.Link {
+	if s := b.uplinks[0].ids.Load(); s != nil {
+		return s.frontends.Link(id)
+	}
+	return nil
+}
+
+// table is what the first scheduler calls models.
+func (b *Backend) table() *[]modelRef {
+	if s := b.uplinks[0].ids.Load(); s != nil {
+		return s.models.Load()
+	}
+	return nil
+}
+
+// promised is the highest reign.
+func (b *Backend) promised() wire.Epoch {
+	highest, _ := b.reigns.state()
+	return highest
 }

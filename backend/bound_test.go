@@ -32,15 +32,15 @@ func TestWrongBound(t *testing.T) {
 		c := newCluster(t)
 		b := c.backend(func(cfg *Config) { cfg.Logger = zerolog.New(log) })
 		c.admit(100)
-		c.wait("the ids", func() bool { return b.table.Load() != nil })
-		held := slices.Clone(*b.table.Load())
+		c.wait("the ids", func() bool { return b.table() != nil })
+		held := slices.Clone(*b.table())
 		first := c.control()
 		c.tell(wire.DocBound, k.bound)
 		c.wait("a new registration", func() bool { return c.link != nil && c.link != first })
 		if len(log.about("lost the scheduler", k.why, "broke the protocol")) != 1 {
 			t.Errorf("%s: not said in\n%s", k.why, log.all.String())
 		}
-		if got := *b.table.Load(); !slices.Equal(got, held) {
+		if got := *b.table(); !slices.Equal(got, held) {
 			t.Errorf("%s: the ids are %v, were %v", k.why, got, held)
 		}
 		b.Close()
@@ -56,9 +56,9 @@ func TestBoundAgain(t *testing.T) {
 	defer b.Close()
 	c.admit(100)
 	c.tell(wire.DocBound, catalog.Bound{IDs: []wire.ModelID{9, 4}})
-	c.wait("the ids", func() bool { p := b.table.Load(); return p != nil && len(*p) > 4 && (*p)[4].pool == 0 })
+	c.wait("the ids", func() bool { p := b.table(); return p != nil && len(*p) > 4 && (*p)[4].pool == 0 })
 	for id, want := range map[int]modelRef{9: {pool: 0, index: 0}, 4: {pool: 0, index: 1}, 10: {pool: -1}} {
-		if got := (*b.table.Load())[id]; got.pool != want.pool || want.pool == 0 && got.index != want.index {
+		if got := (*b.table())[id]; got.pool != want.pool || want.pool == 0 && got.index != want.index {
 			t.Errorf("id %d is %+v, want %+v", id, got, want)
 		}
 	}

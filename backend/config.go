@@ -20,7 +20,7 @@ const (
 // Config of a Backend.
 type Config struct {
 	Name        string // unique among the backends; a restart under it gets the same GPUs
-	Scheduler   string // its address
+	Scheduler   string // its address; of a group, of which one leads, all, with + between
 	Network     transport.Network
 	Token       string
 	Repository  string // folder of models; empty: none
@@ -33,6 +33,7 @@ type Config struct {
 	Buffers     int64            // most bytes of pinned batch buffers, of each GPU; 0: 1 GiB
 	Profiling   profiler.Options // of models without a profile, at start
 	Logger      zerolog.Logger
+	LogBatches  bool                  // each batch's begin and end, at level debug
 	Metrics     prometheus.Registerer // nil: none
 }
 

@@ -56,20 +56,20 @@ func checkLabels(m *catalog.ModelSpec) error {
 
 // introduction is what a scheduler is told of the pool on a new link: the list of what all
 // devices have. What does not go into a document is told after it.
-func (p *pool) introduction(l transport.Link) catalog.Pool {
+func (p *pool) introduction(u *uplink, l transport.Link) catalog.Pool {
 	doc := p.doc
-	specs := p.stock.introduce(l, &doc)
+	specs := p.stock.introduce(u, l, &doc)
 	for n := len(specs); ; n /= 2 {
 		docs, digest, err := newDocuments(specs[:n])
 		if err != nil && n > 0 {
 			continue
 		}
 		if n < len(specs) {
-			p.stock.unlist(n)
+			p.stock.unlist(u, n)
 			doc.Ordered = slices.DeleteFunc(doc.Ordered, func(i int) bool { return i >= n })
 			doc.Brought = doc.Brought[:len(doc.Ordered)]
 		}
-		p.documents.Store(&docs)
+		p.documents[u.index].Store(&docs)
 		doc.Models = digest
 		return doc
 	}
@@ -88,13 +88,13 @@ func (p *pool) labels(id catalog.Digest) []string {
 }
 
 // onWant sends a document that the scheduler asks for.
-func (b *Backend) onWant(l transport.Link, payload []byte) error {
+func (b *Backend) onWant(u *uplink, l transport.Link, payload []byte) error {
 	w, err := catalog.DecodeWant(payload)
 	if err != nil {
 		return err
 	}
 	for _, p := range b.pools {
-		if docs := p.documents.Load(); docs != nil {
+		if docs := p.documents[u.index].Load(); docs != nil {
 			if doc, ok := docs.models[w.Models]; ok {
 				return l.SendPayload((&wire.Doc{Type: wire.DocModels}).Append(nil, len(doc)), doc, nil)
 			}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -105,10 +106,10 @@ func TestLabelsOverAFullLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pool{}
-	p.documents.Store(&docs)
+	p := &pool{documents: make([]atomic.Pointer[documents], 1)}
+	p.documents[0].Store(&docs)
 	b, l := &Backend{pools: []*pool{p}}, &fullLink{}
-	if err := b.onWant(l, want); err != nil || l.cut != nil {
+	if err := b.onWant(&uplink{}, l, want); err != nil || l.cut != nil {
 		t.Errorf("%v; cut: %v", err, l.cut)
 	}
 }

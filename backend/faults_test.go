@@ -95,9 +95,9 @@ func TestFailuresAreToldAndCounted(t *testing.T) {
 	defer b.Close()
 	c.wait("registration", func() bool { return c.link != nil })
 	p := b.pools[0]
-	p.executors[1] = executor.New(failing{}, p.models, b.members, transport.Heap{}, b, b.metrics.observer(0, 1))
+	p.executors[1] = executor.New(failing{}, p.models, nil, transport.Heap{}, b, b.metrics.observer(0, 1))
 	c.admit(100)
-	c.wait("the data link", func() bool { return b.Ready() && b.members.Link(3) != nil })
+	c.wait("the data link", func() bool { return b.Ready() && b.data(3) != nil })
 
 	good := uint32(p.models[0].InputSize)
 	send := func(id wire.BatchID, model wire.ModelID, length uint32, items int) {

@@ -6,7 +6,7 @@ import (
 )
 
 // PayloadMax implements transport.Limiter: the scheduler sends documents.
-func (h *schedulerHandler) PayloadMax(_ transport.Link, kind wire.Kind) int {
+func (*uplink) PayloadMax(_ transport.Link, kind wire.Kind) int {
 	return transport.DocsOf(kind, transport.SchedulerDocMax)
 }
 

@@ -66,7 +66,7 @@ func TestTwoFrontendsOfOneAddress(t *testing.T) {
 	b := c.backend(func(cfg *Config) { cfg.Logger = zerolog.New(log) })
 	defer b.Close()
 	c.admit(100, wire.Member{Frontend: 1, Instance: 71, Address: "inproc:both"}, wire.Member{Frontend: 2, Instance: 72, Address: "inproc:both"})
-	c.wait("the link to who answers", func() bool { return is(b.members.Link(1), 71) })
+	c.wait("the link to who answers", func() bool { return is(b.data(1), 71) })
 	c.wait("more attempts for the other", func() bool { return a.dials() >= 5 })
 	for id := range wire.BatchID(10) {
 		c.orderFor(100, id+1, 1)
@@ -90,7 +90,7 @@ func TestTwoFrontendsOfOneAddress(t *testing.T) {
 	c.member(100, 1, 71, "")
 	next := c.frontend(72, "inproc:both")
 	defer next.listener.Close()
-	c.wait("the link to the other", func() bool { return is(b.members.Link(2), 72) && b.members.Link(1) == nil })
+	c.wait("the link to the other", func() bool { return is(b.data(2), 72) && b.data(1) == nil })
 	c.orderFor(100, 30, 2)
 	c.wait("its output", func() bool { return len(c.outputs) == 12 })
 }
@@ -105,11 +105,11 @@ func TestFrontendMoves(t *testing.T) {
 	b := c.backend()
 	defer b.Close()
 	c.admit(100, wire.Member{Frontend: 1, Instance: 71, Address: "inproc:here"})
-	c.wait("the link", func() bool { return is(b.members.Link(1), 71) })
-	before := b.members.Link(1)
+	c.wait("the link", func() bool { return is(b.data(1), 71) })
+	before := b.data(1)
 	c.member(100, 4, 71, "inproc:there")
-	c.wait("the link to where it is", func() bool { return is(b.members.Link(4), 71) && there.dials() == 1 })
-	if b.members.Link(4) == before || b.members.Link(1) != nil {
+	c.wait("the link to where it is", func() bool { return is(b.data(4), 71) && there.dials() == 1 })
+	if b.data(4) == before || b.data(1) != nil {
 		t.Error("the link before is used still")
 	}
 	c.orderFor(100, 1, 4)
@@ -130,17 +130,17 @@ func TestLinksOutliveTheScheduler(t *testing.T) {
 	b := c.backend()
 	defer b.Close()
 	c.admit(100, wire.Member{Frontend: 1, Instance: 71, Address: "inproc:stays"}, wire.Member{Frontend: 2, Instance: 72, Address: "inproc:leaves"})
-	c.wait("the links", func() bool { return is(b.members.Link(1), 71) && is(b.members.Link(2), 72) })
-	link := b.members.Link(1)
-	gone := b.members.keeper(2)
+	c.wait("the links", func() bool { return is(b.data(1), 71) && is(b.data(2), 72) })
+	link := b.data(1)
+	gone := b.uplinks[0].ids.Load().frontends.member(2).keeper
 	first := c.control()
 	first.Close(nil)
 	c.wait("a new registration", func() bool { return c.link != nil && c.link != first })
-	if b.members.Link(1) != link || b.members.Link(2) == nil {
+	if b.data(1) != link || b.data(2) == nil {
 		t.Error("the links did not outlive that to the scheduler")
 	}
 	c.admit(200, wire.Member{Frontend: 2, Instance: 71, Address: "inproc:stays"})
-	c.wait("the new ids", func() bool { return b.members.Link(2) == link && b.members.Link(1) == nil })
+	c.wait("the new ids", func() bool { return b.data(2) == link && b.data(1) == nil })
 	c.wait("the end of the link of a frontend that is not named", func() bool {
 		select {
 		case <-gone.Done():
@@ -159,5 +159,5 @@ func TestLinksOutliveTheScheduler(t *testing.T) {
 	c.orderFor(200, 2, 2)
 	c.wait("another output", func() bool { return len(c.outputs) == 2 })
 	c.member(200, 2, 71, "")
-	c.wait("its end", func() bool { return b.members.Link(2) == nil })
+	c.wait("its end", func() bool { return b.data(2) == nil })
 }

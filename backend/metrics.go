@@ -24,6 +24,7 @@ type metrics struct {
 	fetch      *prometheus.HistogramVec
 	gpus       gpuMetrics
 	stocks     stockMetrics
+	reigns     reignMetrics
 }
 
 func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
@@ -41,7 +42,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 		out: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "symphony_backend_out_of_service", Help: "Devices that are out of service now; the log says why."}, []string{"pool"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
-		gpus: newGPUMetrics(b), stocks: newStockMetrics(b),
+		gpus: newGPUMetrics(b), stocks: newStockMetrics(b), reigns: newReignMetrics(b),
 	}
 	if r == nil {
 		return m, nil
@@ -55,7 +56,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.out, m.fetch, m.gpus, m.stocks}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.out, m.fetch, m.gpus, m.stocks, m.reigns}
 }
 
 func (m *metrics) unregister() {

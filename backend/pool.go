@@ -25,12 +25,12 @@ import (
 // pool is the devices of one type and their models.
 type pool struct {
 	cfg       PoolConfig
-	doc       catalog.Pool        // what the scheduler is told; of the models only a digest
-	specs     []catalog.ModelSpec // that it was built with, in the first slots; immutable once built
-	built     []repository.Model  // likewise
-	models    []executor.Model    // likewise
-	refused   []refusal           // that it was to be built with
-	documents atomic.Pointer[documents]
+	doc       catalog.Pool                // what the scheduler is told; of the models only a digest
+	specs     []catalog.ModelSpec         // that it was built with, in the first slots; immutable once built
+	built     []repository.Model          // likewise
+	models    []executor.Model            // likewise
+	refused   []refusal                   // that it was to be built with
+	documents []atomic.Pointer[documents] // by scheduler of the group
 	loader    loader
 	devices   []executor.Device
 	gpus      []*gpu // of kind cuda: the devices
@@ -91,7 +91,7 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	if err != nil {
 		return nil, err
 	}
-	p := &pool{cfg: cfg, doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated}}
+	p := &pool{cfg: cfg, documents: make([]atomic.Pointer[documents], len(b.uplinks)), doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated}}
 	models = slices.DeleteFunc(models, func(m repository.Model) bool {
 		err := checkLabels(&m.Spec)
 		if err != nil {

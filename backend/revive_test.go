@@ -32,7 +32,7 @@ func keeping(t *testing.T, d *fakecuda.Driver, during func()) *Backend {
 	if b.metrics, err = newMetrics(b, nil); err != nil {
 		t.Fatal(err)
 	}
-	p.executors = append(p.executors, executor.New(p.devices[0], p.models, b.members, p.memory(0, transport.Heap{}), b, b.metrics.observer(0, 0)))
+	p.executors = append(p.executors, executor.New(p.devices[0], p.models, newRoster(), p.memory(0, transport.Heap{}), b, b.metrics.observer(0, 0)))
 	b.keepGPUs()
 	return b
 }

@@ -44,9 +44,7 @@ func (b *Backend) OutOfService(pool, device int, source, why string) {
 	b.pools[pool].executors[device].Suspend()
 	b.metrics.out.WithLabelValues(b.pools[pool].doc.DeviceType).Inc()
 	b.log.Warn().Str("pool", b.pools[pool].doc.DeviceType).Int("device", device).Str("cause", why).Msg("device out of service: its batches run elsewhere")
-	if l := b.scheduler.Load(); l != nil {
-		b.service.tell(*l, at)
-	}
+	b.tellService(at)
 }
 
 // InService takes a source's reason back.
@@ -70,9 +68,7 @@ func (b *Backend) inService(at place, source string) {
 	p.executors[at.device].Resume()
 	b.metrics.out.WithLabelValues(p.doc.DeviceType).Dec()
 	b.log.Info().Str("pool", p.doc.DeviceType).Int("device", at.device).Msg("device in service again")
-	if l := b.scheduler.Load(); l != nil {
-		b.service.tell(*l, at)
-	}
+	b.tellService(at)
 }
 
 // heldBeside reports whether there is a reason of another source.
@@ -84,6 +80,15 @@ func (s *service) heldBeside(at place, source string) bool {
 		n--
 	}
 	return n > 0
+}
+
+// tellService tells all schedulers how it is with a device. Caller holds the service's mu.
+func (b *Backend) tellService(at place) {
+	for _, u := range b.uplinks {
+		if l := u.link.Load(); l != nil {
+			b.service.tell(*l, at)
+		}
+	}
 }
 
 // tellAll tells a scheduler that has just admitted this backend what is out of service: it

@@ -22,7 +22,7 @@ func TestOutOfService(t *testing.T) {
 	b := c.backend(func(cfg *Config) { cfg.Metrics = registry })
 	defer b.Close()
 	c.admit(100)
-	c.wait("the data link", func() bool { return b.Ready() && b.members.Link(3) != nil })
+	c.wait("the data link", func() bool { return b.Ready() && b.data(3) != nil })
 	said := func(n int) catalog.Service {
 		t.Helper()
 		var doc catalog.Service
@@ -69,7 +69,7 @@ func TestOutOfService(t *testing.T) {
 	if n := gauge(t, registry, "symphony_backend_out_of_service"); n != 0 {
 		t.Errorf("%v devices are out", n)
 	}
-	c.wait("the data link", func() bool { return b.Ready() && b.members.Link(3) != nil })
+	c.wait("the data link", func() bool { return b.Ready() && b.data(3) != nil })
 	c.order(101, 2, 10)
 	c.wait("a report", func() bool { return len(c.dones) > 0 })
 	if c.dones[0].Batch != 2 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/repository"
-	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -46,7 +45,7 @@ type stock struct {
 	devices []stockedDevice
 	routed  map[string]*routed // by sub-cluster
 	closed  bool
-	ledger  // what the scheduler knows
+	ledgers []ledger // by scheduler of the group: what it knows
 }
 
 // stockedDevice is a device, as far as models come and go there.
@@ -120,9 +119,7 @@ type entry struct {
 
 	retry retry
 
-	number   int  // what the scheduler calls it; -1: it has not heard of it
-	dirty    bool // it is to be told
-	specTold bool
+	heard []heard // by scheduler of the group
 }
 
 // files of a model.
@@ -135,14 +132,15 @@ const (
 )
 
 func newStock(b *Backend, p *pool, index int) *stock {
-	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, devices: make([]stockedDevice, len(p.devices)), grace: graceTime}
+	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, devices: make([]stockedDevice, len(p.devices)), grace: graceTime,
+		ledgers: make([]ledger, len(b.uplinks))}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
 // newEntry makes a model that nobody wants yet. Caller holds mu.
 func (s *stock) newEntry(source catalog.Source) *entry {
-	e := &entry{key: source.Key(), source: source, slot: -1, number: -1, measuring: -1, on: make([]presence, len(s.devices)), measureOn: make([]bool, len(s.devices))}
+	e := &entry{key: source.Key(), source: source, slot: -1, heard: s.unheard(), measuring: -1, on: make([]presence, len(s.devices)), measureOn: make([]bool, len(s.devices))}
 	s.entries[e.key] = e
 	return e
 }
@@ -285,7 +283,8 @@ func (s *stock) replace(e *entry) {
 	e.local = e.nextModel != nil
 	e.source, e.model, e.next, e.nextModel = *e.next, e.nextModel, nil, nil
 	e.files, e.exec, e.spec, e.done, e.total, e.got = filesNone, nil, nil, 0, 0, catalog.Files{}
-	e.err, e.profiled, e.measured, e.specTold, e.grace = nil, false, false, false, false
+	e.err, e.profiled, e.measured, e.grace = nil, false, false, false
+	e.respecify()
 	s.settle(e)
 }
 
@@ -338,6 +337,3 @@ func (e *entry) readyOnAll() bool {
 	}
 	return true
 }
-
-// link is where the scheduler was introduced to the stock; nil: nowhere yet.
-func (s *stock) introducedBy(l transport.Link) bool { return s.link != nil && s.link == l }

@@ -70,7 +70,8 @@ func (s *stock) fetch(e *entry) {
 		case err == nil && ctx.Err() == nil:
 			e.files, e.giveBack = filesHere, f.release
 			e.model, e.spec, e.exec, e.need = f.model, f.spec, execModel(f.model), f.need
-			e.profiled, e.measured, e.specTold = f.profiled, f.measured, false
+			e.profiled, e.measured = f.profiled, f.measured
+			e.respecify()
 			e.got, e.own = f.files, f.own
 			s.adjust(e) // to what came meanwhile
 		case err == nil:

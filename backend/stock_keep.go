@@ -17,12 +17,12 @@ const entriesMax = 1 << 14
 
 // onKeep takes what a device shall have. What comes of it is told by Stock, for each model
 // that is named, also where there is nothing to do.
-func (b *Backend) onKeep(l transport.Link, k catalog.Keep) error {
+func (b *Backend) onKeep(u *uplink, l transport.Link, k catalog.Keep) error {
 	if k.Pool < 0 || k.Pool >= len(b.pools) || k.Device < 0 || k.Device >= len(b.pools[k.Pool].devices) {
 		return fmt.Errorf("an order what to keep for device %d of pool %d, which does not exist", k.Device, k.Pool)
 	}
 	select {
-	case b.keeps <- keepOrder{l, k}:
+	case b.keeps <- keepOrder{u, l, k}:
 		return nil
 	default:
 		return fmt.Errorf("%d orders what to keep wait already", cap(b.keeps))
@@ -34,6 +34,7 @@ const keepsMax = 1 << 12
 
 // keepOrder is one from a link.
 type keepOrder struct {
+	from *uplink
 	link transport.Link
 	keep catalog.Keep
 }
@@ -44,8 +45,11 @@ func (b *Backend) keepAll() {
 	for {
 		select {
 		case o := <-b.keeps:
+			if !o.from.mayOrder() {
+				continue // another scheduler was promised since
+			}
 			for part := range partsOf(o.keep) {
-				if err := b.pools[part.Pool].stock.keep(o.link, &part); err != nil {
+				if err := b.pools[part.Pool].stock.keep(o.from, o.link, &part); err != nil {
 					o.link.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
 					break
 				}
@@ -85,10 +89,10 @@ func cut[T any](all []T) (part, rest []T) {
 	return all[:n], all[n:]
 }
 
-func (s *stock) keep(l transport.Link, k *catalog.Keep) error {
+func (s *stock) keep(u *uplink, l transport.Link, k *catalog.Keep) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.introducedBy(l) || s.closed {
+	if s.introducedBy(u, l) == nil || s.closed {
 		return nil // it has crossed the link's end
 	}
 	if len(s.entries)+len(k.Load) > entriesMax {
@@ -97,13 +101,16 @@ func (s *stock) keep(l transport.Link, k *catalog.Keep) error {
 	moved := s.devices[k.Device].in != k.In
 	s.devices[k.Device].in = k.In
 	if k.Told != nil && k.Told.SubCluster == k.In {
-		s.hear(k.Told)
+		s.hear(k.Told, s.reignOf(u))
 	}
 	if moved {
 		s.forgetRouted()
 	}
+	for i := range s.ledgers {
+		s.ledgers[i].missed = true
+	}
 	for _, key := range k.Unload {
-		if e := s.known(key); e != nil {
+		if e := s.known(u, key); e != nil {
 			e.on[k.Device].wanted = false
 			s.settle(e)
 		}
@@ -112,7 +119,7 @@ func (s *stock) keep(l transport.Link, k *catalog.Keep) error {
 		s.wantOn(&k.Load[i], k.Device)
 	}
 	for _, key := range k.Measure {
-		e := s.known(key)
+		e := s.known(u, key)
 		if e == nil {
 			continue
 		}
@@ -125,14 +132,15 @@ func (s *stock) keep(l transport.Link, k *catalog.Keep) error {
 	return nil
 }
 
-// known finds a model that an order names; one that is not here is told to be gone. Caller
-// holds mu.
-func (s *stock) known(key string) *entry {
+// known finds a model that a scheduler's order names; one that is not here it is told to be gone.
+// Caller holds mu.
+func (s *stock) known(u *uplink, key string) *entry {
 	e := s.entries[key]
 	if e == nil {
-		e = &entry{key: key, gone: true, number: -1, slot: -1}
-		s.number(e)
-		s.changed(e)
+		e = &entry{key: key, gone: true, heard: s.unheard(), slot: -1}
+		k := &s.ledgers[u.index]
+		k.number(e)
+		k.changed(e)
 		return nil
 	}
 	return e
@@ -240,7 +248,8 @@ func (s *stock) adjust(e *entry) {
 	if e.source.MaxBatch > e.exec.MaxBatch {
 		s.b.log.Warn().Str("model", e.key).Int("max_batch", e.source.MaxBatch).Int("loaded_with", e.exec.MaxBatch).Msg("a larger max_batch takes effect when the model is loaded again: unload it, or bring it as a new version")
 	}
-	e.spec, e.specTold = &spec, false
+	e.spec = &spec
+	e.respecify()
 	if e.slot >= 0 {
 		s.p.setSpec(e.slot, e.spec)
 	}
@@ -249,17 +258,19 @@ func (s *stock) adjust(e *entry) {
 
 // bind takes the ids of models: of all that the introduction listed, or of those that a Stock
 // told.
-func (b *Backend) bind(l transport.Link, bound catalog.Bound) error {
+func (b *Backend) bind(u *uplink, l transport.Link, bound catalog.Bound) error {
 	if bound.Pool < 0 || bound.Pool >= len(b.pools) {
 		return fmt.Errorf("ids of %d models of pool %d, which has others", len(bound.IDs), bound.Pool)
 	}
 	s := b.pools[bound.Pool].stock
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.introducedBy(l) {
+	k := s.introducedBy(u, l)
+	ids := u.ids.Load()
+	if k == nil || ids == nil {
 		return nil
 	}
-	if bound.Slots == nil && len(bound.IDs) != s.listed || bound.Slots != nil && len(bound.IDs) != len(bound.Slots) {
+	if bound.Slots == nil && len(bound.IDs) != k.listed || bound.Slots != nil && len(bound.IDs) != len(bound.Slots) {
 		return fmt.Errorf("ids of %d models of pool %d, which has others", len(bound.IDs), bound.Pool)
 	}
 	refs := map[wire.ModelID]modelRef{}
@@ -274,57 +285,15 @@ func (b *Backend) bind(l transport.Link, bound catalog.Bound) error {
 		if _, twice := refs[id]; twice {
 			return fmt.Errorf("model id %d is given twice", id)
 		}
-		if number < 0 || number >= len(s.numbers) {
+		if number < 0 || number >= len(k.numbers) {
 			return fmt.Errorf("an id of model %d of pool %d, which nobody was told of", number, bound.Pool)
 		}
 		refs[id] = modelRef{pool: -1}
-		if e := s.numbers[number]; e != nil && e.slot >= 0 { // else it is gone since
+		if e := k.numbers[number]; e != nil && e.slot >= 0 { // else it is gone since
 			refs[id] = modelRef{bound.Pool, e.slot, e.exec}
 		}
 	}
-	b.setRefs(bound.Pool, refs, bound.Slots == nil)
-	b.members.prune()
+	ids.setRefs(bound.Pool, refs, bound.Slots == nil)
+	b.members.settle(ids.frontends)
 	return nil
-}
-
-// setRefs makes the table for the request path anew: with the new ids, and without those that
-// a pool had, if all are told.
-func (b *Backend) setRefs(pool int, refs map[wire.ModelID]modelRef, all bool) {
-	b.editTable(func(table []modelRef) []modelRef {
-		for id := range table {
-			if all && table[id].pool == pool {
-				table[id] = modelRef{pool: -1}
-			}
-		}
-		for id, ref := range refs {
-			for int(id) >= len(table) {
-				table = append(table, modelRef{pool: -1})
-			}
-			table[id] = ref
-		}
-		return table
-	})
-}
-
-// unbind takes the ids out that lead to a slot.
-func (b *Backend) unbind(pool, slot int) {
-	b.editTable(func(table []modelRef) []modelRef {
-		for id := range table {
-			if table[id].pool == pool && table[id].index == slot {
-				table[id] = modelRef{pool: -1}
-			}
-		}
-		return table
-	})
-}
-
-func (b *Backend) editTable(edit func([]modelRef) []modelRef) {
-	b.tableMu.Lock()
-	defer b.tableMu.Unlock()
-	var table []modelRef
-	if old := b.table.Load(); old != nil {
-		table = append(table, *old...)
-	}
-	table = edit(table)
-	b.table.Store(&table)
 }

@@ -37,7 +37,7 @@ func TestThousandModels(t *testing.T) {
 			}
 			st.mu.Lock()
 			defer st.mu.Unlock()
-			return len(st.entries) == has && len(st.dirty) == 0
+			return len(st.entries) == has && len(st.ledgers[0].dirty) == 0
 		})
 		id++
 		if d := s.orderOn(0, 100, id, 1); d.Reason != wire.ReasonNone {

@@ -22,7 +22,8 @@ func (s *stock) measureIfDue(e *entry) {
 	for d := range e.on {
 		ordered := e.measureOn[d]
 		if ordered && e.measured { // there is nothing to be measured: tell what there is
-			e.measureOn[d], e.specTold, ordered = false, false, false
+			e.measureOn[d], ordered = false, false
+			e.respecify()
 		}
 		p, r := &e.on[d], 0
 		switch {
@@ -81,7 +82,8 @@ func (s *stock) measure(ctx context.Context, e *entry, d int) {
 	case err == nil:
 		with := *e.spec
 		with.Profile = r.Profile.Doc()
-		e.spec, e.specTold, e.profiled, e.measured, e.measureOn[d] = &with, false, true, true, false
+		e.spec, e.profiled, e.measured, e.measureOn[d] = &with, true, true, false
+		e.respecify()
 		s.p.setSpec(e.slot, e.spec)
 	case ctx.Err() == nil:
 		s.failed(e, fmt.Errorf("it loads, but its profile cannot be made: %w", err), true)

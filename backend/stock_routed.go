@@ -11,12 +11,13 @@ import (
 // next introduction, so that a scheduler that starts anew finds it.
 type routed struct {
 	epoch, serial uint64
+	reign         uint64 // of who said all of it
 	keys          map[string]bool
 }
 
-// hear takes what is said of a sub-cluster; what is older than what is known is left. Caller
-// holds mu.
-func (s *stock) hear(t *catalog.Told) {
+// hear takes what is said of a sub-cluster in a reign; what is older than what is known is left. (All
+// that a later reign says is newer, also where its scheduler was started earlier.) Caller holds mu.
+func (s *stock) hear(t *catalog.Told, reign uint64) {
 	r := s.routed[t.SubCluster]
 	switch {
 	case r == nil && !t.Whole:
@@ -27,11 +28,13 @@ func (s *stock) hear(t *catalog.Told) {
 			s.routed = map[string]*routed{}
 		}
 		s.routed[t.SubCluster] = r
+	case t.Whole && reign > r.reign:
 	case t.Epoch < r.epoch || t.Epoch == r.epoch && t.Serial < r.serial:
 		return
 	}
 	r.epoch, r.serial = t.Epoch, t.Serial
 	if t.Whole {
+		r.reign = reign
 		r.keys = map[string]bool{}
 	}
 	for _, key := range t.Gone {
@@ -42,6 +45,15 @@ func (s *stock) hear(t *catalog.Told) {
 			r.keys[key] = true
 		}
 	}
+}
+
+// reignOf is that in which a scheduler orders; 0 where there is only one, whose words tell by themselves
+// which is newer.
+func (s *stock) reignOf(u *uplink) uint64 {
+	if len(s.ledgers) == 1 {
+		return 0
+	}
+	return u.reign.Load()
 }
 
 // forgetRouted drops what was said of sub-clusters where no device is any more. Caller holds mu.

@@ -12,20 +12,45 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// ledger is what a scheduler knows of a stock. The scheduler's numbers of models (Stocked.Slot)
-// are those of a link: its introduction gives the first ones.
+// ledger is what a scheduler knows of a stock: each of the group has one. The scheduler's numbers
+// of models (Stocked.Slot) are those of a link: its introduction gives the first ones.
 type ledger struct {
-	link    transport.Link // the last one that was introduced to it
-	listed  int            // models in the introduction's list: the first numbers
-	numbers []*entry       // nil: free
-	free    []freeNumber   // oldest first
-	dirty   []*entry       // to be told, in this order
+	scheduler *uplink
+	link      transport.Link // the last one that was introduced to it
+	listed    int            // models in the introduction's list: the first numbers
+	numbers   []*entry       // nil: free
+	free      []freeNumber   // oldest first
+	dirty     []*entry       // to be told, in this order
+	missed    bool           // devices were told what they shall have since it was introduced
 }
 
 // freeNumber may be another model's when no Bound for the one before can be on its way any more.
 type freeNumber struct {
 	number int
 	since  mono.Time
+}
+
+// heard is what a scheduler knows of an entry.
+type heard struct {
+	number int  // what it calls it; -1: it has not heard of it
+	dirty  bool // it is to be told
+	spec   bool // it has its specification
+}
+
+// unheard is what schedulers know of a new entry.
+func (s *stock) unheard() []heard {
+	all := make([]heard, len(s.ledgers))
+	for i := range all {
+		all[i].number = -1
+	}
+	return all
+}
+
+// respecify has all schedulers told an entry's specification anew. Caller holds the stock's mu.
+func (e *entry) respecify() {
+	for i := range e.heard {
+		e.heard[i].spec = false
+	}
 }
 
 // numberRest is how long a number rests.
@@ -35,27 +60,27 @@ const numberRest = 10 * mono.Second
 const stockDocMax = 256
 
 // introduce lists what all devices have, for a new link, and marks all else to be told.
-func (s *stock) introduce(l transport.Link, doc *catalog.Pool) (specs []catalog.ModelSpec) {
+func (s *stock) introduce(u *uplink, l transport.Link, doc *catalog.Pool) (specs []catalog.ModelSpec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ledger = ledger{link: l}
+	k := &s.ledgers[u.index]
+	*k = ledger{scheduler: u, link: l}
+	for _, e := range s.entries {
+		e.heard[u.index] = heard{number: -1} // also of what has no slot: it failed before it got one
+	}
 	for _, e := range s.slots {
-		if e == nil {
-			continue
-		}
-		if e.dirty, e.number = false, -1; e.readyOnAll() {
-			e.number, e.specTold = len(specs), true
+		if e != nil && e.readyOnAll() {
+			e.heard[u.index] = heard{number: len(specs), spec: true}
 			if !e.local {
 				doc.Ordered, doc.Brought = append(doc.Ordered, len(specs)), append(doc.Brought, e.brought())
 			}
-			s.numbers, specs = append(s.numbers, e), append(specs, *e.spec)
+			k.numbers, specs = append(k.numbers, e), append(specs, *e.spec)
 		}
 	}
-	s.listed = len(specs)
+	k.listed = len(specs)
 	for _, e := range s.sorted() {
-		if e.number < 0 {
-			e.dirty, e.specTold = false, false
-			s.changed(e)
+		if e.heard[u.index].number < 0 {
+			k.changed(e)
 		}
 	}
 	for d := range s.devices {
@@ -70,14 +95,16 @@ func (s *stock) introduce(l transport.Link, doc *catalog.Pool) (specs []catalog.
 
 // unlist takes the models from index n on off the introduction's list: they are told of by
 // Stock.
-func (s *stock) unlist(n int) {
+func (s *stock) unlist(u *uplink, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.numbers[n:] {
-		e.number, e.specTold = -1, false
-		s.changed(e)
+	k := &s.ledgers[u.index]
+	for _, e := range k.numbers[n:] {
+		h := &e.heard[u.index]
+		h.number, h.spec = -1, false
+		k.changed(e)
 	}
-	s.numbers, s.listed = s.numbers[:n], n
+	k.numbers, k.listed = k.numbers[:n], n
 }
 
 // sorted are the entries by key. Caller holds mu.
@@ -95,14 +122,21 @@ func (s *stock) sorted() []*entry {
 	return all
 }
 
-// changed has the scheduler told of an entry. Caller holds mu.
+// changed has the schedulers told of an entry. Caller holds mu.
 func (s *stock) changed(e *entry) {
-	if e.dirty || s.link == nil {
+	for i := range s.ledgers {
+		s.ledgers[i].changed(e)
+	}
+}
+
+// changed has a scheduler told of an entry. Caller holds the stock's mu.
+func (k *ledger) changed(e *entry) {
+	if k.link == nil || e.heard[k.scheduler.index].dirty {
 		return
 	}
-	e.dirty = true
-	s.dirty = append(s.dirty, e)
-	s.b.wakeTeller()
+	e.heard[k.scheduler.index].dirty = true
+	k.dirty = append(k.dirty, e)
+	k.scheduler.wakeTeller()
 }
 
 // state is how it is with a model, on those devices that have it not; ready: all that are to
@@ -144,18 +178,19 @@ func (e *entry) state() (state string, err error) {
 	return "", nil // it is wanted nowhere, and not gone yet
 }
 
-// stocked is what the scheduler is told of an entry; false: nothing now. Caller holds mu.
-func (s *stock) stocked(e *entry) (doc catalog.Stocked, ok bool) {
+// stocked is what a scheduler is told of an entry; false: nothing now. Caller holds mu.
+func (s *stock) stocked(k *ledger, e *entry) (doc catalog.Stocked, ok bool) {
 	state, err := e.state()
-	if state == "" || e.gone && e.number < 0 {
+	h := &e.heard[k.scheduler.index]
+	if state == "" || e.gone && h.number < 0 {
 		return doc, false
 	}
-	s.number(e)
-	doc = catalog.Stocked{Slot: e.number, Key: e.key, State: state, Local: e.local}
+	k.number(e)
+	doc = catalog.Stocked{Slot: h.number, Key: e.key, State: state, Local: e.local}
 	if e.gone {
-		s.numbers[e.number] = nil
-		s.free = append(s.free, freeNumber{e.number, mono.Now()})
-		e.number = -1
+		k.numbers[h.number] = nil
+		k.free = append(k.free, freeNumber{h.number, mono.Now()})
+		h.number = -1
 		return doc, true
 	}
 	if err != nil {
@@ -174,9 +209,9 @@ func (s *stock) stocked(e *entry) (doc catalog.Stocked, ok bool) {
 	if len(doc.Devices) > 0 {
 		doc.Files = e.brought()
 	}
-	if len(doc.Devices) > 0 && !e.specTold {
+	if len(doc.Devices) > 0 && !h.spec {
 		spec := *e.spec
-		doc.Spec, e.specTold = &spec, true
+		doc.Spec, h.spec = &spec, true
 	}
 	return doc, true
 }
@@ -191,38 +226,49 @@ func shortened(text string) string {
 	return text
 }
 
-// number gives an entry one, if it has none. Caller holds mu.
-func (s *stock) number(e *entry) {
-	if e.number >= 0 {
+// number gives an entry one, if it has none. Caller holds the stock's mu.
+func (k *ledger) number(e *entry) {
+	h := &e.heard[k.scheduler.index]
+	if h.number >= 0 {
 		return
 	}
-	if len(s.free) > 0 && mono.Now().Sub(s.free[0].since) > numberRest {
-		e.number = s.free[0].number
-		s.free = s.free[1:]
-		s.numbers[e.number] = e
+	if len(k.free) > 0 && mono.Now().Sub(k.free[0].since) > numberRest {
+		h.number = k.free[0].number
+		k.free = k.free[1:]
+		k.numbers[h.number] = e
 		return
 	}
-	e.number = len(s.numbers)
-	s.numbers = append(s.numbers, e)
+	h.number = len(k.numbers)
+	k.numbers = append(k.numbers, e)
+}
+
+// introducedBy is what the scheduler on a link knows; nil: the link is not the one that was
+// introduced last. Caller holds mu.
+func (s *stock) introducedBy(u *uplink, l transport.Link) *ledger {
+	if k := &s.ledgers[u.index]; k.link != nil && k.link == l {
+		return k
+	}
+	return nil
 }
 
 // tellSome tells a link's scheduler of some of what it does not know yet; false: it knows all,
 // or cannot be told.
-func (s *stock) tellSome(l transport.Link) bool {
+func (s *stock) tellSome(u *uplink, l transport.Link) bool {
 	s.mu.Lock()
-	if !s.introducedBy(l) || len(s.dirty) == 0 {
+	k := s.introducedBy(u, l)
+	if k == nil || len(k.dirty) == 0 {
 		s.mu.Unlock()
 		return false
 	}
-	n := min(len(s.dirty), stockDocMax)
+	n := min(len(k.dirty), stockDocMax)
 	doc := catalog.Stock{Pool: s.index}
-	for _, e := range s.dirty[:n] {
-		e.dirty = false
-		if one, ok := s.stocked(e); ok {
+	for _, e := range k.dirty[:n] {
+		e.heard[u.index].dirty = false
+		if one, ok := s.stocked(k, e); ok {
 			doc.Models = append(doc.Models, one)
 		}
 	}
-	s.dirty = slices.Clone(s.dirty[n:])
+	k.dirty = slices.Clone(k.dirty[n:])
 	s.mu.Unlock()
 	if len(doc.Models) == 0 {
 		return true
@@ -247,27 +293,28 @@ func (s *stock) tellSome(l transport.Link) bool {
 const fullPause = 20 * time.Millisecond
 
 // wakeTeller has the scheduler told of what changed, from a goroutine of its own.
-func (b *Backend) wakeTeller() {
+func (u *uplink) wakeTeller() {
 	select {
-	case b.telling <- struct{}{}:
+	case u.telling <- struct{}{}:
 	default:
 	}
 }
 
-// tell tells the scheduler what becomes of models, until the backend ends.
-func (b *Backend) tell() {
+// tell tells the scheduler what becomes of models, until the backend ends. (Each has a goroutine:
+// one that stands still holds up no other.)
+func (u *uplink) tell() {
 	for {
 		select {
-		case <-b.telling:
-		case <-b.stop:
+		case <-u.telling:
+		case <-u.b.stop:
 			return
 		}
-		l := b.scheduler.Load()
+		l := u.link.Load()
 		if l == nil {
 			continue // all is told when there is one
 		}
-		for _, p := range b.pools {
-			for p.stock.tellSome(*l) {
+		for _, p := range u.b.pools {
+			for p.stock.tellSome(u, *l) {
 			}
 		}
 	}

@@ -115,7 +115,7 @@ func (s *stocking) admitted(epoch wire.Epoch) {
 	s.t.Helper()
 	s.tell(wire.DocAdmitted, catalog.Admitted{Epoch: epoch})
 	s.member(epoch, 3, 3, "inproc:f")
-	s.wait("the data link", func() bool { return s.b.Ready() && s.b.members.Link(3) != nil })
+	s.wait("the data link", func() bool { return s.b.Ready() && s.b.data(3) != nil })
 }
 
 func (s *stocking) end() {

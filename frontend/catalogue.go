@@ -20,6 +20,7 @@ import (
 type served struct {
 	uplink  *uplink
 	epoch   wire.Epoch
+	book    *book
 	serial  uint64
 	models  map[wire.ModelID]*model
 	pools   map[subCluster]*devices
@@ -34,7 +35,9 @@ type served struct {
 type subCluster struct{ deviceType, name string }
 
 func newServed(u *uplink, epoch wire.Epoch) *served {
-	return &served{uplink: u, epoch: epoch, models: map[wire.ModelID]*model{}, pools: map[subCluster]*devices{}, names: map[string][]*model{},
+	b := &book{epoch}
+	u.book.Store(b)
+	return &served{uplink: u, epoch: epoch, book: b, models: map[wire.ModelID]*model{}, pools: map[subCluster]*devices{}, names: map[string][]*model{},
 		shares: map[string]*sharing{}, shared: map[string]*versions{}, touched: map[string]bool{}}
 }
 
@@ -118,8 +121,15 @@ func (s *served) end(id wire.ModelID) {
 	}
 }
 
-// endAll ends a catalogue that another one follows: what its ids are there is yet to be told.
+// endAll ends a catalogue that another one follows: what its ids are there is yet to be told. In a
+// group it may answer on (group.held): that its ids are not used any more is said by the next book.
 func (s *served) endAll() {
+	if s.uplink.group.only == nil {
+		for _, m := range s.models {
+			m.metrics.end()
+		}
+		return
+	}
 	for id := range s.models {
 		s.end(id)
 	}
@@ -135,7 +145,7 @@ func (s *served) pool(of subCluster) *devices {
 }
 
 func (s *served) model(e *catalog.Served, all *metrics) *model {
-	m := &model{uplink: s.uplink, came: s.uplink.client.came.Add(1), entry: catalog.Entry{ID: e.ID, DeviceType: e.DeviceType, Spec: e.Spec}, devices: s.pool(subCluster{e.DeviceType, e.SubCluster}), gone: new(atomic.Bool),
+	m := &model{uplink: s.uplink, book: s.book, came: s.uplink.client.came.Add(1), entry: catalog.Entry{ID: e.ID, DeviceType: e.DeviceType, Spec: e.Spec}, devices: s.pool(subCluster{e.DeviceType, e.SubCluster}), gone: new(atomic.Bool),
 		inputs: itemSize(e.Spec.Inputs), outputs: itemSize(e.Spec.Outputs), metrics: all.of(e.Spec.Name, e.Spec.Version)}
 	if e.Spec.Image != nil && len(e.Spec.Inputs) == 1 {
 		m.plan, m.planError = preprocess.NewPlan(*e.Spec.Image, e.Spec.Inputs[0])
@@ -143,10 +153,35 @@ func (s *served) model(e *catalog.Served, all *metrics) *model {
 	return m
 }
 
+// part leaves the last snapshot as it stands, and goes on with models of its own: the snapshot
+// answers for a group, while its scheduler, which leads no more, gives up what it has.
+func (s *served) part() {
+	s.book = &book{s.epoch}
+	s.uplink.book.Store(s.book)
+	own := map[*devices]*devices{}
+	for of, d := range s.pools {
+		own[d] = &devices{}
+		own[d].gpus.Store(d.gpus.Load())
+		s.pools[of] = own[d]
+	}
+	for id, m := range s.models {
+		next := *m
+		next.book, next.devices, next.gone = s.book, own[m.devices], new(atomic.Bool)
+		s.models[id] = &next
+	}
+	clear(s.names)
+	clear(s.shared)
+	for _, m := range s.models {
+		name := m.entry.Spec.Name
+		s.names[name] = append(s.names[name], m)
+		s.touched[name] = true
+	}
+}
+
 // snapshot is the catalogue for requests. What was not touched it has from last, the one
 // before: a change costs what it changes, however many models there are.
 func (s *served) snapshot(last *snapshot, before *earlier) *snapshot {
-	next := &snapshot{epoch: s.epoch, serial: s.serial, order: new(order)}
+	next := &snapshot{epoch: s.epoch, serial: s.serial, book: s.book, order: new(order)}
 	if last == nil {
 		next.shards, next.seed = new([shards]map[string]*versions), maphash.MakeSeed()
 		if before != nil {

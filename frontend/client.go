@@ -31,7 +31,8 @@ type Client struct {
 	data     transport.Listener
 	refusals sampled.Refusals
 	slabKey  uint32    // with which backends READ the arena; 0: over TCP
-	uplinks  []*uplink // one or more; Immutable.
+	groups   []*group  // one or more; Immutable.
+	uplinks  []*uplink // of all groups; Immutable.
 	metrics  *metrics
 	images   chan imageJob
 	photos   chan imageJob // large ones
@@ -90,7 +91,7 @@ func Open(o Options) (*Client, error) {
 
 func newClient(o Options) (*Client, error) {
 	o = o.complete()
-	addresses, err := o.schedulers()
+	groups, err := o.groups()
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +113,9 @@ func newClient(o Options) (*Client, error) {
 		images: make(chan imageJob, imagesMax), photos: make(chan imageJob, imagesMax), memory: newImageMemory(o.ImageMemory),
 		instance: randomStart(), labels: newLabels(o.Logger), wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
-	for i, address := range addresses {
-		c.uplinks = append(c.uplinks, newUplink(c, address, i, len(addresses)))
+	for _, addresses := range groups {
+		g := newGroup(c, addresses, len(c.groups), len(groups))
+		c.groups, c.uplinks = append(c.groups, g), append(c.uplinks, g.members...)
 	}
 	signal := make(chan struct{})
 	c.changed.Store(&signal)
@@ -136,6 +138,12 @@ func newClient(o Options) (*Client, error) {
 			photos = nil
 		}
 		go c.imageLoop(photos)
+	}
+	for _, g := range c.groups {
+		if g.only == nil {
+			c.loops.Add(1)
+			go g.loop()
+		}
 	}
 	return c, nil
 }
@@ -212,6 +220,16 @@ func (c *Client) Drain(ctx context.Context) error {
 		u.leave()
 	}
 	return errors.Join(err, c.Close())
+}
+
+// stopped reports whether Close was called.
+func (c *Client) stopped() bool {
+	select {
+	case <-c.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // Close ends the client at once; open requests are answered with ErrUnavailable.

@@ -29,6 +29,17 @@
 // so is what no other one has, until it has been reached; the other's requests do not notice.
 // What is under way to a scheduler while its model moves to another is sent on.
 //
+// # Groups of schedulers
+//
+// A scheduler may have spares: a group, of which one leads ("A+B" in Options.Scheduler, or as one
+// of Options.Schedulers). A client is linked to all of a group, and requests go to the one that says
+// that it leads, of the highest reign. When another one takes over, what is open and unanswered is
+// sent to it, the earliest deadline first, with the deadlines that it had: its inputs still lie in
+// the arena. Nothing fails for the end of a leader's link: requests wait, up to their deadlines, for
+// whoever leads next. Outputs are taken from whichever backend brings them first; refusals from
+// the leader alone. Meanwhile the catalogue of the last leader answers, so nothing seems less ready at a
+// take-over; a group without a leader for 10 s is away (group.go, takeover.go).
+//
 // # Versions
 //
 // A request that names a version gets that one. One that names none gets a version by the

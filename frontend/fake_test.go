@@ -32,7 +32,8 @@ type cluster struct {
 	control transport.Link
 	data    transport.Link
 	reads   int
-	serial  uint64 // of the last changes
+	serial  uint64     // of the last changes
+	lead    *wire.Lead // of a group: what it says after each admission; nil: nothing
 	leaves  int
 }
 
@@ -153,7 +154,31 @@ func (c *cluster) join(l transport.Link, address string) {
 	c.serial = ch.Serial
 	c.mu.Unlock()
 	transport.SendDoc(l, wire.DocAdmitted, catalog.Admitted{Epoch: c.doc.Epoch, Frontend: 7})
+	c.mu.Lock()
+	if c.lead != nil {
+		_ = l.Send(c.lead.Append(nil))
+	}
+	c.mu.Unlock()
 	transport.SendDoc(l, wire.DocChanges, ch)
+}
+
+// says tells the client whether the scheduler leads its group, now and after each admission.
+func (c *cluster) says(reign wire.Epoch, leads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lead = &wire.Lead{Epoch: reign, Leads: leads}
+	if c.control != nil {
+		_ = c.control.Send(c.lead.Append(nil))
+	}
+}
+
+// kill ends the scheduler, and leaves the backend.
+func (c *cluster) kill() {
+	c.mu.Lock()
+	ln := c.ln
+	c.ln, c.lead = nil, &wire.Lead{}
+	c.mu.Unlock()
+	ln.Close()
 }
 
 // change tells the client of what changed.

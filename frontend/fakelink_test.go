@@ -18,11 +18,13 @@ import (
 type fakeLink struct {
 	local, remote string // hosts
 
-	mu     sync.Mutex
-	wants  []catalog.Digest
-	sent   []wire.ModelID // requests'
-	full   bool           // sends are refused
-	closed error
+	mu      sync.Mutex
+	wants   []catalog.Digest
+	sent    []wire.ModelID // requests'
+	submits []wire.Submit
+	full    bool // sends are refused
+	room    int  // but for so many
+	closed  error
 }
 
 func (*fakeLink) Peer() wire.Hello                { return wire.Hello{} }
@@ -34,9 +36,20 @@ func (l *fakeLink) Hosts() (local, remote string) { return l.local, l.remote }
 func (l *fakeLink) Send(frames []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var m wire.Submit
-	if m.Decode(frames[wire.HeaderSize:], 0) == nil {
-		l.sent = append(l.sent, m.Model)
+	if l.full && l.room == 0 {
+		return transport.ErrFull
+	}
+	l.room--
+	for len(frames) > 0 {
+		h, err := wire.ParseHeader(frames, wire.PayloadMax)
+		if err != nil {
+			return err
+		}
+		var m wire.Submit
+		if h.Kind == wire.KindSubmit && m.Decode(frames[wire.HeaderSize:h.Size()], 0) == nil {
+			l.sent, l.submits = append(l.sent, m.Model), append(l.submits, m)
+		}
+		frames = frames[h.Size():]
 	}
 	return nil
 }
@@ -100,6 +113,14 @@ func alone(t testing.TB, change func(*Options)) *Client {
 	return c
 }
 
+// of are a name's versions at this scheduler, as told last; nil: there are none.
+func (u *uplink) of(name string) *versions {
+	if s := u.models.Load(); s != nil {
+		return s.of(name)
+	}
+	return nil
+}
+
 // tell is a document that comes over the link to the first scheduler.
 func (c *Client) tell(l *fakeLink, kind wire.DocType, doc any) { c.uplinks[0].tell(l, kind, doc) }
 
@@ -114,3 +135,16 @@ func (u *uplink) tell(l *fakeLink, kind wire.DocType, doc any) {
 
 // lose ends the link, as its Keeper would hear of it.
 func (c *Client) lose(l *fakeLink) { c.uplinks[0].Closed(l, l.cause()) }
+
+// count is how many requests the link took.
+func (l *fakeLink) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.submits)
+}
+
+func (l *fakeLink) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent, l.submits = l.sent[:0], l.submits[:0]
+}

@@ -1,16 +1,17 @@
 package frontend
 
 import (
+	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // follow gives a call whose model's id was taken from it, or whose scheduler went, to another
 // one of the same tensors, before it was sent: the same version elsewhere, or where nobody asked
-// for that one another version. nil: there is none.
-func (c *Client) follow(id wire.RequestID, k *call) *admission {
+// for that one another version. nil: there is none, unless the call waits for a group's leader.
+func (c *Client) follow(id wire.RequestID, k *call) (a *admission, waits bool) {
 	next := c.instead(k)
 	if next == nil {
-		return nil
+		return nil, false
 	}
 	return c.rebind(id, k, next)
 }
@@ -19,25 +20,25 @@ func (c *Client) follow(id wire.RequestID, k *call) *admission {
 // nil: there is none.
 func (c *Client) instead(k *call) *model {
 	name, version := k.model.entry.Spec.Name, k.model.entry.Spec.Version
-	wanted := version
-	if k.any {
+	wanted, free := version, k.any && !k.again // what may have been begun elsewhere is of that version
+	if free {
 		wanted = ""
 	}
 	if m, _ := c.choose(name, wanted); m != nil && m.uplink.bit&k.refused == 0 && k.fits(m) {
 		return m
 	}
-	for _, u := range c.uplinks {
-		v := u.of(name)
-		if v == nil || u.bit&k.refused != 0 {
+	for _, g := range c.groups {
+		v := g.of(name)
+		if v == nil || v.all[0].uplink.bit&k.refused != 0 {
 			continue
 		}
-		if k.any { // as the shares say, if it is to be had
+		if free { // as the shares say, if it is to be had
 			if m := v.choose(); m != nil && k.fits(m) {
 				return m
 			}
 		}
 		for _, m := range v.all {
-			if (k.any || m.entry.Spec.Version == version) && k.fits(m) {
+			if (free || m.entry.Spec.Version == version) && k.fits(m) {
 				return m
 			}
 		}
@@ -52,28 +53,43 @@ func (k *call) fits(m *model) bool {
 }
 
 // rebind makes an open call next's, and is the admission to send it with; nil: it is answered
-// meanwhile, or next went.
-func (c *Client) rebind(id wire.RequestID, k *call, next *model) *admission {
-	a := next.uplink.admitted.Load()
-	if a == nil || next.gone.Load() {
-		return nil
+// meanwhile, or next went, unless the call waits for who leads next's group.
+func (c *Client) rebind(id wire.RequestID, k *call, next *model) (a *admission, waits bool) {
+	g := next.uplink.group
+	a = next.uplink.admitted.Load()
+	if g.only != nil && (a == nil || next.gone.Load()) {
+		return nil, false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	slot, open := c.table.Find(id)
 	if !open {
-		return nil
+		return nil, false
 	}
-	k.model = next
-	c.open[slot].model, c.open[slot].refused = next, k.refused
-	return a
+	now := &c.open[slot]
+	if now.at != k.at {
+		return nil, true // its group's loop was faster
+	}
+	now.model, now.refused, now.at, now.again = next, k.refused, nil, k.again
+	if g.only == nil {
+		if g.place(id, now); now.at == nil {
+			return nil, true
+		}
+		a = now.at.a
+	}
+	k.model, k.at = now.model, now.at
+	return a, false
 }
 
 // refused takes a scheduler's answer to a request: there is none but refusals. What it does not
 // serve, and another does, goes there: it was under way while the model moved, or the scheduler
 // drains. The scheduler has done with it, so it runs once.
-func (u *uplink) refused(id wire.RequestID, reason wire.Reason) {
+func (u *uplink) refused(l transport.Link, id wire.RequestID, reason wire.Reason) {
 	c := u.client
+	if u.group.only == nil {
+		u.group.refused(l, id, reason)
+		return
+	}
 	if len(c.uplinks) > 1 {
 		k, open := c.lookAt(id)
 		if !open || k.model.uplink != u { // not its to answer
@@ -108,10 +124,9 @@ func (c *Client) moved(id wire.RequestID, k *call, reason wire.Reason) bool {
 	if next == nil || data == nil {
 		return false
 	}
-	a := c.rebind(id, k, next)
-	if a == nil {
-		return false
+	a, waits := c.rebind(id, k, next)
+	if a != nil {
+		c.send(id, k, a, data)
 	}
-	c.send(id, k, a, data)
-	return true
+	return a != nil || waits
 }

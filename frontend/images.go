@@ -67,7 +67,7 @@ func (c *Client) queueImage(ctx context.Context, r *Request, k *call) {
 	}
 	select {
 	case queue <- j:
-		if !k.model.uplink.up() { // the link went; perhaps after it had answered all open calls
+		if !k.model.uplink.group.up() { // the link went; perhaps after it had answered all open calls
 			c.fail(id, wire.ReasonUnavailable)
 		}
 	default:
@@ -189,6 +189,9 @@ func (c *Client) attach(id wire.RequestID, slab wire.SlabHandle, from mono.Time)
 	k := &c.open[slot]
 	k.slab, k.submitted = slab, mono.Now()
 	k.preprocess = k.submitted.Sub(from)
+	if g := k.model.uplink.group; g.only == nil {
+		g.place(id, k)
+	}
 	return *k, true
 }
 

@@ -31,7 +31,9 @@ type call struct {
 	submitted  mono.Time // zero: the image is not decoded
 	stopCtx    func() bool
 	any        bool   // another version may answer
-	refused    uint64 // uplinks whose schedulers gave it back, a bit each
+	refused    uint64 // groups whose schedulers gave it back, a bit each
+	at         *reign // of its model's group, that it was sent to; nil: to none. Of a group of one: nil
+	again      bool   // it may have been sent to an earlier reign, too
 }
 
 // waiter is a goroutine in Infer.
@@ -123,17 +125,17 @@ func (c *Client) admit(r *Request) (*model, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	up, ready := m.uplink.up(), m.ready() // once: what goes from here on is submit's to follow
-	if !up || !ready {                    // it has gone or moved just now, or none serves it
+	up, ready := m.uplink.group.up(), m.ready() // once: what goes from here on is submit's to follow
+	if !up || !ready {                          // it has gone or moved just now, or none serves it
 		if again, _ := c.choose(r.Model, r.Version); again != nil {
-			m, up, ready = again, again.uplink.up(), again.ready()
+			m, up, ready = again, again.uplink.group.up(), again.ready()
 		}
 	}
 	switch {
 	case c.draining.Load():
 		return m, reasonError(r.Model, wire.ReasonDraining)
 	case !up:
-		return m, m.uplink.unavailable(r.Model, "cannot be reached")
+		return m, m.uplink.group.unavailable(r.Model, "cannot be reached")
 	case !ready:
 		return m, reasonError(r.Model, wire.ReasonUnavailable)
 	case m.inputs < 0 || m.outputs < 0:
@@ -196,6 +198,9 @@ func (c *Client) register(ctx context.Context, k *call) (wire.RequestID, bool) {
 	c.mu.Lock()
 	id, slot, ok := c.table.Add(k.deadline.Add(expiryGrace))
 	if ok {
+		if g := k.model.uplink.group; g.only == nil && k.submitted != 0 {
+			g.place(id, k)
+		}
 		c.open[slot] = *k
 		c.wakeExpiry()
 	}
@@ -220,10 +225,17 @@ type submitFrame [128]byte
 // call began: it may name another model by now. Who goes on later than that is caught by the
 // scheduler's rest: it gives an id to another model only when all have heard that it is free.
 func (c *Client) submit(id wire.RequestID, k *call, data []byte) {
+	if g := k.model.uplink.group; g.only == nil {
+		g.submit(id, k, data)
+		return
+	}
 	c.arena.SetRequest(k.slab, id)
 	a := k.model.uplink.admitted.Load() // before gone: ids end before the next admission begins
 	if a == nil || k.model.gone.Load() {
-		a = c.follow(id, k)
+		var waits bool
+		if a, waits = c.follow(id, k); waits {
+			return
+		}
 	}
 	c.send(id, k, a, data)
 }
@@ -235,20 +247,26 @@ func (c *Client) send(id wire.RequestID, k *call, a *admission, data []byte) {
 		c.fail(id, wire.ReasonUnavailable)
 		return
 	}
-	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.margin),
-		Input: transport.SlabRef(k.slab, data, c.slabKey)}
 	f, _ := c.frames.Get().(*submitFrame)
 	if f == nil {
 		f = new(submitFrame)
 	}
-	err := a.link.Send(m.Append(f[:0]))
+	err := a.link.Send(c.appendSubmit(f[:0], id, k, data))
 	c.frames.Put(f)
 	switch {
 	case errors.Is(err, transport.ErrFull):
 		c.fail(id, wire.ReasonFull)
+	case k.model.uplink.group.only == nil: // if the link is gone, whoever leads next gets it
 	case err != nil || k.model.uplink.admitted.Load() != a:
 		c.fail(id, wire.ReasonUnavailable) // the link is gone; if it went just now, the call is answered already
 	}
+}
+
+// appendSubmit encodes the call's record.
+func (c *Client) appendSubmit(dst []byte, id wire.RequestID, k *call, data []byte) []byte {
+	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.margin),
+		Input: transport.SlabRef(k.slab, data, c.slabKey)}
+	return m.Append(dst)
 }
 
 // watch ends the call when its context ends.

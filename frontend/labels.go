@@ -63,9 +63,9 @@ func (c *Client) Labels(ctx context.Context, name, version string) ([]string, er
 			return l, nil
 		}
 		if now, _ := c.find(name, version); now != nil && now.entry.Spec.LabelsID == id {
-			m = now // it may move to another scheduler
+			m = now // it may move to another scheduler, or another one lead
 		}
-		if a := m.uplink.admitted.Load(); a != nil {
+		if a := m.uplink.group.asked(); a != nil {
 			c.labels.ask(a.link, id)
 		}
 		again, cancel := context.WithTimeout(ctx, labelsAgain)

@@ -16,6 +16,8 @@ import (
 //   - else the one to which it came last. A model that moves is there before it goes from where
 //     it was, so requests have gone to the new place for a while when the old one gives it up.
 //
+// A group of schedulers, of which one leads, is one scheduler here: the one that leads, or led last.
+//
 // All who look for a model go by this: Model, Choose, Infer, and a call whose model goes from
 // where it was (follow.go).
 
@@ -33,7 +35,7 @@ func (c *Client) choose(name, version string) (*model, *Error) {
 // it goes from the other, and who looked at the one before that and at the other after it has
 // seen it nowhere.
 func (c *Client) seek(name, version string, of func(*versions) *model) (*model, *Error) {
-	for range min(2, len(c.uplinks)) {
+	for range min(2, len(c.groups)) {
 		if version == "" {
 			if v := c.named(name); v != nil {
 				return of(v), nil
@@ -48,8 +50,8 @@ func (c *Client) seek(name, version string, of func(*versions) *model) (*model, 
 // named are a name's versions at the scheduler that answers for it; nil: none has it.
 func (c *Client) named(name string) *versions {
 	var best *versions
-	for _, u := range c.uplinks {
-		if v := u.of(name); v != nil && (best == nil || v.beats(best)) {
+	for _, g := range c.groups {
+		if v := g.of(name); v != nil && (best == nil || v.beats(best)) {
 			best = v
 		}
 	}
@@ -58,8 +60,8 @@ func (c *Client) named(name string) *versions {
 
 func (c *Client) exactly(name, version string) *model {
 	var best *model
-	for _, u := range c.uplinks {
-		v := u.of(name)
+	for _, g := range c.groups {
+		v := g.of(name)
 		if v == nil {
 			continue
 		}
@@ -74,15 +76,17 @@ func (c *Client) exactly(name, version string) *model {
 // started anew, may have it, and then a client should try again.
 func (c *Client) absent(name, version string) *Error {
 	known := false
-	for _, u := range c.uplinks {
-		s := u.models.Load()
+	for _, g := range c.groups {
+		s := g.view()
 		switch {
 		case s == nil:
-			return u.unavailable(name, "has not been reached yet")
+			return g.unavailable(name, "has not been reached yet")
 		case s.of(name) != nil:
 			known = true
+		case g.had(name):
+			return g.unavailable(name, "has another leader, and no backend has brought it to that one yet")
 		case s.before[name] && mono.Now().Sub(s.since) < returnMax:
-			return u.unavailable(name, "was started anew, and no backend has brought it yet")
+			return g.unavailable(name, "was started anew, and no backend has brought it yet")
 		}
 	}
 	if known && version != "" {
@@ -147,16 +151,16 @@ func (v *versions) standing() standing {
 // version that several have once, as requests find it. GPUs and ids are then each scheduler's
 // own, so those of different ones may be equal; Epoch and Serial are 0.
 func (c *Client) Models() catalog.Catalogue {
-	if len(c.uplinks) == 1 {
-		if s := c.uplinks[0].models.Load(); s != nil {
+	if len(c.groups) == 1 {
+		if s := c.groups[0].view(); s != nil {
 			return s.doc()
 		}
 		return catalog.Catalogue{}
 	}
 	var all []*model
 	at := map[string]int{} // by name and version
-	for _, u := range c.uplinks {
-		s := u.models.Load()
+	for _, g := range c.groups {
+		s := g.view()
 		if s == nil {
 			continue
 		}
@@ -204,8 +208,8 @@ func (c *Client) Choose(name, version string) (catalog.Entry, error) {
 // Versions are a model's versions in the catalogue, the lowest first.
 func (c *Client) Versions(name string) []string {
 	out := []string{}
-	for _, u := range c.uplinks {
-		if v := u.of(name); v != nil {
+	for _, g := range c.groups {
+		if v := g.of(name); v != nil {
 			for _, m := range v.all {
 				out = append(out, m.entry.Spec.Version)
 			}
@@ -217,8 +221,8 @@ func (c *Client) Versions(name string) []string {
 
 // Serving reports whether a backend serves any model of a scheduler that is linked.
 func (c *Client) Serving() bool {
-	return slices.ContainsFunc(c.uplinks, func(u *uplink) bool {
-		s := u.models.Load()
-		return s != nil && u.up() && s.serves()
+	return slices.ContainsFunc(c.groups, func(g *group) bool {
+		s := g.view()
+		return s != nil && g.up() && s.serves()
 	})
 }

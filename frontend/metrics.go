@@ -22,7 +22,7 @@ type metrics struct {
 	badRate    *prometheus.Desc
 	inFlight   prometheus.GaugeFunc
 	slabs      prometheus.GaugeFunc
-	linked     []prometheus.Collector // of each scheduler
+	linked     []prometheus.Collector // of each scheduler, and each group of several
 
 	mu     sync.Mutex // Guards models, and what stands below it in each.
 	models map[modelKey]*modelMetrics
@@ -106,6 +106,11 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 			}
 			return 0
 		}))
+	}
+	for _, g := range c.groups {
+		if g.only == nil {
+			m.linked = append(m.linked, g.collectors()...)
+		}
 	}
 	if r == nil {
 		return m, nil

@@ -18,6 +18,7 @@ import (
 // model is a catalogue entry made ready for requests.
 type model struct {
 	uplink    *uplink          // whose it is
+	book      *book            // whose entry.ID is
 	came      uint64           // which it was of all models that came: see beats
 	entry     catalog.Entry    // but for what changes with its devices: see state
 	devices   *devices         // of its sub-cluster
@@ -37,7 +38,7 @@ type devices struct{ gpus atomic.Int64 }
 func (m *model) ready() bool { return m.devices.gpus.Load() > 0 && !m.gone.Load() }
 
 // serving reports whether requests for the model can be sent now.
-func (m *model) serving() bool { return m.ready() && m.uplink.up() }
+func (m *model) serving() bool { return m.ready() && m.uplink.group.up() }
 
 // same reports whether requests made for m are what next takes: an id may be given to another
 // model, and a name to other tensors.
@@ -61,6 +62,7 @@ const shards = 256
 type snapshot struct {
 	epoch  wire.Epoch
 	serial uint64
+	book   *book
 	shards *[shards]map[string]*versions // by name
 	seed   maphash.Seed
 	order  *order

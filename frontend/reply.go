@@ -49,8 +49,16 @@ func (c *Client) failWith(id wire.RequestID, err *Error) {
 func (c *Client) answerError(k *call, reason wire.Reason) {
 	err := reasonError(k.model.entry.Spec.Name, reason)
 	k.sayDecoding(err)
+	k.sayVacant(err)
 	k.model.metrics.count(err)
 	k.done(nil, err)
+}
+
+// sayVacant puts it in words when nobody led to whom a call could be sent.
+func (k *call) sayVacant(err *Error) {
+	if g := k.model.uplink.group; g.only == nil && err.Reason == wire.ReasonExpired && k.submitted != 0 && g.leads.Load() == nil {
+		err.Msg += ": no scheduler of the group " + g.name + " leads"
+	}
 }
 
 // failAll answers every open call, when the client ends.

@@ -8,6 +8,7 @@ import (
 	"github.com/symphony-serving/symphony/frontend/arena"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/loopback"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -36,6 +37,9 @@ func TestInferenceDoesNotAllocate(t *testing.T) {
 	both := dialBoth(a, b, nil)
 	noGarbage(t, both, ask("one", "", 4, 1))
 	noGarbage(t, both, ask("two", "1", 4, 1))
+	group := groupOf(t, loopback.New(), "m", "a", "b")
+	group[0].onSubmit = replier()
+	noGarbage(t, dialGroups(t, nil, group), ask("m", "", 4, 1))
 }
 
 func noGarbage(t *testing.T, client *Client, q Request) {

@@ -19,8 +19,8 @@ const ReplyMarginDefault = 250 * mono.Microsecond
 
 // Options of a Client. Zero values mean the defaults in brackets.
 type Options struct {
-	Scheduler             string                // its address; required, or Schedulers
-	Schedulers            []string              // of several, each with models of its own: all of their addresses, instead of Scheduler
+	Scheduler             string                // its address, or A+B of a group, of which one leads; required, or Schedulers
+	Schedulers            []string              // of several, each with models of its own: all of their addresses (or groups), instead of Scheduler
 	Listen                string                // where backends read inputs and send outputs ["tcp:127.0.0.1:0"]
 	Advertise             string                // that address as backends reach it [the one listened on; where that names no host, the one that the scheduler sees]
 	Name                  string                // for logs ["frontend"]
@@ -39,25 +39,32 @@ type Options struct {
 // SchedulersMax is how many schedulers a Client is linked to at most.
 const SchedulersMax = 64
 
-// schedulers are the addresses of Scheduler or Schedulers, checked.
-func (o *Options) schedulers() ([]string, error) {
-	all := o.Schedulers
+// groups are the addresses of Scheduler or Schedulers, checked: of each group those of its members.
+func (o *Options) groups() ([][]string, error) {
+	texts := o.Schedulers
 	switch {
-	case o.Scheduler != "" && len(all) > 0:
+	case o.Scheduler != "" && len(texts) > 0:
 		return nil, errors.New("frontend: give Options.Scheduler or Options.Schedulers, not both")
 	case o.Scheduler != "":
-		all = []string{o.Scheduler}
-	case len(all) == 0:
+		texts = []string{o.Scheduler}
+	case len(texts) == 0:
 		return nil, errors.New("frontend: Options.Scheduler is empty: give the scheduler's address, for example tcp:127.0.0.1:9000")
-	case len(all) > SchedulersMax:
+	}
+	var groups [][]string
+	var all []string
+	for _, text := range texts {
+		groups = append(groups, transport.SplitGroup(text))
+		all = append(all, groups[len(groups)-1]...)
+	}
+	if len(all) > SchedulersMax {
 		return nil, fmt.Errorf("frontend: Options.Schedulers has %d addresses, at most %d are taken", len(all), SchedulersMax)
 	}
 	for i, address := range all {
 		if address == "" || slices.Index(all, address) != i {
-			return nil, fmt.Errorf("frontend: Options.Schedulers: %q is empty or there twice", address)
+			return nil, fmt.Errorf("frontend: Options.Schedulers: %q is empty or there twice: write A,B for two schedulers, A+B for two of one group", address)
 		}
 	}
-	return slices.Clone(all), nil
+	return groups, nil
 }
 
 // Tensor is one input or output: little-endian, row-major.

@@ -20,9 +20,9 @@ import (
 // requests of the others.
 type uplink struct {
 	client  *Client
+	group   *group
 	address string
-	called  string // in errors
-	bit     uint64 // in call.refused
+	bit     uint64 // of its group, in call.refused
 
 	keeper   *transport.Keeper         // nil until connect
 	models   atomic.Pointer[snapshot]  // nil: the catalogue of this admission has not come
@@ -30,7 +30,11 @@ type uplink struct {
 	admitted atomic.Pointer[admission] // nil: the scheduler does not have us now
 	trouble  atomic.Pointer[error]     // why it has not admitted us
 
+	book atomic.Pointer[book] // that ids are of now
+
 	life uint64 // of the scheduler's process that the link leads to; 0: none. Guarded by Client.mu.
+
+	said said // Guarded by group.mu.
 
 	// Owned by the goroutine that receives from the scheduler.
 	served *served
@@ -44,32 +48,14 @@ type admission struct {
 	link  transport.Link
 }
 
-// newUplink is the i-th of n.
-func newUplink(c *Client, address string, i, n int) *uplink {
-	u := &uplink{client: c, address: address, called: "the scheduler", bit: 1 << i}
-	if n > 1 {
-		u.called = "scheduler " + address
-	}
-	return u
-}
+// book is one life of a scheduler's ids: a model of an earlier one is not sent under its id.
+type book struct{ epoch wire.Epoch }
 
 // up reports whether the scheduler has admitted us.
 func (u *uplink) up() bool { return u.admitted.Load() != nil }
 
 // told reports whether it has, and has said what it serves.
 func (u *uplink) told() bool { return u.up() && u.models.Load() != nil }
-
-// of are a name's versions at this scheduler, as told last; nil: there are none.
-func (u *uplink) of(name string) *versions {
-	if s := u.models.Load(); s != nil {
-		return s.of(name)
-	}
-	return nil
-}
-
-func (u *uplink) unavailable(model, why string) *Error {
-	return &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: model, Msg: u.called + " " + why}
-}
 
 // connect keeps the link to the scheduler up.
 func (u *uplink) connect() {
@@ -86,7 +72,10 @@ func (u *uplink) connect() {
 		transport.SendDoc(l, wire.DocFrontend, catalog.FrontendInfo{Name: c.o.Name, Instance: c.instance, Address: address})
 	}
 	said := "no link to the scheduler; trying on"
-	if len(c.uplinks) > 1 {
+	switch {
+	case u.group.only == nil:
+		said = "no link to a scheduler of the group; trying on"
+	case len(c.uplinks) > 1:
 		said = "no link to the scheduler; trying on. Models of other schedulers are served as before"
 	}
 	u.keeper = transport.Keep(c.o.Network, u.address, transport.Options{Hello: c.hello()}, u, up, func(err error) {
@@ -136,7 +125,14 @@ func (u *uplink) Receive(l transport.Link, f transport.Frame) {
 			l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
 			return
 		}
-		u.refused(m.Request, m.Reason)
+		u.refused(l, m.Request, m.Reason)
+	case wire.KindLead:
+		var m wire.Lead
+		if err := m.Decode(f.Body); err != nil {
+			l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+			return
+		}
+		u.group.heard(u, l, m)
 	case wire.KindDoc:
 		if err := u.onDoc(l, f); errors.Is(err, transport.ErrRejected) {
 			l.Close(err)
@@ -168,10 +164,14 @@ func (u *uplink) onDoc(l transport.Link, f transport.Frame) error {
 		if u.served == nil {
 			return errChanges
 		}
+		if u.group.holds(u) {
+			u.served.part()
+		}
 		if err := u.served.change(&ch, c.metrics); err != nil || ch.More {
 			return err
 		}
 		u.models.Store(u.served.snapshot(u.models.Load(), u.before.Load()))
+		u.group.news(u)
 	case wire.DocLabels:
 		if err := c.labels.got(f.Payload); err != nil { // a backend's fault, for which no request is to fail
 			c.labels.bad.Add(err)
@@ -192,6 +192,9 @@ func (u *uplink) onAdmitted(l transport.Link, payload []byte) error {
 		u.trouble.Store(&err)
 		return err // the keeper tells it, and waits longer each time
 	}
+	if u.admitted.Swap(nil) != nil {
+		u.group.elect() // another life, over the same link
+	}
 	if s := u.models.Load(); s != nil {
 		now := mono.Now()
 		u.before.Store(&earlier{s.names(now), now})
@@ -203,6 +206,7 @@ func (u *uplink) onAdmitted(l transport.Link, payload []byte) error {
 	u.models.Store(nil) // another epoch has other ids: wait for its catalogue
 	u.trouble.Store(nil)
 	u.admitted.Store(&admission{epoch: a.Epoch, id: a.Frontend, link: l})
+	u.group.elect()
 	u.client.log.Info().Str("scheduler", u.address).Uint64("epoch", uint64(a.Epoch)).Uint32("id", uint32(a.Frontend)).Str("address", a.Address).Msg("admitted by the scheduler")
 	u.sayIfHidden(l, a.Address)
 	return nil
@@ -231,7 +235,13 @@ func (u *uplink) Closed(l transport.Link, err error) {
 	c.mu.Lock()
 	u.life = 0
 	c.mu.Unlock()
-	c.failOf(u, wire.ReasonUnavailable)
+	words := "lost the scheduler: requests for its models are answered unavailable until it is back"
+	if u.group.only != nil {
+		c.failOf(u, wire.ReasonUnavailable)
+	} else {
+		u.group.elect()
+		words = "lost a scheduler of a group: its requests go to the one that leads, or wait for one, up to their deadlines"
+	}
 	c.signal()
 	select {
 	case <-c.stop:
@@ -239,6 +249,6 @@ func (u *uplink) Closed(l transport.Link, err error) {
 	default:
 	}
 	if had || !errors.Is(err, transport.ErrRejected) {
-		c.log.Warn().Str("scheduler", u.address).AnErr("cause", err).Msg("lost the scheduler: requests for its models are answered unavailable until it is back")
+		c.log.Warn().Str("scheduler", u.address).AnErr("cause", err).Msg(words)
 	}
 }

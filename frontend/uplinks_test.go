@@ -480,6 +480,8 @@ func TestNoSchedulerOfTwo(t *testing.T) {
 		`"inproc:a" is empty or`: {Schedulers: []string{"inproc:a", "inproc:b", "inproc:a"}},
 		`"" is empty or`:         {Schedulers: []string{"inproc:a", ""}},
 		"at most 64":             {Schedulers: make([]string, SchedulersMax+1)},
+		"A+B for two of one":     {Scheduler: "inproc:a+"},
+		`"inproc:b" is empty or`: {Schedulers: []string{"inproc:a+inproc:b", "inproc:c + inproc:b"}},
 	} {
 		if _, err := Open(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want one with %q", err, want)

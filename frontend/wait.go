@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,18 +15,18 @@ import (
 const othersWait = time.Second
 
 // WaitAdmitted waits until the scheduler has admitted this frontend, or ctx ends; the error
-// says what was in the way. Of several schedulers one is enough, since the others' models are
+// says what was in the way. Of a group it waits for the one that leads. Of several schedulers one is enough, since the others' models are
 // not to wait for it; but who asks right after it should find all that there is, so it waits a
 // second more for those that neither answer nor cannot be reached. The log names those.
 func (c *Client) WaitAdmitted(ctx context.Context) error {
-	err := c.wait(ctx, func() bool { return slices.ContainsFunc(c.uplinks, (*uplink).told) })
+	err := c.wait(ctx, func() bool { return slices.ContainsFunc(c.groups, (*group).told) })
 	if err != nil {
 		return &Error{Kind: ErrUnavailable, Msg: c.troubles(err)}
 	}
 	rest, cancel := context.WithTimeout(ctx, othersWait)
 	defer cancel()
 	_ = c.wait(rest, func() bool {
-		return !slices.ContainsFunc(c.uplinks, func(u *uplink) bool { return !u.told() && u.trouble.Load() == nil })
+		return !slices.ContainsFunc(c.groups, func(g *group) bool { return !g.told() && !g.troubled() })
 	})
 	return nil
 }
@@ -35,6 +36,9 @@ func (c *Client) troubles(err error) string {
 	var all []string
 	for _, u := range c.uplinks {
 		why := err
+		if u.group.only == nil && u.up() && u.group.leads.Load() == nil {
+			why = errors.New("it does not lead its group (are its schedulers started with --standby?)")
+		}
 		if p := u.trouble.Load(); p != nil {
 			why = *p
 		}
@@ -45,7 +49,7 @@ func (c *Client) troubles(err error) string {
 
 // Ready reports whether a scheduler has admitted this frontend and it is not draining.
 func (c *Client) Ready() bool {
-	return !c.draining.Load() && slices.ContainsFunc(c.uplinks, (*uplink).up)
+	return !c.draining.Load() && slices.ContainsFunc(c.groups, (*group).up)
 }
 
 // WaitReady waits until each named model has a backend, and its scheduler this frontend.

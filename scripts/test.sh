@@ -68,10 +68,16 @@ tagged_cuda() (
     go build -tags cuda -o build/symphony-cuda ./cmd/symphony && version=$(LD_BIND_NOW=1 build/symphony-cuda version) && echo "$version" && [[ $version == *'with CUDA'* ]] &&
     build/symphony-cuda serve --config examples/quickstart.yaml --set frontend.http=127.0.0.1:0 --set scheduler.listen=inproc:scheduler --samples examples/digits/images --once
 )
+# Modules of their own: what client-go, Helm and Kustomize bring stays out of the main one. (Not vetted
+# here: vet would look at all of that, too. make test-k8s does.)
+manifests() (cd deploy && gotest .)
+kube() (cd cmd/symphony-kube && gotest .)
 formatted() { local files; files=$(gofmt -l .) && echo -n "$files" && [ -z "$files" ]; }
 stage gofmt 'gofmt' formatted
 stage vet 'go vet' go vet ./...
 stage no-cgo 'without cgo' env CGO_ENABLED=0 go build ./...
+stage deploy 'manifests, images, units' manifests
+stage kube 'symphony-kube' kube
 stage unit 'unit tests' unit
 stage assertions 'with assertions' assertions
 if [ "$cgo" = 1 ]; then

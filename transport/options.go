@@ -35,6 +35,15 @@ type Options struct {
 	Clock func() mono.Time
 }
 
+// HeartbeatTo is the span between pings of a link to this peer. Two schedulers send each other heartbeats of
+// their own: there, pings see to it only that a silent link ends.
+func (o *Options) HeartbeatTo(peer wire.Hello) mono.Dur {
+	if o.Hello.Role == wire.RoleScheduler && peer.Role == wire.RoleScheduler {
+		return max(o.Heartbeat, o.Silence*2/5)
+	}
+	return o.Heartbeat
+}
+
 // Defaults fills the fields that were left zero.
 func Defaults(o Options) Options {
 	def := func(p *int, v int) {

@@ -11,7 +11,7 @@
 // # Rules
 //
 //  1. Each order gets exactly one Done; each of its items at most one Output. But for
-//     orders that wait at Close, or are there at Suspend: the scheduler queues them again.
+//     orders that wait at Close or Fence, or are there at Suspend: the scheduler queues them again.
 //  2. An input that cannot be read (stale slab, frontend gone) fails its item
 //     alone; the others run. A frontend's first data link is awaited for a
 //     moment, as far as the batch has time.
@@ -26,4 +26,6 @@
 //  6. Buffers are reused when the last output was taken by its link, and never when
 //     the device may still write to them (ErrAstray).
 //  7. A device is launched by one goroutine at a time, with at most Depth batches.
+//  8. An order has begun when it is launched. At a Fence those that have not are given up without
+//     a word, READs under way included, and none of an epoch below it begins any more.
 package executor

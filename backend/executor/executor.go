@@ -3,6 +3,7 @@ package executor
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -12,7 +13,7 @@ import (
 // Executor is one device and its orders.
 type Executor struct {
 	device Device              // Immutable.
-	links  Links               // Immutable.
+	links  Links               // Immutable: for orders that bring none.
 	report Reporter            // Immutable.
 	obs    Observer            // Immutable.
 	memory transport.Allocator // Immutable.
@@ -26,7 +27,9 @@ type Executor struct {
 	spare     []*order   // finished ones, with their buffers
 	closed    bool
 	suspended bool
-	held      bool // nothing is launched: the device is its holder's
+	held      bool       // nothing is launched: the device is its holder's
+	finishing []*order   // done by the device, their outputs being sent; also some that are over
+	fence     wire.Epoch // orders of one below are not taken
 }
 
 // order is an Order on its way.
@@ -48,7 +51,8 @@ type order struct {
 	report  wire.Done
 	astray  bool // the device may yet write to the buffers
 
-	forgotten bool // launched, then given up; guarded by the executor's mu
+	forgotten bool        // launched, then given up; guarded by the executor's mu
+	over      atomic.Bool // its outputs have been sent: only the report is to come
 
 	mu      sync.Mutex
 	dropped bool // nobody waits for its READs
@@ -56,7 +60,8 @@ type order struct {
 	holding int  // outputs that links still refer to, and one for the order itself
 }
 
-// New makes an executor for a device with models in its first slots. Inputs are READ into
+// New makes an executor for a device with models in its first slots. links are for orders that bring
+// none of their own; nil: all do. Inputs are READ into
 // buffers of memory, and outputs sent from there: the network's own (transport.BuffersOf).
 func New(device Device, models []Model, links Links, memory transport.Allocator, report Reporter, obs Observer) *Executor {
 	e := &Executor{device: device, links: links, memory: memory, report: report, obs: obs, depth: depthOf(device)}
@@ -141,6 +146,10 @@ func (e *Executor) FreeIn(now mono.Time) mono.Dur {
 func (e *Executor) Submit(in *Order) {
 	n := len(in.Items)
 	e.mu.Lock()
+	if in.Epoch < e.fence { // its scheduler was overtaken while it came
+		e.mu.Unlock()
+		return
+	}
 	m := e.modelLocked(in)
 	if m == nil {
 		e.mu.Unlock()
@@ -174,6 +183,7 @@ func (e *Executor) Submit(in *Order) {
 	o.ready, o.holding, o.reading, o.dropped = 0, 0, 1, false
 	o.mu.Unlock()
 	o.forgotten = false
+	o.over.Store(false)
 	items := append(o.Items[:0], in.Items...)
 	o.Order, o.model = *in, m
 	o.Items = items
@@ -230,7 +240,7 @@ func (e *Executor) refuse(o *Order, reason wire.Reason) {
 
 // answer sends a reason in place of an output.
 func (e *Executor) answer(it *wire.BatchItem, o *Order, reason wire.Reason) {
-	l := e.links.Link(it.Frontend)
+	l := e.linksOf(o).Link(it.Frontend)
 	if l == nil {
 		e.unreached(o)
 		return
@@ -273,6 +283,9 @@ func (e *Executor) start() {
 			return
 		}
 		e.launched = append(e.launched, o)
+		if e.obs.Begins != nil {
+			e.obs.Begins(&o.Order)
+		}
 		e.mu.Unlock()
 		runs := o.prepare(o.model)
 		if runs {
@@ -310,6 +323,13 @@ func (e *Executor) ended(o *order) (counts bool) {
 	defer e.mu.Unlock()
 	if i := slices.Index(e.launched, o); i >= 0 {
 		e.launched = slices.Delete(e.launched, i, i+1)
+		if e.obs.Ends != nil {
+			e.obs.Ends(&o.Order)
+		}
 	}
-	return !o.forgotten
+	if o.forgotten {
+		return false
+	}
+	e.finishing = append(e.finishing, o)
+	return true
 }

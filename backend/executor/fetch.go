@@ -57,7 +57,7 @@ func (o *order) issue() {
 				o.ops = append(o.ops, transport.ReadOp{Request: it.Request, Input: it.Input, Dst: o.batch.Inputs[j], Done: o.done, Token: uint64(j)})
 			}
 		}
-		l := o.exec.links.Link(o.Items[i].Frontend)
+		l := o.exec.linksOf(&o.Order).Link(o.Items[i].Frontend)
 		if l == nil {
 			o.readWhenUp(o.Items[i].Frontend, slices.Clone(o.ops))
 			continue
@@ -76,7 +76,7 @@ func (o *order) readWhenUp(id wire.FrontendID, ops []transport.ReadOp) {
 		due = min(due, o.Items[i].Deadline)
 	}
 	left := due.Sub(mono.Now()) - o.Until.Sub(o.Exec)
-	o.exec.links.AwaitFirst(id, left, func(l transport.Link) {
+	o.exec.linksOf(&o.Order).AwaitFirst(id, left, func(l transport.Link) {
 		if l != nil {
 			_ = l.Read(ops)
 			return

@@ -41,6 +41,7 @@ func (o *order) finish(start, end mono.Time, err error) {
 	// The report comes last: the outputs have a deadline, and of a backend that dies in
 	// between the scheduler queues the batch again; reported first, it would be done, and
 	// its outputs lost.
+	o.over.Store(true)
 	e.report.Report(&o.report)
 	if e.obs.Ran != nil && len(o.index) > 0 {
 		e.obs.Ran(o.GPU, o.ModelIndex, len(o.index), o.report.Fetch, end.Sub(start))
@@ -52,7 +53,7 @@ func (o *order) sendOutputs(start, end mono.Time) {
 	m := wire.Output{BatchSize: uint16(len(o.index)), Device: o.GPU, Fetch: o.report.Fetch, Execute: end.Sub(start), Start: start}
 	for k, i := range o.index {
 		it := &o.Items[i]
-		l := o.exec.links.Link(it.Frontend)
+		l := o.exec.linksOf(&o.Order).Link(it.Frontend)
 		if l == nil {
 			o.exec.unreached(&o.Order)
 			o.release()
@@ -115,6 +116,9 @@ func (o *order) release() {
 	}
 	e := o.exec
 	e.mu.Lock()
+	if i := slices.Index(e.finishing, o); i >= 0 {
+		e.finishing = slices.Delete(e.finishing, i, i+1)
+	}
 	keep := len(e.spare) < 2*ordersMax && !e.closed
 	if keep {
 		e.spare = append(e.spare, o)

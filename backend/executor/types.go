@@ -81,6 +81,7 @@ type Order struct {
 	ModelIndex int    // the model's slot
 	Meant      *Model // the one that is meant; nil: whatever has the slot
 	Arrived    mono.Time
+	Links      Links // to the frontends, by the ids of who ordered; nil: those of the executor
 }
 
 // Reporter takes the report of an order.
@@ -98,6 +99,9 @@ type Observer struct {
 	Unreached func(model int)
 	// Failed: requests that were not executed although they could be read and were in time.
 	Failed func(f *Failure)
+	// Begins and Ends: the device is given a batch, and is done with it. Called under the executor's lock, in the
+	// order in which it is so: they must not call the executor.
+	Begins, Ends func(o *Order)
 }
 
 // Cause is why requests failed.

@@ -1,6 +1,7 @@
 package draws
 
 import (
+	"math"
 	"slices"
 )
 
@@ -9,11 +10,13 @@ const Line = 0.99
 
 const (
 	againSeeds  = 3  // of arrivals, others than the first
-	againLonger = 2  // spans
+	againLonger = 2  // spans, at least
+	againMost   = 20 // spans, where the rarest model would have too few requests in less
 	sampleEvery = 10 // of the mixes not below the line
 )
 
-// again measures a mix again where it came out below the line, longer and with
+// again measures a mix again where it came out below the line, longer (so that each model has requests
+// enough, for a p99 of some tens is chance) and with
 // other arrivals: ours, today's, and the others that came near the best. Every
 // tenth of the other mixes, too: what noise lifts over the line is as much an
 // error as what it pushes below.
@@ -32,9 +35,14 @@ func (r *runner) again(o *Outcome, stop func() bool) error {
 			names = append(names, name)
 		}
 	}
+	enough, err := o.Mix.enough(best)
+	if err != nil {
+		return err
+	}
+	times := min(max(againLonger, math.Ceil(enough/o.Span.Seconds)), againMost)
 	var rounds []*Outcome
 	for arrivals := 1; arrivals <= againSeeds; arrivals++ {
-		one := &Outcome{Mix: o.Mix, Span: o.Span.longer(againLonger), Found: map[string]Found{}}
+		one := &Outcome{Mix: o.Mix, Span: o.Span.longer(times), Found: map[string]Found{}}
 		s := &searches{r: r, o: one, names: names, policies: names, fresh: r.fresh(), bench: newBench(o.Mix, one.Span, arrivals, stop), arrivals: arrivals, guess: best}
 		if err := s.run(); err != nil {
 			return err

@@ -42,9 +42,25 @@ const (
 // those of a burst have one fate; shorter where requests are many. A third as
 // long, and at least 20 s, is not counted before.
 func (k Settings) span(m *Mix, rate float64) (Span, error) {
-	stream, err := m.process()
+	enough, err := m.enough(rate)
 	if err != nil {
 		return Span{}, err
+	}
+	unit := k.Seconds / Defaults().Seconds
+	rate = max(rate, 1e-3)
+	seconds := min(max(k.Seconds, unit*enough), unit*longest)
+	seconds = math.Ceil(min(seconds, max(k.Requests/rate, unit*shortest)))
+	if m.Change != "" {
+		seconds = changePeriod * math.Ceil(seconds/changePeriod)
+	}
+	return Span{Seconds: seconds, Warmup: math.Ceil(max(seconds/3, unit*warmup))}, nil
+}
+
+// enough is how many seconds the rarest model takes for rareRequests, at a rate of all models.
+func (m *Mix) enough(rate float64) (seconds float64, err error) {
+	stream, err := m.process()
+	if err != nil {
+		return 0, err
 	}
 	requests := float64(rareRequests)
 	if stream.Process == workload.Gamma && stream.Shape < 1 {
@@ -54,14 +70,7 @@ func (k Settings) span(m *Mix, rate float64) (Span, error) {
 	for i := range m.Models {
 		rarest = min(rarest, m.Models[i].Share)
 	}
-	unit := k.Seconds / Defaults().Seconds
-	rate = max(rate, 1e-3)
-	seconds := min(max(k.Seconds, unit*requests/(rarest*rate)), unit*longest)
-	seconds = math.Ceil(min(seconds, max(k.Requests/rate, unit*shortest)))
-	if m.Change != "" {
-		seconds = changePeriod * math.Ceil(seconds/changePeriod)
-	}
-	return Span{Seconds: seconds, Warmup: math.Ceil(max(seconds/3, unit*warmup))}, nil
+	return requests / (rarest * max(rate, 1e-3)), nil
 }
 
 // longer is n times the span.

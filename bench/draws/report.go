@@ -82,7 +82,7 @@ func (c *summary) head() {
 	}
 	c.line("- Simulated: %.4g million counted requests in %.3g processor hours.", float64(requests)/1e6, worked/3600)
 	if again+sampled > 0 {
-		c.line("- Measured again, %d times as long, mean of %d other seeds of arrivals: the %d mixes below %g, and %d of those that were not.", againLonger, againSeeds, again, Line, sampled)
+		c.line("- Measured again, %d times as long (longer where the rarest model would have too few requests), mean of %d other seeds of arrivals: the %d mixes below %g, and %d of those that were not.", againLonger, againSeeds, again, Line, sampled)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/symphony-serving/symphony/bench/sim"
+	"github.com/symphony-serving/symphony/bench/sim/scenario"
 	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -116,8 +117,24 @@ func (j changingJob) run(stop func() bool) (epochs, error) {
 	}
 	epoch := mono.FromSeconds(j.Epoch)
 	r := newRecorder(int(j.Seconds/j.Epoch+0.5), len(j.Models), j.GPUs, epoch)
-	c := &sim.Config{GPUs: j.GPUs, Seed: j.Seed, Duration: mono.FromSeconds(j.Seconds), NewPolicy: sys.New, Frontends: sys.Frontends, NeedSpan: epoch / needsEpoch}
+	c, err := j.config(sys)
+	if err != nil {
+		return epochs{}, err
+	}
+	c.NeedSpan = epoch / needsEpoch
 	c.Observer = sim.Observer{Arrive: r.arrive, Executed: r.executed, Need: r.need}
+	for i := range c.Models {
+		r.slo = append(r.slo, c.Models[i].SLO)
+	}
+	if _, err := sim.Run(c, stop); err != nil {
+		return epochs{}, err
+	}
+	return r.finish(), nil
+}
+
+// config is the simulation under a system.
+func (j *changingJob) config(sys scenario.Policy) (*sim.Config, error) {
+	c := &sim.Config{GPUs: j.GPUs, Seed: j.Seed, Duration: mono.FromSeconds(j.Seconds), NewPolicy: sys.New, Frontends: sys.Frontends}
 	arrivals := workload.Poisson
 	if j.Arrivals != "" {
 		arrivals = workload.Process(j.Arrivals)
@@ -126,21 +143,16 @@ func (j changingJob) run(stop func() bool) (epochs, error) {
 		m := &j.Models[i]
 		p, err := profile.Linear(mono.FromMillis(m.Alpha), mono.FromMillis(m.Beta), batchMax)
 		if err != nil {
-			return epochs{}, fmt.Errorf("model %s: %w", m.Name, err)
+			return nil, fmt.Errorf("model %s: %w", m.Name, err)
 		}
 		var over *workload.Profile
 		if m.Profile != "" {
 			if over, err = workload.ParseProfile(m.Profile); err != nil {
-				return epochs{}, fmt.Errorf("model %s: %w", m.Name, err)
+				return nil, fmt.Errorf("model %s: %w", m.Name, err)
 			}
 		}
-		slo := mono.FromMillis(m.SLO)
-		r.slo = append(r.slo, slo)
-		c.Models = append(c.Models, sim.Model{Name: m.Name, Profile: p, SLO: slo,
+		c.Models = append(c.Models, sim.Model{Name: m.Name, Profile: p, SLO: mono.FromMillis(m.SLO),
 			Stream: workload.Stream{Process: arrivals, Shape: j.Shape, Rate: m.Rate, Profile: over}})
 	}
-	if _, err := sim.Run(c, stop); err != nil {
-		return epochs{}, err
-	}
-	return r.finish(), nil
+	return c, nil
 }

@@ -36,6 +36,7 @@ func Figures() []Figure {
 		{"peaks", "Nothing lost at the peaks: Symphony against its whole deferral", peaks, true},
 		{"peaks7", "The same over Figure 7's synthetic workloads", peaks7, true},
 		{"surges", "Nothing lost in surges and bursts", surges, true},
+		{"acting", "Figure 15 with acting: GPUs come and go as advised", actingFig, true},
 		{"pauses", "Nothing lost where the scheduler stands still now and then", pausing, true},
 	}
 }

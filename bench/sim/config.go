@@ -62,8 +62,10 @@ type Config struct {
 	Duration  mono.Dur       // counted
 	Frontends int            // requests come from so many, by turns; 0 means 1
 	NeedSpan  mono.Dur       // the need is reckoned for each such span; 0 means a second
-	Seed      uint64         // of arrivals, network, jitter and pauses
-	NewPolicy PolicyFactory  // makes the scheduler
+	// Steer is asked at the end of each NeedSpan which GPUs join and go; nil: nobody is.
+	Steer     func(now mono.Time) []GPUEvent
+	Seed      uint64        // of arrivals, network, jitter and pauses
+	NewPolicy PolicyFactory // makes the scheduler
 	Observer  Observer
 }
 

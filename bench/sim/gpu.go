@@ -42,6 +42,15 @@ func (d *driver) event(e GPUEvent) {
 	}
 }
 
+// steer adds events of now or later.
+func (d *driver) steer(events []GPUEvent) {
+	for _, e := range events {
+		e.At = max(e.At, d.now)
+		d.events = append(d.events, e)
+	}
+	slices.SortStableFunc(d.events, func(a, b GPUEvent) int { return int(a.At - b.At) })
+}
+
 // hold keeps what is to happen to a GPU until the scheduler is back.
 func (d *driver) hold(id wire.GPUID, back mono.Time) {
 	for i := range d.events {

@@ -43,6 +43,9 @@ func (n *needs) until(now mono.Time, d *driver) {
 		if f := d.cfg.Observer.Need; f != nil {
 			f(n.from, n.to, sum)
 		}
+		if f := d.cfg.Steer; f != nil {
+			d.steer(f(n.to))
+		}
 		n.begin(d, n.to)
 	}
 }

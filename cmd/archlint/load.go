@@ -5,7 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,6 +19,7 @@ type source struct {
 	path    string // relative to the root, with slashes
 	pkg     string // folder, relative to the root
 	test    bool
+	apart   bool // of a Go module of its own, which ./... does not reach
 	lines   int
 	fset    *token.FileSet
 	file    *ast.File
@@ -26,6 +29,7 @@ type source struct {
 // load parses every Go file below root, in path order.
 func load(root string) ([]source, error) {
 	var out []source
+	var modules []string // below root
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -33,6 +37,9 @@ func load(root string) ([]source, error) {
 		if d.IsDir() {
 			if path != root && skipped(d.Name()) {
 				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != root {
+				modules = append(modules, path+string(filepath.Separator))
 			}
 			return nil
 		}
@@ -43,6 +50,7 @@ func load(root string) ([]source, error) {
 		if err != nil {
 			return err
 		}
+		s.apart = slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(path, m) })
 		out = append(out, s)
 		return nil
 	})

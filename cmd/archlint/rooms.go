@@ -54,25 +54,30 @@ func schedulerRooms() map[string]room {
 		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
 		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/overrun", "scheduler/invariants"}},
 		"scheduler/members":    {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile", "scheduler/batching"}},
-		"scheduler/server":     {shell, []string{"scheduler/members", "transport", "transport/sampled", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/invariants"}},
+		"scheduler/standby":    {core, []string{"transport/mono", "transport/wire"}},
+		"scheduler/server":     {shell, []string{"scheduler/members", "scheduler/standby", "transport", "transport/sampled", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/invariants"}},
 	}
 }
 
 // controlRooms are the control plane, apart from what serves requests: see apart.
 func controlRooms() map[string]room {
 	return map[string]room{
-		"scheduler/control/autoscale":       {core, nil},
-		"scheduler/control/store/schema":    {core, []string{"transport/mono", "transport/catalog"}},
-		"scheduler/control/store":           {shell, []string{"scheduler/control/store/schema"}},
-		"scheduler/control/partition":       {core, []string{"transport/mono"}},
-		"scheduler/control/partition/highs": {leaf, []string{"scheduler/control/partition", "transport/mono"}},
-		"scheduler/control/plan":            {core, []string{"transport/mono"}},
-		"scheduler/control/lead":            {core, []string{"transport/mono", "transport/catalog", "scheduler/profile", "scheduler/batching", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/store/schema"}},
-		"scheduler/control/spread":          {core, []string{"transport/mono"}},
-		"scheduler/control/controller":      {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "scheduler/control/api", "scheduler/control/lead", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/spread", "scheduler/control/store", "scheduler/control/store/schema"}},
-		"scheduler/control/api":             {shell, []string{"transport/nearest"}},
-		"scheduler/control/api/fakecontrol": {leaf, []string{"scheduler/control/api"}},
-		"scheduler/control/client":          {shell, []string{"scheduler/control/api"}},
+		"scheduler/control/autoscale":           {core, nil},
+		"scheduler/control/scaling":             {core, []string{"transport/mono", "scheduler/control/autoscale"}},
+		"scheduler/control/scaler":              {shell, []string{"scheduler/control/scaling"}},
+		"scheduler/control/keda":                {shell, []string{"scheduler/control/api", "scheduler/control/keda/externalscaler"}},
+		"scheduler/control/keda/externalscaler": {shell, nil},
+		"scheduler/control/store/schema":        {core, []string{"transport/mono", "transport/catalog"}},
+		"scheduler/control/store":               {shell, []string{"scheduler/control/store/schema"}},
+		"scheduler/control/partition":           {core, []string{"transport/mono"}},
+		"scheduler/control/partition/highs":     {leaf, []string{"scheduler/control/partition", "transport/mono"}},
+		"scheduler/control/plan":                {core, []string{"transport/mono"}},
+		"scheduler/control/lead":                {core, []string{"transport/mono", "transport/catalog", "scheduler/profile", "scheduler/batching", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/store/schema"}},
+		"scheduler/control/spread":              {core, []string{"transport/mono"}},
+		"scheduler/control/controller":          {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "scheduler/control/api", "scheduler/control/lead", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/scaling", "scheduler/control/spread", "scheduler/control/store", "scheduler/control/store/schema"}},
+		"scheduler/control/api":                 {shell, []string{"transport/nearest"}},
+		"scheduler/control/api/fakecontrol":     {leaf, []string{"scheduler/control/api"}},
+		"scheduler/control/client":              {shell, []string{"scheduler/control/api"}},
 	}
 }
 
@@ -105,7 +110,7 @@ func dataRooms() map[string]room {
 		"frontend/ingress/malformed": {leaf, nil},
 		"frontend/ingress":           {shell, []string{"frontend", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},
 
-		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile"}},
+		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile", "scheduler/standby"}},
 		"backend/executor":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},
 		"backend/emugpu":             {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
 		"backend/onnx":               {shell, []string{"backend/nice", "transport/mono", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
@@ -130,9 +135,11 @@ func gpuRooms() map[string]room {
 	}
 }
 
-// benchRooms measure and simulate.
+// benchRooms measure and simulate; deploy checks manifests.
 func benchRooms() map[string]room {
 	return map[string]room{
+		"deploy": {leaf, nil},
+
 		"bench/report":       {leaf, []string{"transport/mono", "transport/wire", "scheduler/profile"}},
 		"bench/workload":     {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
 		"bench/load":         {shell, []string{"bench/report", "bench/workload", "frontend", "transport/mono", "transport/catalog", "transport/wire"}},
@@ -148,12 +155,13 @@ func benchRooms() map[string]room {
 		"bench/sim/fleet":    {core, []string{"scheduler/control/plan", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "transport/mono", "transport/wire", "bench/workload"}},
 		"bench/fleet":        {shell, []string{"bench/report", "bench/results", "bench/sim/fleet", "bench/plot", "bench/zoo", "scheduler/control/partition", "scheduler/control/plan", "scheduler/profile", "transport/mono"}},
 		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/rank", "scheduler/policy/deferred", "bench/policy/tuned", "bench/policy/clockwork", "bench/policy/shepherd", "bench/policy/nexus", "bench/policy/eager", "bench/policy/timeout", "bench/policy/published", "bench/policy/cork"}},
+		"bench/sim/acting":   {core, []string{"scheduler/control/scaling", "transport/mono"}},
 		"bench/sim/blame":    {core, []string{"bench/sim", "scheduler/batching", "transport/mono", "transport/wire"}},
 		"bench/gpu":          {shell, []string{"backend/cuda", "backend/executor", "backend/profiler", "bench/load", "bench/plot", "bench/report", "bench/workload", "frontend", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},
 		"bench/frontier":     {shell, []string{"bench/report", "bench/results", "bench/sim", "bench/sim/scenario", "bench/plot", "transport/mono"}},
 		"bench/results":      {leaf, nil},
 		"bench/subclusters":  {leaf, []string{"bench/sim", "bench/sim/scenario", "bench/workload", "bench/zoo", "scheduler/batching", "scheduler/control/partition", "scheduler/profile", "transport/mono"}},
 		"bench/draws":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
-		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "bench/subclusters", "scheduler/control/partition", "scheduler/control/partition/highs", "scheduler/control/autoscale", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
+		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "bench/subclusters", "scheduler/control/partition", "scheduler/control/partition/highs", "scheduler/control/autoscale", "scheduler/control/scaling", "bench/sim/acting", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
 	}
 }

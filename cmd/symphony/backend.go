@@ -8,7 +8,7 @@ import (
 
 type backendCmd struct {
 	cli.Flags  `embed:""`
-	Scheduler  string `help:"Where the scheduler listens (backend.scheduler)." placeholder:"tcp:HOST:PORT"`
+	Scheduler  string `help:"Where the scheduler listens (backend.scheduler); of a group, of which one leads, all, with + between." placeholder:"tcp:HOST:PORT"`
 	Repository string `help:"Folder of models (backend.repository)." placeholder:"DIR"`
 	Name       string `help:"This backend's name: a restart under the same name gets the same GPU ids."`
 	Metrics    string `help:"Address of /metrics." placeholder:"HOST:PORT"`

@@ -10,7 +10,7 @@ import (
 
 type frontendCmd struct {
 	cli.Flags `embed:""`
-	Scheduler string `help:"Where the scheduler listens (frontend.scheduler); of several all, with commas." placeholder:"tcp:HOST:PORT,..."`
+	Scheduler string `help:"Where the scheduler listens (frontend.scheduler); of several all, with commas; of a group, of which one leads, with + between." placeholder:"tcp:HOST:PORT,..."`
 	HTTP      string `help:"Address of the HTTP ingress (frontend.http)." placeholder:"HOST:PORT"`
 	Listen    string `help:"Where backends read inputs (frontend.listen)." placeholder:"tcp:HOST:PORT"`
 	Advertise string `help:"That address as backends reach it, where it is another (frontend.advertise)." placeholder:"tcp:HOST:PORT"`
@@ -21,7 +21,8 @@ type frontendCmd struct {
 // Help says what goes on without the control plane, and what does not.
 func (frontendCmd) Help() string {
 	return `Of several schedulers each serves models of its own: requests go to the one that has their model. It is
-ready with one of them, and the models of one that is away are unavailable until it is back.
+ready with one of them, and the models of one that is away are unavailable until it is back. A+B is a group, of which one leads and the others are spares:
+requests go to the one that leads, and what is open when another takes over is sent again by itself.
 
 Without a controller requests are served as before, by the versions and shares told last.
 What does not work: the calls that load and unload models (frontend.control).`

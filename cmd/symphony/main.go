@@ -19,20 +19,21 @@ import (
 )
 
 type commands struct {
-	Serve      serveCmd         `cmd:"" help:"All parts in one process: HTTP ingress, frontend, scheduler, backend. Start here."`
-	Scheduler  schedulerCmd     `cmd:"" help:"The scheduler alone: frontends and backends connect to it."`
-	Frontend   frontendCmd      `cmd:"" help:"A frontend with the HTTP ingress."`
-	Backend    backendCmd       `cmd:"" help:"A backend: owns devices and runs batches on them."`
-	Model      controlcmd.Model `cmd:"" help:"Add, change, watch and remove models while the system serves."`
-	Plan       controlcmd.Plan  `cmd:"" help:"The control plane's plan: show, compare, apply, pause."`
-	Controller controllerCmd    `cmd:"" help:"The control plane alone: models at run time, plans, sub-clusters."`
-	Partition  partitionCmd     `cmd:"" help:"Divide models among sub-clusters, offline: a plan as a table, a picture and JSON."`
-	Profile    profileCmd       `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
-	Bench      bench.Command    `cmd:"" help:"Measure a running server (load), or what this machine makes of Symphony's parts."`
-	Sim        simcmd.Command   `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`
-	Devices    devicesCmd       `cmd:"" help:"This machine: GPUs and their health, RDMA devices, CPU, libraries, and what is missing."`
-	RDMA       rdmaCmd          `cmd:"" name:"rdma" help:"RDMA devices: what is there, and whether links can use it."`
-	Version    versionCmd       `cmd:"" help:"Print the version."`
+	Serve      serveCmd          `cmd:"" help:"All parts in one process: HTTP ingress, frontend, scheduler, backend. Start here."`
+	Scheduler  schedulerCmd      `cmd:"" help:"The scheduler alone: frontends and backends connect to it."`
+	Frontend   frontendCmd       `cmd:"" help:"A frontend with the HTTP ingress."`
+	Backend    backendCmd        `cmd:"" help:"A backend: owns devices and runs batches on them."`
+	Model      controlcmd.Model  `cmd:"" help:"Add, change, watch and remove models while the system serves."`
+	Plan       controlcmd.Plan   `cmd:"" help:"The control plane's plan: show, compare, apply, pause."`
+	Advice     controlcmd.Advice `cmd:"" help:"How many GPUs there should be, and why."`
+	Controller controllerCmd     `cmd:"" help:"The control plane alone: models at run time, plans, sub-clusters."`
+	Partition  partitionCmd      `cmd:"" help:"Divide models among sub-clusters, offline: a plan as a table, a picture and JSON."`
+	Profile    profileCmd        `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
+	Bench      bench.Command     `cmd:"" help:"Measure a running server (load), or what this machine makes of Symphony's parts."`
+	Sim        simcmd.Command    `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`
+	Devices    devicesCmd        `cmd:"" help:"This machine: GPUs and their health, RDMA devices, CPU, libraries, and what is missing."`
+	RDMA       rdmaCmd           `cmd:"" name:"rdma" help:"RDMA devices: what is there, and whether links can use it."`
+	Version    versionCmd        `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
 }

@@ -49,6 +49,7 @@ func TestHelps(t *testing.T) {
 		"plan apply":      {"Wait until the roll-out has ended, or has failed.", "--file=FILE", "of sub-clusters that name none"},
 		"model add":       {"Wait until it is served, or has failed. Ctrl-C ends the wait, not the order."},
 		"partition":       {"NAME/VERSION for a plan that is to be applied", "--weight=REQUESTS/S", "--gpus=N"},
+		"scheduler":       {"--standby=tcp:HOST:PORT", "step-down ADDRESS", "as --scheduler A+B+C"},
 		"controller":      {"default tcp:127.0.0.1:9000", "default 127.0.0.1:8002", "An etcd that is away at the start is waited for"},
 	} {
 		got := said(t, append(strings.Fields(command), "--help")...)

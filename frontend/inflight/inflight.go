@@ -26,6 +26,7 @@ const SlotsMax = 1 << slotBits
 type Table struct {
 	ids    []wire.RequestID // 0: free
 	free   []uint32
+	used   uint32  // slots from here on never had a request
 	expiry pq.Heap // slot -> deadline
 	serial uint64
 }
@@ -57,6 +58,7 @@ func (t *Table) Add(deadline mono.Time) (id wire.RequestID, slot uint32, ok bool
 		id = wire.RequestID(t.serial<<slotBits | uint64(slot))
 	}
 	t.ids[slot] = id
+	t.used = max(t.used, slot+1)
 	t.expiry.Set(slot, int64(deadline))
 	return id, slot, true
 }
@@ -107,6 +109,18 @@ func (t *Table) Those(is func(slot uint32) bool, slots []uint32) []uint32 {
 		}
 	}
 	return slots
+}
+
+// Span calls f for the open requests of the slots from up to to, and reports whether there may be
+// any beyond.
+func (t *Table) Span(from, to uint32, f func(slot uint32, id wire.RequestID)) bool {
+	end := min(to, t.used)
+	for slot := from; slot < end; slot++ {
+		if id := t.ids[slot]; id != 0 {
+			f(slot, id)
+		}
+	}
+	return to < t.used
 }
 
 // Next is when the next request expires; Never when none is open.

@@ -1,6 +1,7 @@
 package inflight
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -71,6 +72,32 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		slots = table.Expire(now, slots[:0])
 	}); n != 0 {
 		t.Fatalf("%v allocations, want 0", n)
+	}
+}
+
+// Span visits each open request once, part by part, and ends where no slot was ever used.
+func TestSpan(t *testing.T) {
+	table := New(100, 1)
+	want := map[uint32]wire.RequestID{}
+	for i := range 10 {
+		id, slot, _ := table.Add(mono.Time(100 + i))
+		if want[slot] = id; i%3 == 0 {
+			table.Take(id)
+			delete(want, slot)
+			table.free = append([]uint32{slot}, table.free[:len(table.free)-1]...) // not used again at once
+		}
+	}
+	got := map[uint32]wire.RequestID{}
+	parts := 0
+	for from, more := uint32(0), true; more; from += 4 {
+		more = table.Span(from, from+4, func(slot uint32, id wire.RequestID) { got[slot] = id })
+		parts++
+	}
+	if !maps.Equal(got, want) || parts != 3 {
+		t.Errorf("%v in %d parts, want %v in 3", got, parts, want)
+	}
+	if New(8, 1).Span(0, 8, func(uint32, wire.RequestID) { t.Error("a request in an empty table") }) {
+		t.Error("more of an empty table")
 	}
 }
 

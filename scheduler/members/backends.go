@@ -67,6 +67,8 @@ func (c *Cluster) JoinBackend(now mono.Time, conn Conn, info *catalog.BackendInf
 // nameMax bounds the names of sub-clusters.
 const nameMax = 256
 
+func tooLong(name string) bool { return len(name) > nameMax }
+
 func (c *Cluster) checkInfo(info *catalog.BackendInfo) error {
 	if info.Name == "" || len(info.Pools) == 0 {
 		return errors.New("a backend needs a name and at least one pool")
@@ -80,7 +82,7 @@ func (c *Cluster) checkInfo(info *catalog.BackendInfo) error {
 		if !p.Models.Valid() {
 			return fmt.Errorf("pool %q: %q is not the digest of a model list", p.DeviceType, p.Models)
 		}
-		if len(p.In) > p.Devices || slices.ContainsFunc(p.In, func(s string) bool { return len(s) > nameMax }) {
+		if len(p.In) > p.Devices || slices.ContainsFunc(p.In, tooLong) {
 			return fmt.Errorf("pool %q: %d sub-clusters of %d devices, with names of at most %d bytes", p.DeviceType, len(p.In), p.Devices, nameMax)
 		}
 	}
@@ -118,7 +120,7 @@ func (c *Cluster) admit(b *backend) {
 		s := &stock{backend: b.info.Name, list: l}
 		if ordered := b.info.Pools[i].Ordered; len(ordered) > 0 {
 			s.own = l.owned(ordered)
-			s.take(l, ordered, b.info.Pools[i].Brought)
+			c.take(s, ordered, b.info.Pools[i].Brought)
 		}
 		b.stocks = append(b.stocks, s)
 		for device := range b.info.Pools[i].Devices {

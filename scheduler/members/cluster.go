@@ -51,7 +51,8 @@ type Cluster struct {
 	lapses      mono.Time // before which none of them has taken too long
 	plan        uint64    // the newest that an order was of
 	gone        gone
-	heard       stamp // the newest that a backend has repeated
+	heard       stamp  // the newest that a backend has repeated
+	standing    uint64 // of the last change of what Standing tells
 
 	// Of the event at hand: when it is, what comes of it, and what must be looked at before it
 	// is over (settle).

@@ -66,7 +66,9 @@
 //     scheduler, too: backends repeat what is routed to their sub-clusters (catalog.Told), and
 //     the newest word on a model holds. While nobody has all of that the devices wait; after
 //     patience the fullest one begins.
-//  11. Ids are dense and given again, but not at once: a GPU's belongs to (backend name,
+//  11. A spare of a group is told by backends what its leader orders them (Overhear), and by the
+//     leader what orders have set (TakeStanding): it has all where the leader has it.
+//  12. Ids are dense and given again, but not at once: a GPU's belongs to (backend name,
 //     device) for a minute after its end, so that a restart finds it; a frontend's, a model's
 //     and a sub-cluster's rest before another has them.
 //

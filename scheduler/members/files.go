@@ -17,6 +17,7 @@ func (c *Cluster) otherFiles(it *item) string {
 		return ""
 	case m.files == "" || !c.elsewhere(it):
 		m.files = d.Digest
+		c.stood()
 		return ""
 	}
 	return fmt.Sprintf("its files have digest %s here, and %s elsewhere: mend the source, add these files as another version, or say which are meant (symphony model update %s --source URL --digest HEX)",
@@ -52,11 +53,13 @@ func (s *stock) files(key string) catalog.Digest {
 
 // take notes the files that a backend has brought with it: they are served, and others are held
 // against them.
-func (s *stock) take(l *list, ordered []int, files []catalog.Files) {
+func (c *Cluster) take(s *stock, ordered []int, files []catalog.Files) {
+	l := s.list
 	s.brought = l.brought(ordered, files)
 	for i := range s.brought {
 		if m := l.models[i]; m.files == "" {
 			m.files = s.brought[i].Digest
+			c.stood()
 		}
 	}
 }

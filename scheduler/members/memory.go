@@ -206,12 +206,15 @@ func (c *Cluster) hearOf(b *backend, deviceType string, t *catalog.Told) {
 	if p == nil || !at.after(p.stamp) {
 		return
 	}
-	kept := map[string]bool{}
+	named := map[string]bool{} // of a whole word those that stay, else those that go
+	for _, key := range t.Gone {
+		named[key] = !t.Whole
+	}
 	for _, key := range t.Keys {
-		kept[key] = true
+		named[key] = t.Whole
 	}
 	for _, e := range slices.Clone(p.entries) {
-		if e.pinned() && !kept[e.model.key] { // by a word that is older
+		if e.pinned() && named[e.model.key] != t.Whole { // by a word that is older
 			c.pinTo(e.model, pinNone, nil, at)
 		}
 	}
@@ -220,7 +223,8 @@ func (c *Cluster) hearOf(b *backend, deviceType string, t *catalog.Told) {
 		if m == nil {
 			m = c.models.add(c.now, key, nil, c.limits.Models)
 		}
-		if m != nil && at.after(m.stamp) {
+		newer := m != nil && (at.after(m.stamp) || at == m.stamp && m.pin == pinNone) // it left another one by the same word
+		if newer && (p.pinned < c.limits.PoolModels || m.pin == pinTo && m.target == p) {
 			c.pinTo(m, pinTo, p, at)
 		}
 	}

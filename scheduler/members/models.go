@@ -66,7 +66,8 @@ type models struct {
 	byID   []*model // nil: free
 	left   []departure
 	byKey  map[string]*model
-	vacant int // ids below len(byID) that are free
+	vacant int                      // ids below len(byID) that are free
+	stands map[string]catalog.Stand // what the leader told of models, those that come, too
 }
 
 // departure is when an id became free.
@@ -98,6 +99,11 @@ func (s *models) resting(now mono.Time) int {
 // add gives a model the smallest id that is free and has rested; nil: there is none.
 func (s *models) add(now mono.Time, key string, is *catalog.ModelSpec, limit int) *model {
 	m := &model{key: key, is: is}
+	if t, told := s.stands[key]; told {
+		if m.stand(&t); t.Never {
+			m.pin, m.stamp = pinNever, stamp{t.Epoch, t.Serial}
+		}
+	}
 	if s.vacant > 0 {
 		for i := range s.byID {
 			if s.byID[i] == nil && now.Sub(s.left[i].at) > rest {
@@ -180,6 +186,7 @@ func (c *Cluster) forget(m *model) {
 		e.pool.drop(e)
 	}
 	serial := c.tell()
+	c.stood()
 	c.models.remove(c.now, m, serial)
 	if m.changed > 0 {
 		c.gone.model(serial, m.key)

@@ -66,6 +66,7 @@ func (n *names) set(c *Cluster, docs []catalog.Name) error {
 			continue
 		}
 		x.doc, x.changed, x.at = d, c.tell(), c.now
+		c.stood()
 	}
 	return nil
 }
@@ -109,6 +110,7 @@ func (n *names) bury(c *Cluster) {
 	for _, x := range n.all {
 		if dead[x.doc.Name] != nil {
 			x.doc.Shares, x.changed, x.at = nil, c.tell(), c.now
+			c.stood()
 		}
 	}
 }

@@ -329,24 +329,18 @@ func (c *Cluster) orderSet(o *catalog.Order) error {
 		return errors.New("no settings are given")
 	}
 	s := o.Settings
-	if s.SLO != nil && (*s.SLO <= 0 || *s.SLO > int64(sloMax)) {
-		return fmt.Errorf("SLO %v, must be above 0 and at most an hour", durOf(*s.SLO))
-	}
-	if s.MaxBatch != nil && (*s.MaxBatch < 1 || *s.MaxBatch > profile.BatchMax) {
-		return fmt.Errorf("max_batch %d, must be 1 to %d", *s.MaxBatch, profile.BatchMax)
-	}
-	if s.DropPolicy != nil {
-		if _, err := batching.ParsePolicy(*s.DropPolicy); err != nil {
-			return err
-		}
+	if err := checkSettings(s); err != nil {
+		return err
 	}
 	for _, key := range o.Keys {
 		if c.models.byKey[key] == nil {
 			return fmt.Errorf("model %s is not known: nobody has it", key)
 		}
 	}
+	c.stood()
 	for _, key := range o.Keys {
 		m := c.models.byKey[key]
+		delete(c.models.stands, key) // that is older
 		if s.SLO != nil {
 			m.set.SLO = s.SLO
 		}
@@ -360,6 +354,22 @@ func (c *Cluster) orderSet(o *catalog.Order) error {
 			m.changed = c.tell()
 		}
 		c.stir(m)
+	}
+	return nil
+}
+
+// checkSettings says what is wrong with settings, whatever they are of.
+func checkSettings(s *catalog.Settings) error {
+	if s.SLO != nil && (*s.SLO <= 0 || *s.SLO > int64(sloMax)) {
+		return fmt.Errorf("SLO %v, must be above 0 and at most an hour", durOf(*s.SLO))
+	}
+	if s.MaxBatch != nil && (*s.MaxBatch < 1 || *s.MaxBatch > profile.BatchMax) {
+		return fmt.Errorf("max_batch %d, must be 1 to %d", *s.MaxBatch, profile.BatchMax)
+	}
+	if s.DropPolicy != nil {
+		if _, err := batching.ParsePolicy(*s.DropPolicy); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -191,6 +191,9 @@ func (c *Cluster) pinTo(m *model, how pin, target *pool, at stamp) {
 		target.come, target.went = append(target.come, m.key), without(target.went, m.key)
 		target.decided(c, at)
 	}
+	if (m.pin == pinNever) != (how == pinNever) {
+		c.stood()
+	}
 	m.pin, m.target, m.stamp = how, target, at
 	c.stir(m)
 }

@@ -20,14 +20,21 @@ type backend struct {
 	name   string
 	conn   members.Conn // 0: it has not introduced itself. Owned by the receiving goroutine until then.
 
+	instance uint64         // of its process; likewise
 	link     transport.Link // Guarded by Server.mu until admitted, then immutable.
 	admitted atomic.Bool
+	said     atomic.Bool // in a group: it has said whom it obeys
+	told     bool        // Guarded by Server.mu: that it has not
+	since    mono.Time   // likewise: of its admission
 
 	seats []seated               // Guarded by Server.mu.
+	reign wire.Epoch             // likewise: that it has promised to obey; 0: none. Where there is no group nobody asks
+	aside []*aside               // likewise: its GPUs, until then
 	asked map[catalog.Digest]int // likewise: labels that it owes
 
-	leaves bool      // Owned by the receiving goroutine: it said that it drains.
-	done   wire.Done // Likewise: scratch.
+	leaves  bool         // Owned by the receiving goroutine: it said that it drains.
+	done    wire.Done    // Likewise: scratch.
+	running wire.Running // Likewise.
 }
 
 // seated is a GPU of this backend.
@@ -51,6 +58,8 @@ func (b *backend) Receive(l transport.Link, m transport.Frame) {
 		} else if b.leaves { // perhaps it is admitted now
 			b.retire()
 		}
+	case wire.KindRunning, wire.KindPromised:
+		b.onPromise(l, m)
 	case wire.KindLeave:
 		b.leaves = true
 		b.retire()
@@ -65,8 +74,11 @@ func (b *backend) onDone(l transport.Link, body []byte) {
 		l.Close(errors.Join(transport.ErrProtocol, err))
 		return
 	}
-	if d.Epoch != b.server.epoch {
-		return // of an order that an earlier scheduler gave
+	if s := b.server; d.Epoch != wire.Epoch(s.reign.Load()) { // of an order that another scheduler gave
+		if s.held != nil {
+			s.held.end(heldKey{b.conn, d.Epoch, d.Batch}) // what is held was answered by its outputs
+		}
+		return
 	}
 	if w := b.server.cfg.Watch.Done; w != nil {
 		w(d, l.Shift())
@@ -99,6 +111,8 @@ func (b *backend) onDoc(l transport.Link, m transport.Frame) error {
 		return b.onService(m.Payload)
 	case d.Type == wire.DocStock && b.admitted.Load():
 		return b.onStock(m.Payload)
+	case d.Type == wire.DocKeep && b.admitted.Load() && b.server.group != nil:
+		return b.onKeep(m.Payload)
 	}
 	return unexpected(d.Type, "backend")
 }
@@ -111,7 +125,7 @@ func (b *backend) join(l transport.Link, info *catalog.BackendInfo) {
 	if !open {
 		return
 	}
-	b.conn, b.link, b.name = conn, l, info.Name
+	b.conn, b.link, b.name, b.instance = conn, l, info.Name, info.Instance
 	s.backends[b.conn] = b
 	info.Configured = min(info.Configured, time.Now().UnixNano()) // a clock that is ahead must not hold for ever
 	s.cluster.JoinBackend(mono.Now(), b.conn, info, &s.effects)
@@ -171,6 +185,23 @@ func (b *backend) onStock(payload []byte) error {
 	return err
 }
 
+// onKeep takes what another scheduler, which it obeys, has ordered of it. What it heard of us we know.
+func (b *backend) onKeep(payload []byte) error {
+	doc, err := catalog.DecodeKeep(payload)
+	if err != nil {
+		return err
+	}
+	s := b.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || b.reign != 0 {
+		return nil
+	}
+	err = s.cluster.Overhear(mono.Now(), b.conn, &doc, &s.effects)
+	s.carryOut(&s.effects)
+	return err
+}
+
 // onLabels takes labels, likewise: frontends get none that they cannot read.
 func (b *backend) onLabels(payload []byte) error {
 	if _, err := catalog.DecodeLabels(payload); err != nil {
@@ -186,6 +217,7 @@ func (b *backend) onLabels(payload []byte) error {
 // admitBackend tells it that it is admitted, of the frontends, and its models' ids: an
 // order of a model that it does not know it can only refuse.
 func (s *Server) admitBackend(b *backend) {
+	b.since = mono.Now()
 	b.admitted.Store(true)
 	s.peers.Add(1)
 	transport.SendDoc(b.link, wire.DocAdmitted, catalog.Admitted{Epoch: s.epoch})
@@ -196,6 +228,9 @@ func (s *Server) admitBackend(b *backend) {
 		transport.SendDoc(b.link, wire.DocBound, bound)
 	}
 	s.log.Info().Str("backend", b.name).Msg("backend joined")
+	if s.group != nil {
+		s.group.backendUp(b)
+	}
 }
 
 // retire lets the backend finish what it has and gives it nothing more.

@@ -51,6 +51,10 @@ type Config struct {
 
 	reportGrace mono.Dur // how late a report may be, at least; for tests [a second]
 
+	Group     []string // schedulers of which one leads and the others are its spares; its own address may be among them [it is alone]
+	Heartbeat mono.Dur // of the group [a millisecond]
+	Past      *Past    // of this process in the group [none]
+
 	Record *engine.Recording // of the first pool, for replay tests [none]
 	Watch  Watch             // for benchmarks [none]
 }
@@ -90,6 +94,12 @@ func (c *Config) complete() error {
 	if c.Name == "" {
 		c.Name = "scheduler"
 	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = mono.Millisecond
+	}
+	if c.Past == nil {
+		c.Past = &Past{}
+	}
 	var errs []error
 	if len(c.Listen) == 0 {
 		errs = append(errs, errors.New("scheduler: no address to listen on"))
@@ -109,6 +119,9 @@ func (c *Config) complete() error {
 	if least := min(c.FrontendsMax, c.BackendsMax, c.PoolsMax, c.ModelsMax, c.GPUsMax); least < 1 || c.ModelsMax > modelsMax {
 		errs = append(errs, fmt.Errorf("scheduler: at most %d frontends, %d backends, %d sub-clusters, %d models and %d GPUs: each must be at least 1, and models at most %d",
 			c.FrontendsMax, c.BackendsMax, c.PoolsMax, c.ModelsMax, c.GPUsMax, modelsMax))
+	}
+	if len(c.Group) > transport.GroupMax || c.Heartbeat < 0 {
+		errs = append(errs, fmt.Errorf("scheduler: a group of %d schedulers with heartbeats each %v: at most %d, and not negative", len(c.Group), c.Heartbeat, transport.GroupMax))
 	}
 	errs = append(errs, c.engine(0, nil).Check())
 	return errors.Join(errs...)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rs/zerolog"
@@ -65,15 +66,26 @@ func (c *controller) onDoc(l transport.Link, m transport.Frame) error {
 		return err
 	}
 	s := c.server
+	if steered(&order) {
+		s.onSteer(l, &order)
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.conn == 0 && !c.join(l) || s.closed {
+		return nil
+	}
+	if s.group != nil && !s.leads.Load() && order.Kind != catalog.OrderJoin {
+		s.answer(&members.Effect{Conn: c.conn, ID: order.ID, Err: errSpare})
 		return nil
 	}
 	s.cluster.Order(mono.Now(), c.conn, &order, &s.effects)
 	s.carryOut(&s.effects)
 	return nil
 }
+
+// errSpare is why a spare carries no order out.
+var errSpare = errors.New("this scheduler does not lead its group: give the controller all of the group, as --scheduler A+B")
 
 // controllersMax bounds how many controllers are linked: one leads, and others wait.
 const controllersMax = 64
@@ -91,6 +103,7 @@ func (c *controller) join(l transport.Link) bool {
 	}
 	c.conn, c.link, c.behind = conn, l, true
 	s.controllers.all[conn] = c
+	s.tellLead(l)
 	s.log.Info().Str("controller", c.name).Int("controllers", len(s.controllers.all)).Msg("controller joined")
 	return true
 }

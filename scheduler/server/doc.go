@@ -8,6 +8,7 @@
 //	backend link --Done--> engine
 //	a link's first document, Stock, orders, its end --> members.Cluster --Effects--> engines, links, teller
 //	teller --Changes--> frontends; tellControllers --Facts, rates--> controllers
+//	links of schedulers --Beat--> group (package standby) --Lead, Promise--> frontends, backends
 //
 // # Rules
 //
@@ -27,7 +28,14 @@
 //     served until nothing waits, for a few seconds at most; only then is the order
 //     answered, and its GPUs may unload it (leaving).
 //  8. Nothing waits for a controller. What was ordered last holds while none is there.
-//  9. Epochs rise: the start in unix nanoseconds. A clock set back over a
+//  9. In a group (Config.Group) nothing is ordered of a backend before it has promised to obey this
+//     scheduler (aside): each batch bears the reign that was promised. What a spare must
+//     know to take over it hears from all members itself, as backends pass on what they are ordered,
+//     and the leader tells what orders have set (standing).
+//  10. A request that came again and runs already, for the leader before, waits for that (held).
+//  11. A leader that another one has overtaken sends nothing of requests any more, and this Server
+//     ends: its process makes a new one (Over).
+//  12. Epochs rise: the start in unix nanoseconds. A clock set back over a
 //     restart would break that, and backends would refuse the new scheduler
 //     until its epoch is above the one that they promised; they say so.
 package server

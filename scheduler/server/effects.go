@@ -7,6 +7,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -80,8 +81,16 @@ func (s *Server) carryOut(effects *members.Effects) {
 	if rerouted {
 		s.reroute()
 	}
+	s.look()
+}
+
+// look has those look who tell others what has become of the members.
+func (s *Server) look() {
 	s.teller.look()
 	s.controllers.look()
+	if s.group != nil {
+		s.group.standing.look()
+	}
 }
 
 func (s *Server) want(e *members.Effect) {
@@ -190,6 +199,10 @@ func (s *Server) addGPU(e *members.Effect) {
 	s.endLeaving(p)
 	g := p.grow(e.GPU)
 	g.name = e.Name
+	if b := s.backends[e.Conn]; !s.obeyed(b) {
+		s.putAside(b, &aside{pool: p, gpu: g, index: e.Index, device: e.Device, free: mono.Now().Add(e.Free)})
+		return
+	}
 	if err := s.seatGPU(s.backends[e.Conn], p, g, e.Index, e.Device, e.Free); err != nil {
 		s.log.Error().Str("gpu", e.Name).Err(err).Msg("the engine does not take this GPU")
 	}
@@ -232,6 +245,9 @@ func (s *Server) link(conn members.Conn) transport.Link {
 func (s *Server) forget(conn members.Conn) {
 	if b := s.backends[conn]; b != nil && b.admitted.Swap(false) {
 		s.peers.Add(-1)
+		if s.group != nil {
+			s.disobeys(b)
+		}
 	}
 	delete(s.backends, conn)
 	delete(s.frontends, conn)

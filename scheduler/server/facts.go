@@ -87,7 +87,7 @@ func (s *Server) tellControllers() {
 // tellFacts brings all controllers up to date; true when somebody's link could not take it all.
 func (s *Server) tellFacts(rates bool) (behind bool) {
 	s.mu.Lock()
-	if s.closed {
+	if s.closed || s.group != nil && (!s.leads.Load() || !s.group.told) { // of a spare nobody asks what it has
 		s.mu.Unlock()
 		return false
 	}

@@ -41,6 +41,9 @@ func (s *Server) fence(e *engine.Engine, id wire.ModelID) {
 // keep tells a backend what a device shall have: now, or, where it is to unload, when nothing of
 // that is on its way to it. What is told it after that waits as well. Caller holds mu.
 func (s *Server) keep(e *members.Effect) {
+	if b := s.backends[e.Conn]; b != nil && !s.obeyed(b) {
+		return // Recall says it when the backend obeys
+	}
 	s.passFences()
 	f := &s.fences
 	waits := slices.ContainsFunc(f.held, func(h heldKeep) bool { return h.effect.Conn == e.Conn })

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -22,6 +21,7 @@ type frontend struct {
 
 	link     transport.Link  // Guarded by Server.mu until admitted, then immutable.
 	id       wire.FrontendID // likewise
+	instance uint64          // likewise: of its process
 	admitted atomic.Bool
 
 	told   uint64 // Guarded by Server.mu: the catalogue's serial that it knows
@@ -61,31 +61,16 @@ func (f *frontend) onSubmit(l transport.Link, body []byte) {
 	if w := s.cfg.Watch.Submitted; w != nil {
 		w(m.Request)
 	}
-	reason := wire.ReasonNone
-	routes := *s.routes.Load()
-	switch {
-	case s.draining.Load():
-		reason = wire.ReasonDraining
-	case int(m.Model) >= len(routes):
-		reason = wire.ReasonUnknownModel
-	case routes[m.Model].engine == nil: // it was, a moment ago
-		reason = wire.ReasonUnavailable
-	case routes[m.Model].pool.alive.Load() == 0:
-		reason = wire.ReasonUnavailable
-	default:
-		routes[m.Model].count.came.Add(1)
-		r := batching.Request{ID: m.Request, Frontend: f.id, Model: m.Model, Arrival: m.Arrival, Deadline: m.Deadline, Input: m.Input}
-		if !routes[m.Model].engine.Submit(m.Model, &r) {
-			routes[m.Model].count.dropped.Add(1)
-			reason = wire.ReasonFull
-		}
+	if s.held != nil && s.held.batches.Load() > 0 && s.held.take(f, m) {
+		return
 	}
+	reason := s.hand(f, m)
 	if reason == wire.ReasonNone {
 		return
 	}
 	s.metrics.drop(reason)
 	f.answer = (&wire.Answer{Request: m.Request, Reason: reason}).Append(f.answer[:0])
-	_ = l.Send(f.answer) // a link that takes no answers is closed by its heartbeats
+	s.send(l, f.answer)
 }
 
 func (f *frontend) onDoc(l transport.Link, m transport.Frame) error {
@@ -124,7 +109,7 @@ func (f *frontend) join(l transport.Link, info *catalog.FrontendInfo) {
 	if !open {
 		return
 	}
-	f.conn, f.link = conn, l
+	f.conn, f.link, f.instance = conn, l, info.Instance
 	if info.Name != "" {
 		f.name = info.Name
 	}
@@ -148,6 +133,7 @@ func (s *Server) admitFrontend(f *frontend, id wire.FrontendID) {
 		s.tellMember(b, who, true)
 	}
 	transport.SendDoc(f.link, wire.DocAdmitted, catalog.Admitted{Epoch: s.epoch, Frontend: id, Address: who.Address})
+	s.tellLead(f.link)
 	f.behind = true // an empty catalogue is one, too
 	f.admitted.Store(true)
 	s.peers.Add(1)

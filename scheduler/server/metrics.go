@@ -19,6 +19,7 @@ type metrics struct {
 
 	loop   loopMetrics
 	tuning tuningMetrics
+	group  groupMetrics
 }
 
 func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
@@ -34,7 +35,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		orders:      prometheus.NewDesc("symphony_scheduler_orders_total", "The control plane's orders, by what came of them.", []string{"outcome"}, nil),
 		waiting:     prometheus.NewDesc("symphony_queue_requests", "Requests queued or running.", []string{"pool"}, nil),
 	}
-	m.loop, m.tuning = newLoopMetrics(), newTuningMetrics()
+	m.loop, m.tuning, m.group = newLoopMetrics(), newTuningMetrics(), newGroupMetrics()
 	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_drops_total", Help: "Requests given up before execution, by reason."}, []string{"reason"})
 	for r := wire.ReasonDeadline; r <= wire.ReasonDraining; r++ {
 		m.drops[r] = m.dropped.WithLabelValues(r.String())
@@ -64,6 +65,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 	m.loop.describe(ch)
 	m.tuning.describe(ch)
+	m.group.describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -73,6 +75,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for p := range m.server.livePools {
 		m.collectPool(p, ch)
 	}
+	m.group.collect(ch, m.server)
 	ch <- prometheus.MustNewConstMetric(m.controllers, prometheus.GaugeValue, float64(len(m.server.controllers.all)))
 	ch <- prometheus.MustNewConstMetric(m.orders, prometheus.CounterValue, float64(m.server.controllers.carried), "done")
 	ch <- prometheus.MustNewConstMetric(m.orders, prometheus.CounterValue, float64(m.server.controllers.refused), "refused")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/scheduler/tuner"
@@ -34,6 +35,7 @@ type pool struct {
 	busyTold   int64        // likewise: what the GPUs' busy were then
 
 	alive atomic.Int64 // GPUs seated; read on the request path
+	aside atomic.Int64 // GPUs whose backends have not promised (aside); likewise
 
 	// Copy on write under Server.mu; read by the engine's loops.
 	gpus atomic.Pointer[[]*gpu]
@@ -57,8 +59,9 @@ type gpu struct {
 type seat struct {
 	backend *backend
 	life    engine.GPU
-	pool    uint32 // index in the backend's list of pools
-	device  uint32 // index in the pool's devices there
+	reign   wire.Epoch // of the orders that its backend obeys
+	pool    uint32     // index in the backend's list of pools
+	device  uint32     // index in the pool's devices there
 
 	// Written by the engine's loops, of this life: what is on its way when a life ends must not
 	// count for the next one.
@@ -156,19 +159,28 @@ func (s *Server) setLoops(index int, p *pool) {
 
 // drain is a GPU that shall have nothing left.
 type drain struct {
-	pool  *pool
-	gpu   *gpu
-	seat  *seat
-	quiet int // ticks in which it had nothing
+	pool          *pool
+	gpu           *gpu
+	seat          *seat // nil: its backend does not obey this scheduler (aside)
+	conn          members.Conn
+	index, device int
+	quiet         int // ticks in which it had nothing
 }
 
 // retireGPU gives it nothing new.
 func (s *Server) retireGPU(p *pool, id wire.GPUID) {
 	g := p.gpu(id)
+	if b, a := s.asideOf(p, g); a != nil {
+		a.retired = true
+		if s.cluster.Draining(b.conn, a.index, a.device) {
+			s.drains = append(s.drains, &drain{pool: p, gpu: g, conn: b.conn, index: a.index, device: a.device})
+		}
+		return
+	}
 	p.engine.RetireGPU(g.life)
 	at := g.seat.Load()
 	if at != nil && s.cluster.Draining(at.backend.conn, int(at.pool), int(at.device)) {
-		s.drains = append(s.drains, &drain{pool: p, gpu: g, seat: at})
+		s.drains = append(s.drains, &drain{pool: p, gpu: g, seat: at, conn: at.backend.conn, index: int(at.pool), device: int(at.device)})
 	}
 }
 
@@ -182,13 +194,13 @@ func (s *Server) lookForIdle(now mono.Time) {
 		if d.gpu.seat.Load() != d.seat {
 			return true // it is gone, and the core knows
 		}
-		if d.quiet++; d.seat.undone.Load() > 0 {
+		if d.quiet++; d.seat != nil && d.seat.undone.Load() > 0 {
 			d.quiet = 0
 		}
 		if d.quiet < drained {
 			return false
 		}
-		s.cluster.Idle(now, d.seat.backend.conn, int(d.seat.pool), int(d.seat.device), &s.effects)
+		s.cluster.Idle(now, d.conn, d.index, d.device, &s.effects)
 		return true
 	})
 	if len(s.effects) > 0 {
@@ -223,7 +235,7 @@ func (s *Server) seatGPU(b *backend, p *pool, g *gpu, index, device int, free mo
 	// The seat comes first: a loop may have a batch for the GPU before AddGPU returns,
 	// and throws away what it finds no seat for (sink.Dispatch).
 	life := engine.GPU{ID: g.id, Life: g.life.Life + 1}
-	g.seat.Store(&seat{backend: b, life: life, pool: uint32(index), device: uint32(device)})
+	g.seat.Store(&seat{backend: b, life: life, reign: s.reignAt(b), pool: uint32(index), device: uint32(device)})
 	got, err := p.engine.AddGPU(g.id, mono.Now().Add(free))
 	if err == nil && got != life {
 		p.engine.RemoveGPU(got)
@@ -242,6 +254,10 @@ func (s *Server) seatGPU(b *backend, p *pool, g *gpu, index, device int, free mo
 
 // unseatGPU takes it away; what ran there is queued again.
 func (s *Server) unseatGPU(p *pool, g *gpu) {
+	if b, a := s.asideOf(p, g); a != nil {
+		b.unput(a)
+		return
+	}
 	old := g.seat.Swap(nil)
 	if old == nil {
 		return

@@ -28,6 +28,13 @@ type Server struct {
 	listeners []transport.Listener
 	refusals  sampled.Refusals
 	draining  atomic.Bool
+	reign     atomic.Uint64 // wire.Epoch of its orders: epoch, or, in a group, what was promised it; 0: it leads nobody
+	leads     atomic.Bool   // of a group
+	busy      atomic.Bool   // of a group: a request has come since the last look
+	mute      atomic.Bool   // it has led, and another does: nothing of requests is sent any more
+	group     *group        // Immutable; nil: it is alone
+	held      *held         // likewise
+	door      door
 	peers     atomic.Int64    // frontends and backends admitted now
 	stop      chan struct{}   // closed by Close
 	threads   *engine.Threads // Immutable: of all pools' loops
@@ -96,6 +103,11 @@ func New(cfg Config) (*Server, error) {
 			Models: cfg.ModelsMax, PoolModels: min(cfg.ModelsMax, engine.ModelsMax), GPUs: cfg.GPUsMax, Epoch: uint64(epoch)}),
 		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{}, doubted: map[*gpu]*doubt{},
 		labels: labels{kept: map[catalog.Digest][]byte{}, asked: map[catalog.Digest]*question{}}}
+	if len(cfg.Group) == 0 {
+		s.reign.Store(uint64(epoch))
+	} else {
+		s.group, s.held = newGroup(s), newHeld(cfg.Past)
+	}
 	s.teller = newTeller(s)
 	s.controllers = newControllers(cfg.Logger)
 	s.routes.Store(&[]route{})
@@ -104,11 +116,11 @@ func New(cfg Config) (*Server, error) {
 	if s.metrics, err = newMetrics(s, cfg.Metrics); err != nil {
 		return nil, err
 	}
-	go s.teller.run()
+	go s.teller.run(s.teller.tell)
 	go s.tellControllers()
 	for _, address := range cfg.Listen {
 		l, err := cfg.Network.Listen(address, transport.Options{
-			Hello:   wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(cfg.Token), Name: cfg.Name},
+			Hello:   s.hello(),
 			Refused: s.refusals.Refused,
 			Opening: introductionMax,
 		}, s.accept)
@@ -121,7 +133,15 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.ticking.Add(1)
 	go s.tick()
+	if s.group != nil {
+		s.group.start()
+	}
 	return s, nil
+}
+
+// hello is what it says of itself on each link.
+func (s *Server) hello() wire.Hello {
+	return wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(s.cfg.Token), Name: s.cfg.Name}
 }
 
 // Addresses are where the server listens, in the order of Config.Listen.
@@ -147,6 +167,8 @@ func (s *Server) accept(peer wire.Hello) (transport.Handler, error) {
 		return &frontend{server: s, name: peer.Name}, nil
 	case peer.Role == wire.RoleBackend:
 		return &backend{server: s, name: peer.Name}, nil
+	case peer.Role == wire.RoleScheduler && s.group != nil:
+		return &fellow{group: s.group}, nil
 	case peer.Role == wire.RoleController:
 		return &controller{server: s, name: peer.Name}, nil
 	}
@@ -173,12 +195,14 @@ func (s *Server) Hasten() {
 	}
 }
 
-// Drain refuses new requests, runs the queued ones at once, waits until they are
-// answered or ctx ends, and tells the peers that the scheduler leaves.
+// Drain hands over to a spare where this scheduler leads a group and there is one. Else it
+// refuses new requests, runs the queued ones at once, and waits until they are answered or ctx
+// ends. It tells the peers that the scheduler leaves.
 func (s *Server) Drain(ctx context.Context) error {
+	s.handOver(ctx)
 	s.draining.Store(true)
 	s.Hasten()
-	for s.open() > 0 {
+	for s.open() > 0 && !s.mute.Load() { // of who was overtaken nothing is open: it is another's
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("scheduler: %d requests still open: %w", s.open(), ctx.Err())
@@ -205,6 +229,9 @@ func (s *Server) open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
+	if s.held != nil {
+		n = int(s.held.waiting.Load() + s.door.waiting.Load())
+	}
 	for p := range s.livePools {
 		for _, l := range p.engine.Stats().Models {
 			n += l.Used + l.Waiting
@@ -226,6 +253,10 @@ func (s *Server) Close() error {
 	pools := slices.Collect(s.livePools)
 	s.mu.Unlock()
 	s.ticking.Wait()
+	if s.group != nil {
+		s.group.close()
+		s.held.close()
+	}
 	<-s.teller.done
 	<-s.controllers.done
 	for _, p := range pools {

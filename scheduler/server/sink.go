@@ -71,7 +71,7 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 	seat.length.Store(int64(d.Until.Sub(d.Exec)))
 	l := &k.loops[loop]
 	m := &l.batch
-	m.Epoch, m.Batch, m.Model, m.GPU = k.server.epoch, d.Batch, d.Model, d.GPU
+	m.Epoch, m.Batch, m.Model, m.GPU = seat.reign, d.Batch, d.Model, d.GPU
 	m.Device, m.Pool, m.Exec, m.Until = seat.device, seat.pool, d.Exec, d.Until
 	m.Items = m.Items[:0]
 	for i := range d.Requests {
@@ -123,7 +123,10 @@ func (k *sink) Completed(loop int, r *shard.Run, d *engine.Done) {
 func (k *sink) Flush(loop int) {
 	l := &k.loops[loop]
 	for _, p := range l.dirty {
-		err := p.link.Send(p.frames)
+		var err error
+		if !k.server.mute.Load() {
+			err = p.link.Send(p.frames)
+		}
 		p.frames = p.frames[:0]
 		if err == nil {
 			continue

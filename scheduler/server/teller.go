@@ -25,9 +25,7 @@ const (
 //
 //	carryOut --look--> teller --Changes(since)--> each frontend that knows less
 type teller struct {
-	server *Server
-	wake   chan struct{}
-	done   chan struct{}
+	rounds
 
 	made   map[uint64]told // Guarded by Server.mu: by what is known already
 	serial uint64          // Guarded by Server.mu: of what was made
@@ -41,35 +39,7 @@ type told struct {
 }
 
 func newTeller(s *Server) *teller {
-	return &teller{server: s, wake: make(chan struct{}, 1), done: make(chan struct{}), made: map[uint64]told{}}
-}
-
-// look makes the teller look whether anybody knows less than there is.
-func (t *teller) look() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
-
-// run is the goroutine.
-func (t *teller) run() {
-	defer close(t.done)
-	for {
-		select {
-		case <-t.server.stop:
-			return
-		case <-t.wake:
-		}
-		if t.tell() {
-			t.look() // someone's link was full
-		}
-		select {
-		case <-t.server.stop:
-			return
-		case <-time.After(tellRest):
-		}
-	}
+	return &teller{rounds: newRounds(s), made: map[uint64]told{}}
 }
 
 // tell brings all frontends up to date; true when somebody's link could not take it all.

@@ -28,6 +28,8 @@ func (s *Server) tick() {
 			s.lookForReports(mono.Now())
 			s.lookForIdle(mono.Now())
 			s.lookForLeft(mono.Now())
+			s.lookForMute(mono.Now())
+			s.lookAtDoor(mono.Now())
 			s.passFences()
 			s.cluster.Tick(mono.Now(), &s.effects)
 			if len(s.effects) > 0 {

@@ -26,7 +26,7 @@
 // Where requests are rare, a minute of them tells a p99 badly: of 600 requests six may be lost. So
 // each model's last gaps and budgets are kept, and arrivals drawn from them fill the time that
 // is left. They have each model's rate and burstiness; what models have to do with each other is
-// in the real arrivals alone. (dreams.go)
+// in the real arrivals alone. Who has been seen in one burst only is not dreamt of. (dreams.go)
 //
 // # The choice
 //

@@ -31,6 +31,8 @@ type gap struct{ span, budget mono.Dur }
 const (
 	gapsMax   = 256
 	gapsLeast = 4 // fewer tell nothing
+	// burstsLeast is how many gaps there must be of about the longest.
+	burstsLeast = 4
 	// silentPart: a model of which nothing came for 1/silentPart of the time that its last
 	// gaps took, and for silentLeast, has fallen silent. It is asked now and then only.
 	silentPart  = 2
@@ -52,7 +54,7 @@ func (d *dreams) observe(now mono.Time, id wire.ModelID, budget mono.Dur) {
 			m.gaps[m.at%gapsMax] = g
 		}
 		m.at++
-		if len(m.gaps) >= gapsLeast && !d.next.Has(uint32(id)) {
+		if !d.next.Has(uint32(id)) && m.known() {
 			d.next.Set(uint32(id), int64(d.now.Add(d.draw(m).span)))
 		}
 	}
@@ -71,7 +73,7 @@ func (d *dreams) append(dst []arrival, now, at mono.Time, span mono.Dur, n int) 
 		if mono.Time(when).Add(offset).Sub(at) > span {
 			break
 		}
-		if d.rng.IntN(silentAsked) == 0 && m.silent(now) {
+		if d.rng.IntN(silentAsked) == 0 && (m.silent(now) || !m.known()) {
 			d.remove(wire.ModelID(id))
 			continue
 		}
@@ -81,6 +83,18 @@ func (d *dreams) append(dst []arrival, now, at mono.Time, span mono.Dur, n int) 
 		d.next.Set(id, when+int64(d.draw(m).span))
 	}
 	return dst
+}
+
+// known reports whether the gaps are of several bursts: as many as there are of about the longest. What was
+// seen of one burst alone makes dreams of a burst without an end.
+func (m *memory) known() bool {
+	sum, squares := 0.0, 0.0
+	for _, g := range m.gaps {
+		span := float64(g.span)
+		sum += span
+		squares += float64(span * span)
+	}
+	return len(m.gaps) >= gapsLeast && float64(sum*sum) >= burstsLeast*squares
 }
 
 func (m *memory) silent(now mono.Time) bool {

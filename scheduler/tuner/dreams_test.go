@@ -116,11 +116,40 @@ func TestDreamsForget(t *testing.T) {
 	if got := d.append(nil, now, 0, dreamMost, 10); len(got) != 0 {
 		t.Errorf("%d dreams of nothing", len(got))
 	}
-	for i := range gapsLeast + 1 {
-		if d.next.Has(0) != (i >= gapsLeast) {
+	d.missed()
+	for i := range gapsLeast + 2 {
+		if d.next.Has(0) != (i > gapsLeast) {
 			t.Errorf("after %d arrivals dreams: %v", i, d.next.Has(0))
 		}
 		d.observe(now.Add(mono.Dur(500+i)*mono.Second), 0, 0)
+	}
+}
+
+// Of one burst nobody can tell how often it comes: there are no dreams before there were some more.
+func TestNoDreamsOfOneBurst(t *testing.T) {
+	d, now := newDreams(), mono.Time(mono.Second)
+	burst := func() {
+		for range 60 {
+			now = now.Add(mono.Millisecond)
+			d.observe(now, 0, 0)
+		}
+	}
+	now = now.Add(10 * mono.Second)
+	d.observe(now, 0, 0)
+	for i := 1; i <= burstsLeast; i++ {
+		now = now.Add(10 * mono.Second)
+		if burst(); d.next.Has(0) != (i == burstsLeast) {
+			t.Errorf("after %d bursts dreams: %v", i, d.next.Has(0))
+		}
+	}
+	// Once the longest gap is another one, what was known is known no more.
+	now = now.Add(200 * mono.Second)
+	d.observe(now, 0, 0)
+	for range 100 { // it is asked now and then
+		d.append(nil, now, 0, dreamMost, 100)
+	}
+	if d.next.Has(0) {
+		t.Error("it dreams on after a silence that was longer than all")
 	}
 }
 

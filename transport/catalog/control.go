@@ -16,6 +16,10 @@ const (
 	OrderMeasure = "measure" // GPU, which is drained, measures Models
 	OrderSet     = "set"     // Models are served with Settings from now on
 	OrderNames   = "names"   // Names say which versions answer
+
+	// Of a scheduler in a group, from people:
+	OrderPromote  = "promote"   // lead; done when it does
+	OrderStepDown = "step-down" // have another one lead; done when that does
 )
 
 // Nowhere is the sub-cluster of what is in none. The empty name is that of the sub-cluster

@@ -37,7 +37,8 @@ type Source struct {
 func (s *Source) Key() string { return s.Name + "/" + s.Version }
 
 // Keep orders what a device of an admitted backend shall have; scheduler -> backend. What it
-// does not name stays as it is. An order that is carried out already changes nothing.
+// does not name stays as it is. An order that is carried out already changes nothing. A backend
+// passes it on to the other schedulers of its group (DocKeep), so that they know it when they lead.
 type Keep struct {
 	Pool    int      `json:"pool"`              // index in BackendInfo.Pools
 	Device  int      `json:"device"`            // index in the pool's devices

@@ -54,6 +54,8 @@ func arrayMax(key []byte) (most int, g group) {
 		return labelsMax, groupNone
 	case "table_ns":
 		return batchMax, groupNone
+	case "stands", "named": // of all models
+		return 4 * ModelsMax, groupNone
 	case "free_in_ns", "in", "devices", "gpus", "gone_gpus", "sub_clusters", "told":
 		return devicesMax, groupNone
 	}

@@ -58,7 +58,7 @@ const (
 func (l *link) start() {
 	l.born = mono.Now()
 	l.mu.Lock()
-	l.beat = time.AfterFunc(l.o.Heartbeat.Std(), l.pulse)
+	l.beat = time.AfterFunc(l.o.HeartbeatTo(l.peer).Std(), l.pulse)
 	l.mu.Unlock()
 	l.sendDirectly()
 	go l.write()
@@ -173,6 +173,6 @@ func (l *link) pulse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause == nil {
-		l.beat.Reset(l.o.Heartbeat.Std())
+		l.beat.Reset(l.o.HeartbeatTo(l.peer).Std())
 	}
 }

@@ -36,9 +36,8 @@ func (n *Network) Dial(ctx context.Context, address string, o transport.Options,
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Handshake.Std())
 	defer cancel()
-	d := net.Dialer{KeepAlive: -1} // heartbeats do that
-	d.SetMultipathTCP(false)
-	c, err := d.DialContext(ctx, "tcp", at)
+	until, _ := ctx.Deadline()
+	c, err := connect(ctx, at, time.Until(until))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w: is it started, and is this its address?", transport.ErrUnreachable, address, err)
 	}

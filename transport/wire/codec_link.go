@@ -92,7 +92,7 @@ func (m *Doc) Append(dst []byte, n int) []byte {
 func (m *Doc) Decode(body []byte) error {
 	c := cursor{b: body}
 	m.Type = DocType(c.u16())
-	if m.Type < DocFrontend || m.Type > DocFacts {
+	if m.Type < DocFrontend || m.Type > DocStanding {
 		c.fail("document type %d", m.Type)
 	}
 	return c.done()
@@ -102,11 +102,7 @@ func (m *Doc) Decode(body []byte) error {
 func (m *Member) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = putU32(putU64(begin(dst), uint64(m.Epoch)), uint32(m.Frontend))
-	up := byte(0)
-	if m.Up {
-		up = 1
-	}
-	return end(putU64(putStr(append(dst, up), m.Address, addressMax), m.Instance), start, KindMember, 0)
+	return end(putU64(putStr(putBool(dst, m.Up), m.Address, addressMax), m.Instance), start, KindMember, 0)
 }
 
 // Decode reads a Member's body.

@@ -92,6 +92,13 @@ func putU16(b []byte, v uint16) []byte { return binary.LittleEndian.AppendUint16
 func putU32(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 func putU64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
 
+func putBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
 func putSlab(b []byte, s SlabRef) []byte {
 	b = putU64(putU64(b, uint64(s.Handle)), s.Address)
 	return putU32(putU32(b, s.RKey), s.Length)

@@ -33,9 +33,14 @@ const (
 
 const (
 	// Control plane.
-	KindDoc    Kind = 16 + iota // a JSON document as payload (package catalog)
-	KindMember                  // scheduler -> backend
-	KindLeave                   // either end drains: nothing new, finish what runs
+	KindDoc      Kind = 16 + iota // a JSON document as payload (package catalog)
+	KindMember                    // scheduler -> backend
+	KindLeave                     // either end drains: nothing new, finish what runs
+	KindLead                      // scheduler -> frontend: whether it leads its group
+	KindPromise                   // scheduler -> backend: obey me from now on
+	KindRunning                   // backend -> scheduler: a batch of the reign before
+	KindPromised                  // backend -> scheduler: whom it obeys
+	KindBeat                      // scheduler <-> scheduler of one group
 )
 
 const (
@@ -153,11 +158,12 @@ const (
 	DocLabels                      // labels, backend -> scheduler -> frontend
 	DocBound                       // catalog.Bound, scheduler -> backend
 	DocService                     // catalog.Service, backend -> scheduler
-	DocKeep                        // catalog.Keep, scheduler -> backend
+	DocKeep                        // catalog.Keep, scheduler -> backend; and what another one ordered, backend -> scheduler
 	DocStock                       // catalog.Stock, backend -> scheduler
 	DocOrder                       // catalog.Order, control plane -> scheduler
 	DocOutcome                     // catalog.Outcome, scheduler -> control plane
 	DocFacts                       // catalog.Facts, scheduler -> control plane
+	DocStanding                    // catalog.Standing, scheduler -> scheduler
 )
 
 // Member tells a backend that a frontend came or went.
@@ -172,6 +178,54 @@ type Member struct {
 // Leave says that its sender drains.
 type Leave struct {
 	Epoch Epoch
+}
+
+// Lead says whether a scheduler leads its group.
+type Lead struct {
+	Epoch Epoch // its reign, or, of a spare, the highest that it has heard of
+	Leads bool
+}
+
+// Promise asks a backend to obey no reign below Epoch any more.
+type Promise struct {
+	Epoch Epoch
+	Keep  bool // planned: batches that wait at the backend are run, too
+}
+
+// Running tells a scheduler that takes over of a batch that its backend goes on with: its outputs
+// go to the frontends, its Done (with this Epoch and Batch) to the new scheduler.
+type Running struct {
+	Epoch  Epoch // that ordered it
+	Batch  BatchID
+	Pool   uint32    // index in the backend's list of pools
+	Device uint32    // index in the pool's devices
+	Until  mono.Time // planned end
+	Items  []RunningItem
+}
+
+// RunningItem is one request of it.
+type RunningItem struct {
+	Instance uint64 // of the frontend's process
+	Request  RequestID
+}
+
+// Promised says whom a backend obeys: the answer to Promise, after a Running for each batch that
+// it goes on with; the news for a scheduler that it obeys no more; and, with Epoch 0, for those
+// that it does not obey, on each new link and when it changes. Highest above Epoch: no.
+type Promised struct {
+	Epoch   Epoch // as asked, or as it was obeyed
+	Highest Epoch // that was promised
+	Lost    bool  // no link leads to the scheduler that it was promised to
+}
+
+// Beat is a heartbeat between the schedulers of a group.
+type Beat struct {
+	Epoch    Epoch // its reign, or, of a spare, the highest that it has heard of
+	Leads    bool
+	Number   uint16   // of the sender in its group
+	Yields   bool     // the leader asks the addressee to take over
+	Every    mono.Dur // until the next one, if nothing changes before
+	Backends uint16   // that have promised it this reign, or, of a spare, that are linked with it
 }
 
 // Submit hands a request to the scheduler: its record, never its tensor.

@@ -48,6 +48,11 @@ func specimens() []message {
 	up := LaneUp{Generation: 2}
 	down := LaneDown{Generation: 2, Next: 77, Text: "retries exceeded"}
 	data := LaneData{Sequence: 78}
+	lead := Lead{Epoch: 1 << 60, Leads: true}
+	promise := Promise{Epoch: 1 << 60, Keep: true}
+	running := Running{Epoch: 3, Batch: 99, Pool: 2, Device: 1, Until: 900, Items: []RunningItem{{Instance: 1 << 50, Request: 1}, {Instance: 7, Request: 3}}}
+	promised := Promised{Epoch: 3, Highest: 1 << 60, Lost: true}
+	beat := Beat{Epoch: 1 << 60, Leads: true, Number: 2, Yields: true, Every: mono.Millisecond, Backends: 9}
 	return []message{
 		{"Hello with features", KindHello, able, able.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Hello; return get(&m, m.Decode(b)) }},
 		{"LaneOffer", KindLaneOffer, offer, offer.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m LaneOffer; return get(&m, m.Decode(b)) }},
@@ -63,6 +68,11 @@ func specimens() []message {
 		{"Doc", KindDoc, doc, doc.Append(nil, 1000), func(b []byte, _ mono.Dur) (any, error) { var m Doc; return get(&m, m.Decode(b)) }},
 		{"Member", KindMember, member, member.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Member; return get(&m, m.Decode(b)) }},
 		{"Leave", KindLeave, leave, leave.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Leave; return get(&m, m.Decode(b)) }},
+		{"Lead", KindLead, lead, lead.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Lead; return get(&m, m.Decode(b)) }},
+		{"Promise", KindPromise, promise, promise.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Promise; return get(&m, m.Decode(b)) }},
+		{"Running", KindRunning, running, running.Append(nil), func(b []byte, s mono.Dur) (any, error) { var m Running; return get(&m, m.Decode(b, s)) }},
+		{"Promised", KindPromised, promised, promised.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Promised; return get(&m, m.Decode(b)) }},
+		{"Beat", KindBeat, beat, beat.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Beat; return get(&m, m.Decode(b)) }},
 		{"Submit", KindSubmit, submit, submit.Append(nil), func(b []byte, s mono.Dur) (any, error) { var m Submit; return get(&m, m.Decode(b, s)) }},
 		{"Answer", KindAnswer, answer, answer.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Answer; return get(&m, m.Decode(b)) }},
 		{"Batch", KindBatch, batch, batch.Append(nil), func(b []byte, s mono.Dur) (any, error) { var m Batch; return get(&m, m.Decode(b, s)) }},
@@ -139,6 +149,9 @@ func shifted(v any, by mono.Dur) any {
 		for i := range v.Items {
 			v.Items[i].Deadline = v.Items[i].Deadline.Add(by)
 		}
+		return v
+	case Running:
+		v.Until = v.Until.Add(by)
 		return v
 	case Done:
 		v.Ready, v.Start, v.End = v.Ready.Add(by), v.Start.Add(by), v.End.Add(by)

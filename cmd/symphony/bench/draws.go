@@ -20,7 +20,7 @@ type drawsCmd struct {
 	Policies []string `help:"What is measured: names as of symphony sim --policy; all by default. Others count where they are kept." placeholder:"NAME"`
 	Seconds  float64  `help:"Counted, of most simulations; a third as long before is not." default:"60"`
 	Requests float64  `help:"Counted, of all models of a mix; where more would come, simulations are shorter." default:"300000"`
-	Again    bool     `help:"Measure what came out below 0.99 again, twice as long and with three other seeds of arrivals, and a part of the rest."`
+	Again    bool     `help:"Measure what came out below 0.99 again, twice as long or more and with three other seeds of arrivals, and a part of the rest."`
 	List     bool     `help:"Print the mixes and measure nothing."`
 	JSON     bool     `name:"json" help:"With --list: as JSON."`
 	Out      string   `help:"Folder for the report, data, plot, and the results that need not be simulated again (default build/draws)." type:"path" default:"build/draws" placeholder:"FOLDER"`

@@ -23,7 +23,7 @@ import (
 )
 
 type loadCmd struct {
-	Scheduler   []string       `help:"Send through the Go client: the scheduler's address; of several all, with commas." placeholder:"tcp:HOST:PORT" sep:","`
+	Scheduler   []string       `help:"Send through the Go client: the scheduler's address; of several all, with commas; of a group, of which one leads, with + between." placeholder:"tcp:HOST:PORT" sep:","`
 	URL         string         `help:"Send over HTTP: the ingress's address." placeholder:"http://HOST:PORT"`
 	Metrics     string         `help:"Where to read GPU busy shares: the scheduler's or the serving process's /metrics. With --url it is found by itself." placeholder:"http://HOST:PORT"`
 	Models      []string       `help:"Models to ask, by name; a name ending in * is a prefix." default:"*" sep:","`

@@ -13,6 +13,7 @@ import (
 	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/frontend/inflight"
+	"github.com/symphony-serving/symphony/transport"
 )
 
 // loadMost is the longest span of load: a week.
@@ -48,12 +49,16 @@ func (c loadCmd) check() error {
 // checkAddresses refuses what lacks its scheme: it would be dialled for seconds, or
 // missed without a word.
 func (c loadCmd) checkAddresses() error {
-	for i, a := range c.Scheduler {
+	var all []string
+	for _, group := range c.Scheduler {
+		all = append(all, transport.SplitGroup(group)...)
+	}
+	for i, a := range all {
 		address, ok := strings.CutPrefix(a, "tcp:")
 		if _, port, err := net.SplitHostPort(address); !ok || err != nil || port == "" {
-			return fmt.Errorf("--scheduler: %q is no address of a scheduler: write tcp:HOST:PORT", a)
+			return fmt.Errorf("--scheduler: %q is no address of a scheduler: write tcp:HOST:PORT, with + between those of a group", a)
 		}
-		if slices.Index(c.Scheduler, a) != i {
+		if slices.Index(all, a) != i {
 			return fmt.Errorf("--scheduler: %q is there twice", a)
 		}
 	}

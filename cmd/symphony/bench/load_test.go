@@ -32,6 +32,8 @@ func TestLoadRefuses(t *testing.T) {
 		"--scheduler=tcp:127.0.0.1":               "write tcp:HOST:PORT",
 		"--scheduler=tcp:s:1,s:2":                 `"s:2" is no address of a scheduler`,
 		"--scheduler=tcp:s:1,tcp:s:1":             `"tcp:s:1" is there twice`,
+		"--scheduler=tcp:s:1+tcp:s:2,tcp:s:2":     `"tcp:s:2" is there twice`,
+		"--scheduler=tcp:s:1+":                    `"" is no address of a scheduler: write tcp:HOST:PORT, with + between those of a group`,
 		"--url=http://u --arrivals=gamma":         `--arrivals: "gamma", must be poisson, gamma:SHAPE with`,
 		"--url=http://u --arrivals=gamma:x":       `--arrivals: "gamma:x", must be`,
 		"--url=http://u --arrivals=gamma:0":       `a shape of 0.01 to 100`,

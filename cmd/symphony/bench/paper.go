@@ -9,7 +9,7 @@ import (
 )
 
 type paperCmd struct {
-	Figures  []string `arg:"" optional:"" help:"fig1, fig2, ..., table2; all of the paper's by default. By name only: peaks, peaks7, surges, pauses, in which Symphony stands beside its whole deferral."`
+	Figures  []string `arg:"" optional:"" help:"fig1, fig2, ..., table2; all of the paper's by default. By name only: peaks, peaks7, surges, pauses, in which Symphony stands beside its whole deferral, and acting, in which the autoscaler acts."`
 	Quick    bool     `help:"Shorter simulations and thinner sweeps: a smoke test of a quarter of an hour."`
 	Out      string   `help:"Folder for REPORT.md, data, plots and the results that need not be simulated again; bench/paper if not given, with --quick build/paper." type:"path" placeholder:"FOLDER"`
 	Parallel int      `help:"Simulations at a time; 0: one for each processor." default:"0"`

@@ -5,10 +5,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/symphony-serving/symphony/transport"
 )
 
 // Addresses are one or several: in a file a text or a list, with commas between in a flag and in
-// the environment.
+// the environment. Where groups may be, those of one have + between.
 type Addresses []string
 
 // splitAddresses takes a text apart. Nothing is no address.
@@ -28,6 +30,20 @@ func addressesHook(from, to reflect.Type, v any) (any, error) {
 		return v, nil
 	}
 	return []string(splitAddresses(fmt.Sprint(v))), nil
+}
+
+// validateGroups is validate where one of them may be a group: addresses with + between.
+func (a Addresses) validateGroups(r *report, key string, most int) {
+	var all Addresses
+	for _, group := range a {
+		for _, one := range transport.SplitGroup(group) {
+			r.need(one != "", key, "%q lacks an address beside +: write A+B for a group of schedulers, of which one leads", group)
+			if one != "" {
+				all = append(all, one)
+			}
+		}
+	}
+	all.validate(r, key, most)
 }
 
 // validate checks each, that there is one, and none twice.

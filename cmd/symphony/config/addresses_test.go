@@ -36,3 +36,28 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 }
+
+// A frontend's may be groups, with + between the addresses of one; nobody else's.
+func TestGroups(t *testing.T) {
+	for text, want := range map[string]Addresses{
+		"\"tcp:a:1+tcp:b:2\"":                {"tcp:a:1+tcp:b:2"},
+		"\"tcp:a:1+tcp:b:2,tcp:c:3\"":        {"tcp:a:1+tcp:b:2", "tcp:c:3"},
+		"[tcp:a:1+tcp:b:2, tcp:c:3+tcp:d:4]": {"tcp:a:1+tcp:b:2", "tcp:c:3+tcp:d:4"},
+	} {
+		got, err := Load(write(t, "frontend: {scheduler: "+text+"}\n"), nil, nil)
+		if err != nil || !slices.Equal(got.Frontend.Scheduler, want) {
+			t.Errorf("%s: %v, %v; want %v", text, got.Frontend.Scheduler, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"\"tcp:a:1+\"":                       "frontend.scheduler: \"tcp:a:1+\" lacks an address beside +: write A+B",
+		"\"+tcp:a:1\"":                       "lacks an address beside +",
+		"\"tcp:a:1+udp:2\"":                  "\"udp:2\" is no address",
+		"\"tcp:a:1+tcp:b:2,tcp:b:2\"":        "\"tcp:b:2\" is there twice",
+		"[tcp:a:1+tcp:b:2, tcp:b:2+tcp:c:3]": "\"tcp:b:2\" is there twice",
+	} {
+		if _, err := Load(write(t, "frontend: {scheduler: "+text+"}\n"), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -57,28 +57,30 @@ type TCP struct {
 
 // Scheduler configures the decision maker.
 type Scheduler struct {
-	Listen      []string `yaml:"listen"`       // "tcp:host:port", "inproc:name"
-	ModelLoops  int      `yaml:"model_loops"`  // threads that batch; models are sharded over them
-	ModelWait   string   `yaml:"model_wait"`   // model loops without work: park (sleep), spin (a core each), poll (a while, then sleep); auto: by the cores
-	RankWait    string   `yaml:"rank_wait"`    // the rank loop, likewise
-	RankThread  string   `yaml:"rank_thread"`  // own; shared: with the first model loop; auto: shared where cores are no more than loops
-	Pin         string   `yaml:"pin"`          // loops to cores: always, never; auto: where cores are twice the loops and two to spare, and no quota is set
-	Spin        mono.Dur `yaml:"spin"`         // how long before an instant a parked loop wakes up to spin; 0: not at all
-	Doze        mono.Dur `yaml:"doze"`         // how long requests in a dense row may wait for a model loop to wake up; 0: each wakes it
-	Margin      mono.Dur `yaml:"margin"`       // taken off every deadline for what no profile foresees
-	QueueMax    int      `yaml:"queue_max"`    // waiting requests per model
-	RequestsMax int      `yaml:"requests_max"` // waiting and running requests per model loop
-	DelayMin    mono.Dur `yaml:"delay_min"`    // least assumed d_ctrl
-	DelayMax    mono.Dur `yaml:"delay_max"`    // most believed d_ctrl
-	Headroom    string   `yaml:"headroom"`     // GPUs beyond the need that may be spent on latency: all, or a share of the need (0.25; 0: full deferral)
-	Tuner       float64  `yaml:"tuner"`        // share of a processor, per pool, for choosing how much of the deferral pays; 0: full deferral
-	Lead        mono.Dur `yaml:"lead"`         // how long before frontrun batches may start, at least: what late wake-ups cost
+	Listen      []string  `yaml:"listen"`       // "tcp:host:port", "inproc:name"
+	Standby     Addresses `yaml:"standby"`      // the group: schedulers of which one leads and the others are hot spares, its own address may be among them; empty: it is alone
+	Heartbeat   mono.Dur  `yaml:"heartbeat"`    // between the schedulers of a group, while there are requests; 100 times as long while there are none. 0: 1 ms, and 100 us where rdma.mode is always
+	ModelLoops  int       `yaml:"model_loops"`  // threads that batch; models are sharded over them
+	ModelWait   string    `yaml:"model_wait"`   // model loops without work: park (sleep), spin (a core each), poll (a while, then sleep); auto: by the cores
+	RankWait    string    `yaml:"rank_wait"`    // the rank loop, likewise
+	RankThread  string    `yaml:"rank_thread"`  // own; shared: with the first model loop; auto: shared where cores are no more than loops
+	Pin         string    `yaml:"pin"`          // loops to cores: always, never; auto: where cores are twice the loops and two to spare, and no quota is set
+	Spin        mono.Dur  `yaml:"spin"`         // how long before an instant a parked loop wakes up to spin; 0: not at all
+	Doze        mono.Dur  `yaml:"doze"`         // how long requests in a dense row may wait for a model loop to wake up; 0: each wakes it
+	Margin      mono.Dur  `yaml:"margin"`       // taken off every deadline for what no profile foresees
+	QueueMax    int       `yaml:"queue_max"`    // waiting requests per model
+	RequestsMax int       `yaml:"requests_max"` // waiting and running requests per model loop
+	DelayMin    mono.Dur  `yaml:"delay_min"`    // least assumed d_ctrl
+	DelayMax    mono.Dur  `yaml:"delay_max"`    // most believed d_ctrl
+	Headroom    string    `yaml:"headroom"`     // GPUs beyond the need that may be spent on latency: all, or a share of the need (0.25; 0: full deferral)
+	Tuner       float64   `yaml:"tuner"`        // share of a processor, per pool, for choosing how much of the deferral pays; 0: full deferral
+	Lead        mono.Dur  `yaml:"lead"`         // how long before frontrun batches may start, at least: what late wake-ups cost
 }
 
 // Frontend configures the client library and the HTTP ingress.
 type Frontend struct {
 	Name        string    `yaml:"name"`
-	Scheduler   Addresses `yaml:"scheduler"`     // where the scheduler listens; of several, each with models of its own, all of them
+	Scheduler   Addresses `yaml:"scheduler"`     // where the scheduler listens; of several, each with models of its own, all of them; A+B: a group, of which one leads
 	Listen      string    `yaml:"listen"`        // where backends read slabs; 0.0.0.0: on all addresses, and the scheduler tells backends the one that it sees
 	Advertise   string    `yaml:"advertise"`     // that address as backends reach it, behind a proxy or a translated address; empty: as listen says
 	HTTP        string    `yaml:"http"`          // host:port of the ingress; empty: none
@@ -101,7 +103,7 @@ type Frontend struct {
 // Backend configures the owner of devices.
 type Backend struct {
 	Name        string `yaml:"name"`
-	Scheduler   string `yaml:"scheduler"`   // where the scheduler listens: a backend belongs to one
+	Scheduler   string `yaml:"scheduler"`   // where the scheduler listens: a backend belongs to one, or to a group of which one leads: A+B
 	Repository  string `yaml:"repository"`  // folder of models; empty: none
 	Watch       bool   `yaml:"watch"`       // models that come into it, change or go are taken up while it serves
 	Cache       string `yaml:"cache"`       // folder for files of models that the control plane orders, of this backend alone; empty: it gets none
@@ -159,7 +161,7 @@ func Default() Config {
 			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second, BodyRate: 16 << 10,
 		},
 		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000", Watch: true, CacheSize: 20 << 30},
-		Control: Control{Prefix: store.PrefixDefault, Lease: 10 * mono.Second, HTTP: "127.0.0.1:8002", Scheduler: Addresses{"tcp:127.0.0.1:9000"},
+		Control: Control{Prefix: store.PrefixDefault, Autoscale: defaultAutoscale(), Lease: 10 * mono.Second, HTTP: "127.0.0.1:8002", Scheduler: Addresses{"tcp:127.0.0.1:9000"},
 			Objective: "gpus", Interval: 300 * mono.Second, Moves: 0.05},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -228,6 +229,57 @@ func TestSize(t *testing.T) {
 	for _, text := range []string{"", "-1", "1.5MiB", "9999999999GiB", "MiB"} {
 		if s, err := ParseSize(text); err == nil {
 			t.Errorf("ParseSize(%q) = %v, want an error", text, s)
+		}
+	}
+}
+
+// A group is a list of addresses; what names a scheduler may name a group.
+func TestGroup(t *testing.T) {
+	c, err := Load(write(t, "scheduler: {standby: \"tcp:a:1, tcp:b:2\", heartbeat: 2ms}\ncontrol: {scheduler: [\"tcp:a:1+tcp:b:2\", \"tcp:c:3\"]}\n"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Addresses{"tcp:a:1", "tcp:b:2"}); !slices.Equal(c.Scheduler.Standby, want) || !slices.Equal(transport.SplitGroup(c.Control.Scheduler[0]), want) || c.Scheduler.Heartbeat != 2*mono.Millisecond {
+		t.Errorf("standby %v, a controller's group %v, heartbeat %v", c.Scheduler.Standby, transport.SplitGroup(c.Control.Scheduler[0]), c.Scheduler.Heartbeat)
+	}
+	if d := Default().Scheduler; len(d.Standby) != 0 || d.Heartbeat != 0 {
+		t.Errorf("without a word: standby %v, heartbeat %v", d.Standby, d.Heartbeat)
+	}
+	for text, want := range map[string]string{
+		"scheduler: {standby: \"tcp:a:1,tcp:a:1\"}": "scheduler.standby: \"tcp:a:1\" is there twice",
+		"scheduler: {standby: \"tcp:a:1+tcp:b:1\"}": "scheduler.standby: \"tcp:a:1+tcp:b:1\": the schedulers of the group stand apart",
+		"scheduler: {standby: \"udp:a:1\"}":         "scheduler.standby: \"udp:a:1\" is no address",
+		"scheduler: {heartbeat: 1us}":               "scheduler.heartbeat: is 1µs",
+		"scheduler: {heartbeat: 2s}":                "scheduler.heartbeat: is 2000ms",
+		"control: {scheduler: \"tcp:a:1+tcp:a:1\"}": "control.scheduler: \"tcp:a:1\" is there twice",
+		"control: {scheduler: \"tcp:a:1+\"}":        "lacks an address beside +",
+	} {
+		if _, err := Load(write(t, text+"\n"), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A backend has one scheduler, or one group of them: addresses with + between.
+func TestBackendScheduler(t *testing.T) {
+	for text, want := range map[string]string{
+		"tcp:a:1":                          "",
+		"tcp:a:1+tcp:b:2":                  "",
+		"tcp:a:1 + inproc:b":               "",
+		"tcp:a:1,tcp:b:2":                  "belongs to one scheduler, or to one group of them: A+B",
+		"tcp:a:1+tcp:b:2,tcp:c:3":          "belongs to one scheduler",
+		"tcp:a:1+":                         "lacks an address beside +",
+		"+tcp:a:1":                         "lacks an address beside +",
+		"tcp:a:1+udp:2":                    `"udp:2" is no address`,
+		"tcp:a:1+tcp:b:2+tcp:a:1":          `"tcp:a:1" is there twice`,
+		strings.Repeat("+tcp:a:1", 17)[1:]: "a group of 17 schedulers, at most 16",
+	} {
+		c, err := Load("", []Set{{"backend.scheduler", text}}, nil)
+		switch {
+		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", text, err, want)
+		case want == "" && c.Backend.Scheduler != text:
+			t.Errorf("%s became %q", text, c.Backend.Scheduler)
 		}
 	}
 }

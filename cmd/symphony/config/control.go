@@ -30,12 +30,14 @@ type Control struct {
 
 	Name        string    `yaml:"name"`         // of this controller; empty: the host's and the process's number
 	HTTP        string    `yaml:"http"`         // host:port of its API, for symphony model and symphony plan
-	Scheduler   Addresses `yaml:"scheduler"`    // where the scheduler listens; several: each has backends of its own, and models are spread over them
+	Scheduler   Addresses `yaml:"scheduler"`    // where the scheduler listens; several: each has backends of its own, and models are spread over them; A+B: a group of which one leads
 	SubClusters int       `yaml:"sub_clusters"` // of each device type; 0: as few as memory and one rank loop carry
 	Objective   string    `yaml:"objective"`    // of a partition: gpus (as few as serve the needs), or balance (of rate and memory, as in the paper)
 	RateMax     float64   `yaml:"rate_max"`     // requests/s of a sub-cluster; 0: no cap
 	Interval    mono.Dur  `yaml:"interval"`     // between epochs that nothing else calls for
 	Moves       float64   `yaml:"moves"`        // share of the models' bytes that an epoch may move
+	Autoscale   Autoscale `yaml:"autoscale"`    // how many GPUs there should be, and who acts on it
+	KEDA        string    `yaml:"keda"`         // host:port of the gRPC service for KEDA; empty: none
 }
 
 // Configured is whether there is a control plane.
@@ -70,12 +72,17 @@ func (c Control) validate(r *report) {
 		return
 	}
 	r.hostPort("control.http", c.HTTP)
-	c.Scheduler.validate(r, "control.scheduler", schema.SchedulersMax)
+	c.Scheduler.validateGroups(r, "control.scheduler", schema.SchedulersMax)
 	r.between("control.sub_clusters", int64(c.SubClusters), 0, 256)
 	r.oneOf("control.objective", c.Objective, "gpus", "balance")
 	r.need(c.RateMax >= 0, "control.rate_max", "is %g, must be 0 (no cap) or more", c.RateMax)
 	r.span("control.interval", c.Interval, mono.Second, 24*3600*mono.Second)
 	r.need(c.Moves > 0 && c.Moves <= 1, "control.moves", "is %g, must be above 0 and at most 1", c.Moves)
+	c.Autoscale.validate(r)
+	if c.KEDA != "" {
+		r.hostPort("control.keda", c.KEDA)
+		r.need(c.Autoscale.Scaler == ScalerKubernetes, "control.keda", "needs control.autoscale.scaler kubernetes, not %s: else what it is to remove would not drain", c.Autoscale.Scaler)
+	}
 	r.need(c.Password == "" || c.PasswordFile == "", "control.password", "is there beside password_file: leave one of them out")
 	s := c.store()
 	s.Ephemeral = s.Ephemeral || !c.Configured() // what serve takes where nothing is said; controller asks

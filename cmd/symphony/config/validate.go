@@ -94,6 +94,7 @@ func (s *Scheduler) validate(r *report) {
 	for _, a := range s.Listen {
 		r.address("scheduler.listen", a)
 	}
+	s.validateGroup(r)
 	r.between("scheduler.model_loops", int64(s.ModelLoops), 1, 64)
 	r.span("scheduler.spin", s.Spin, 0, mono.Second)
 	r.span("scheduler.doze", s.Doze, 0, mono.Millisecond)
@@ -116,7 +117,7 @@ func (s *Scheduler) validate(r *report) {
 const tunerMost = 0.5
 
 func (f *Frontend) validate(r *report) {
-	f.Scheduler.validate(r, "frontend.scheduler", frontend.SchedulersMax)
+	f.Scheduler.validateGroups(r, "frontend.scheduler", frontend.SchedulersMax)
 	r.address("frontend.listen", f.Listen)
 	if f.Advertise != "" {
 		r.address("frontend.advertise", f.Advertise)
@@ -142,11 +143,7 @@ func (f *Frontend) validate(r *report) {
 }
 
 func (b *Backend) validate(r *report) {
-	if strings.Contains(b.Scheduler, ",") {
-		r.need(false, "backend.scheduler", "%q is more than one address: a backend belongs to one scheduler", b.Scheduler)
-	} else {
-		r.address("backend.scheduler", b.Scheduler)
-	}
+	b.validateScheduler(r)
 	r.between("backend.cache_size", int64(b.CacheSize), 1<<20, 1<<50)
 	r.between("backend.cache_rate", int64(b.CacheRate), 0, 1<<40)
 	for i, p := range b.Pools {

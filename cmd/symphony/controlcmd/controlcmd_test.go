@@ -26,8 +26,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // commands are as the binary has them.
 type commands struct {
-	Model Model `cmd:""`
-	Plan  Plan  `cmd:""`
+	Model  Model  `cmd:""`
+	Plan   Plan   `cmd:""`
+	Advice Advice `cmd:""`
 }
 
 // world is a control plane that commands are run against.
@@ -93,6 +94,9 @@ func (b *safeBuffer) String() string {
 
 // call is what Run does, with other surroundings.
 func (c *commands) call(command string, at surroundings) error {
+	if command == "advice" {
+		return c.Advice.runIn(at, c.Advice.show)
+	}
 	m, p := &c.Model, &c.Plan
 	words := strings.Fields(command)
 	switch words[0] + " " + words[1] {

@@ -47,7 +47,7 @@ func (c *cluster) trafficOf(rate float64, models ...string) *traffic {
 		c.t.Fatal(err)
 	}
 	target := &load.ClientTarget{Client: c.client}
-	cfg := load.Config{Duration: 600 * mono.Second, OutstandingMax: 10000, Drain: 3 * mono.Second}
+	cfg := load.Config{Duration: 3600 * mono.Second, OutstandingMax: 10000, Drain: 3 * mono.Second}
 	for _, model := range models {
 		e, err := c.client.Model(model, "")
 		if err != nil {

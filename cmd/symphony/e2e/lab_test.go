@@ -163,26 +163,36 @@ func (s *space) get(url string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// dial is net.Dial on a thread that is here for as long as that takes. (It goes back: a
+// dial is net.Dial from here.
+func (s *space) dial(_ context.Context, network, address string) (c net.Conn, err error) {
+	if inside := s.inside(func() { c, err = net.DialTimeout(network, address, 5*time.Second) }); inside != nil {
+		return nil, inside
+	}
+	return c, err
+}
+
+// inside calls f on a thread that is here for as long as that takes. (It goes back: a
 // thread that ends takes the processes with it that it has started.)
-func (s *space) dial(_ context.Context, network, address string) (net.Conn, error) {
+func (s *space) inside(f func()) error {
 	here, err := os.Open("/run/netns/" + s.lab.prefix + s.name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer here.Close()
 	runtime.LockOSThread()
 	back, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
-		return nil, err
+		runtime.UnlockOSThread()
+		return err
 	}
 	defer back.Close()
 	if err := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, err
+		runtime.UnlockOSThread()
+		return err
 	}
-	c, err := net.DialTimeout(network, address, 5*time.Second)
+	f()
 	if unix.Setns(int(back.Fd()), unix.CLONE_NEWNET) == nil { // else the thread must end with this goroutine
 		runtime.UnlockOSThread()
 	}
-	return c, err
+	return nil
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +21,27 @@ type witness struct {
 	since  time.Time
 	end    chan struct{}
 	pauses chan []time.Duration
+
+	mu    sync.Mutex // Guards overs.
+	overs []oversleep
+}
+
+// oversleep is by how much a nap was too long, and when it ended.
+type oversleep struct {
+	at   time.Time
+	over time.Duration
+}
+
+// longest is the longest oversleep within a span; it is kept from a millisecond on.
+func (w *witness) longest(from, to time.Time) (most time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.overs {
+		if o.at.After(from) && o.at.Before(to) {
+			most = max(most, o.over)
+		}
+	}
+	return most
 }
 
 // watch starts one, until the test ends or pardon asks it.
@@ -33,8 +55,14 @@ func watch(t *testing.T) *witness {
 		for {
 			before := time.Now()
 			syscall.Nanosleep(&interval, nil)
-			if over := time.Since(before) - nap; over >= pauseLeast {
+			over := time.Since(before) - nap
+			if over >= pauseLeast {
 				seen = append(seen, over)
+			}
+			if over >= time.Millisecond {
+				w.mu.Lock()
+				w.overs = append(w.overs, oversleep{time.Now(), over})
+				w.mu.Unlock()
 			}
 			select {
 			case <-w.end:

@@ -16,6 +16,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 	"github.com/symphony-serving/symphony/scheduler/control/api"
 	"github.com/symphony-serving/symphony/scheduler/control/controller"
+	"github.com/symphony-serving/symphony/scheduler/control/keda"
 	"github.com/symphony-serving/symphony/scheduler/control/lead"
 	"github.com/symphony-serving/symphony/scheduler/control/partition"
 	"github.com/symphony-serving/symphony/scheduler/control/store"
@@ -24,14 +25,17 @@ import (
 // Control is a running control plane: the store, a controller, and its API.
 type Control struct {
 	Address string // of the API
+	KEDA    string // of the service for KEDA; empty: there is none
 
-	p       *Process
-	handler *api.Handler
-	server  *http.Server
-	ended   chan struct{} // closed when the API has
-	stop    context.CancelFunc
-	opened  chan struct{}         // closed when the store is open, or will not be
-	absent  atomic.Pointer[error] // why it is not yet
+	p         *Process
+	handler   *api.Handler
+	server    *http.Server
+	ended     chan struct{} // closed when the API has
+	stop      context.CancelFunc
+	opened    chan struct{}         // closed when the store is open, or will not be
+	absent    atomic.Pointer[error] // why it is not yet
+	keda      *keda.Server          // nil: there is none
+	kedaEnded chan struct{}         // closed when it has
 
 	// Set before opened is closed. Without an err there are both others.
 	err        error
@@ -57,6 +61,10 @@ func (p *Process) Control(ctx context.Context, beside bool) (*Control, error) {
 	}
 	if err != nil {
 		return nil, cli.InUse(fmt.Errorf("control.http: %w", err), "--set control.http=HOST:PORT")
+	}
+	forKEDA, err := p.listenKEDA()
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
 	}
 	k := &Control{Address: ln.Addr().String(), p: p, ended: make(chan struct{}), opened: make(chan struct{})}
 	p.warnExposedHTTP(k.Address)
@@ -94,9 +102,14 @@ func (p *Process) Control(ctx context.Context, beside bool) (*Control, error) {
 	if err != nil {
 		stop()
 		<-k.opened
+		if forKEDA != nil {
+			err = errors.Join(err, forKEDA.Close())
+		}
 		return nil, errors.Join(err, k.close(), ln.Close())
 	}
+	p.vitals.watch("controller", vital{unready: k.unready})
 	go k.serve(ln)
+	k.serveKEDA(forKEDA)
 	go k.lament(opening)
 	return k, nil
 }
@@ -119,8 +132,12 @@ func (k *Control) open(ctx context.Context, cfg store.Config) error {
 	if err != nil {
 		return fmt.Errorf("control: %w", err)
 	}
+	acting, err := k.p.scaling()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
 	k.controller, err = controller.New(controller.Config{Name: controllerName(c.Name), Address: "http://" + k.Address, Version: version.Number, Store: s,
-		Schedulers: c.Scheduler, Network: k.p.network, Token: k.p.cfg.Token, Plan: planning(c), Logger: k.p.Log, Metrics: k.p.registry})
+		Schedulers: c.Scheduler, Network: k.p.network, Token: k.p.cfg.Token, Plan: planning(c), Scaling: acting, Logger: k.p.Log, Metrics: k.p.registry})
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
@@ -149,6 +166,16 @@ func (k *Control) whyAbsent() error {
 	return api.Away(retryAbsent, false, "the control plane is about to start: try again")
 }
 
+// unready says why there is no store; one that went away later is said by each call.
+func (k *Control) unready() error {
+	select {
+	case <-k.opened:
+		return k.err
+	default:
+		return k.whyAbsent()
+	}
+}
+
 // warnExposedHTTP tells of an API that others on the network reach without a secret.
 func (p *Process) warnExposedHTTP(address string) { p.warnExposed("control.http", "tcp:"+address) }
 
@@ -175,6 +202,7 @@ func controllerName(name string) string {
 // Drain ends it: calls that are under way are answered, and another controller leads at once.
 // What is served goes on.
 func (k *Control) Drain(ctx context.Context) error {
+	k.closeKEDA()
 	k.stop()
 	err := k.server.Shutdown(ctx)
 	if err != nil { // calls that do not end

@@ -11,7 +11,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 )
 
-// ServeMetrics answers /metrics for processes without the HTTP ingress.
+// ServeMetrics answers /metrics, and whether the parts are well, for processes without the HTTP ingress.
 func (p *Process) ServeMetrics() error {
 	if p.cfg.Metrics == "" {
 		return nil
@@ -22,6 +22,7 @@ func (p *Process) ServeMetrics() error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))
+	p.vitals.serve(mux)
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go s.Serve(ln) // ends with the process
 	p.Log.Info().Str("address", "http://"+ln.Addr().String()+"/metrics").Msg("metrics")

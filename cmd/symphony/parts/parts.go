@@ -27,6 +27,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/server"
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // Process makes the parts of one process from its configuration.
@@ -41,11 +42,12 @@ type Process struct {
 	cfg      config.Config
 	network  transport.Network
 	registry *prometheus.Registry
+	vitals   *vitals
 }
 
 // New joins the network, and sets what the Go runtime may use.
 func New(cfg config.Config) (*Process, error) {
-	p := &Process{cfg: cfg, Log: cli.Logger(cfg.Log), registry: prometheus.NewRegistry()}
+	p := &Process{cfg: cfg, Log: cli.Logger(cfg.Log), registry: prometheus.NewRegistry(), vitals: newVitals()}
 	var err error
 	var polling int
 	if p.network, polling, err = newNetwork(cfg, p.Log, p.registry); err != nil {
@@ -58,17 +60,42 @@ func New(cfg config.Config) (*Process, error) {
 	return p, nil
 }
 
-// Scheduler starts the scheduler.
+// Scheduler starts the scheduler, which is alone: see Scheduling.
 func (p *Process) Scheduler() (*server.Server, error) {
+	if len(p.cfg.Scheduler.Standby) > 0 {
+		return nil, errors.New("scheduler.standby: a scheduler of a group is a process of its own: start it by symphony scheduler")
+	}
+	cfg, err := p.scheduler()
+	if err != nil {
+		return nil, err
+	}
+	s, err := server.New(cfg)
+	if err == nil {
+		p.watchScheduler(s)
+	}
+	return s, err
+}
+
+// scheduler is the scheduler's configuration.
+func (p *Process) scheduler() (server.Config, error) {
 	c := p.cfg.Scheduler
 	headroom, err := rank.ParseHeadroom(c.Headroom)
 	if err != nil {
-		return nil, fmt.Errorf("scheduler.headroom: %w", err)
+		return server.Config{}, fmt.Errorf("scheduler.headroom: %w", err)
 	}
 	p.warnExposed("scheduler.listen", c.Listen...)
-	return server.New(server.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.Log,
+	return server.Config{Listen: c.Listen, Network: p.network, Name: "scheduler", Token: p.cfg.Token, Logger: p.Log,
 		Metrics: p.registry, ModelLoops: c.ModelLoops, Placement: Placement(c), Margin: c.Margin, QueueMax: c.QueueMax, RequestsMax: c.RequestsMax,
-		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Headroom: headroom, TunerShare: c.Tuner, Setting: p.setting, Watch: p.Watch})
+		DelayMin: c.DelayMin, DelayMax: c.DelayMax, Lead: c.Lead, Headroom: headroom, TunerShare: c.Tuner, Setting: p.setting,
+		Group: c.Standby, Heartbeat: heartbeat(p.cfg), Watch: p.Watch}, nil
+}
+
+// heartbeat is the span between those of a group's schedulers; 0 is the server's default.
+func heartbeat(cfg config.Config) mono.Dur {
+	if cfg.Scheduler.Heartbeat == 0 && cfg.RDMA.Mode == "always" {
+		return 100 * mono.Microsecond // RDMA bears more of them
+	}
+	return cfg.Scheduler.Heartbeat
 }
 
 // Client starts the frontend, which dials its schedulers until they answer.
@@ -102,8 +129,12 @@ func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
 	// minutes, or for good.
 	onnxrt.ReturnLargeBlocks()
 	defer debug.FreeOSMemory()
-	return backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
-		Repository: c.Repository, Watch: c.Watch, Shelf: kept, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), Logger: p.Log, Metrics: p.registry})
+	b, err := backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
+		Repository: c.Repository, Watch: c.Watch, Shelf: kept, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), Logger: p.Log, LogBatches: p.cfg.Log.Level == "debug", Metrics: p.registry})
+	if err == nil {
+		p.watchBackend(b)
+	}
+	return b, err
 }
 
 // backendName is unique by default: a restart of the same process on the same

@@ -12,6 +12,8 @@ type Control interface {
 	Plans
 	// State says who leads and whether the store answers; it does so without the store.
 	State(ctx context.Context) (Status, error)
+	// Advice says how many GPUs there should be; only the controller that leads knows.
+	Advice(ctx context.Context) (Advice, error)
 }
 
 // Models are the calls on models. Those that change one return it as it is then.

@@ -19,6 +19,7 @@
 //	GET    /v1/plan, /v1/plan/history, /v1/plan/diff     in force; the last ones; what an epoch would change
 //	POST   /v1/plan/apply, /v1/plan/pause, /v1/plan/resume
 //	GET    /v1/state                                     who leads, whether the store answers
+//	GET    /v1/advice                                    how many GPUs there should be
 //
 // Rules:
 //

@@ -40,6 +40,7 @@ func routes() []route {
 		{name: "pause", method: "POST", pattern: "/v1/plan/pause", serve: (*call).pause},
 		{name: "resume", method: "POST", pattern: "/v1/plan/resume", serve: (*call).resume},
 		{name: "state", method: "GET", pattern: "/v1/state", serve: (*call).state},
+		{name: "advice", method: "GET", pattern: "/v1/advice", serve: (*call).advice},
 	}
 }
 
@@ -187,6 +188,7 @@ func (c *call) diff() (any, error)    { return of(c, c.control.Diff) }
 func (c *call) apply() (any, error)   { return of(c, c.control.Apply) }
 func (c *call) resume() (any, error)  { return of(c, c.control.Resume) }
 func (c *call) state() (any, error)   { return of(c, c.control.State) }
+func (c *call) advice() (any, error)  { return of(c, c.control.Advice) }
 
 func (c *call) putPlan() (any, error) {
 	var spec PlanSpec

@@ -8,6 +8,9 @@ type Config struct {
 	Hold    int     // epochs in a row that must have GPUs to spare; 0 means 5
 	Min     int     // GPUs; 0 means 1
 	Max     int     // GPUs; 0 means no limit
+	// Stays: GPUs whose release is advised stay for a while. A release that is advised again while there
+	// are as many is the same one.
+	Stays bool
 }
 
 // Epoch is what happened in one.
@@ -87,6 +90,7 @@ type Scaler struct {
 	quiet    int       // epochs since the last that called for GPUs
 	hold     int       // quiet epochs before a release
 	released bool      // the last change was a release
+	from     int       // GPUs at it
 	tried    trial
 }
 
@@ -223,10 +227,10 @@ func (s *Scaler) release(e Epoch) Advice {
 	case s.quiet < s.hold:
 		return Advice{Why: Holding}
 	}
-	if s.released {
+	if s.released && !(s.cfg.Stays && e.GPUs >= s.from) {
 		s.hold = max(s.cfg.Hold, s.hold/2)
 	}
-	s.released = true
+	s.released, s.from = true, e.GPUs
 	return Advice{Remove: spare, Why: Spare}
 }
 

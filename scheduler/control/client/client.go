@@ -273,3 +273,9 @@ func (c *Client) State(ctx context.Context) (s api.Status, err error) {
 	err = c.do(ctx, order{method: "GET", path: "/v1/state", again: true}, &s)
 	return s, err
 }
+
+// Advice implements api.Control.
+func (c *Client) Advice(ctx context.Context) (a api.Advice, err error) {
+	err = c.do(ctx, order{method: "GET", path: "/v1/advice", again: true}, &a)
+	return a, err
+}

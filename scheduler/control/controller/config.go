@@ -29,6 +29,7 @@ type Config struct {
 	Network    transport.Network
 	Token      string // the cluster's secret [none]
 	Plan       lead.Config
+	Scaling    Scaling               // of GPUs
 	Effort     mono.Dur              // of a partition's search [1 s]
 	Solver     partition.Solver      // after the search [none]
 	Logger     zerolog.Logger        // [silent]
@@ -36,6 +37,7 @@ type Config struct {
 }
 
 func (c *Config) complete() error {
+	c.Scaling.complete()
 	if c.Effort <= 0 {
 		c.Effort = mono.Second
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/symphony-serving/symphony/scheduler/control/api"
 	"github.com/symphony-serving/symphony/scheduler/control/store"
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
 )
@@ -25,7 +26,8 @@ type Controller struct {
 	closing sync.Once
 	preview chan struct{} // holds a token while a plan is previewed: each takes a processor for Config.Effort
 
-	leads atomic.Pointer[leading] // nil: another one does, or none
+	leads  atomic.Pointer[leading]    // nil: another one does, or none
+	advice atomic.Pointer[api.Advice] // of the loop; nil: there is none yet
 }
 
 // New begins to follow the store and to campaign.

@@ -31,6 +31,7 @@ type leading struct {
 	grants spread.Effects
 	wanted map[string]schema.Model       // what people want, by name
 	seen   map[string][]sight            // what cells say of versions, by key
+	groups []*group                      // by scheduler, then device type
 	why    map[string]string             // models that are nowhere wait, by name
 	failed map[string]string             // why versions are failed, as it was logged
 	epochs schema.Control                // whether they go on, as the cores were told
@@ -45,6 +46,7 @@ type leading struct {
 
 	calls  chan func() // from the API
 	solved chan solved // partitions that are computed
+	scaled chan scaled // what came of orders to the scaler
 	aside  sync.WaitGroup
 }
 
@@ -81,13 +83,14 @@ func (c *Controller) lead(won *store.Lead) error {
 	l.measured = c.cfg.Store.Profiles.Writer(ctx, guard)
 	l.loads = c.cfg.Store.Loads.Writer(ctx, guard)
 	l.aside.Go(func() { l.storePlans(guard) })
-	all := &peers{by: map[uint64]*link{}}
+	all := &peers{by: map[uint64]*way{}}
 	for _, cell := range l.cells {
 		cell.link = newLink(c, cell.address, l.news, all)
 	}
 	c.leads.Store(l)
 	l.run()
 	c.leads.Store(nil)
+	c.advice.Store(nil)
 	for _, cell := range l.cells {
 		cell.link.close()
 	}
@@ -103,7 +106,7 @@ func newLeading(c *Controller, ctx context.Context) *leading {
 	cfg := spread.Config{MovesMax: c.cfg.Plan.MovesMax, Interval: c.cfg.Plan.Interval}
 	return &leading{c: c, ctx: ctx, cells: newCells(&c.cfg), news: make(chan struct{}, 1), spread: spread.New(mono.Now(), cfg, c.cfg.Schedulers),
 		wanted: map[string]schema.Model{}, seen: map[string][]sight{}, why: map[string]string{}, since: map[string]schema.Observation{}, failed: map[string]string{},
-		said: map[string]bool{}, calls: make(chan func()), solved: make(chan solved, 1), plans: make(chan planned, plansWaiting)}
+		said: map[string]bool{}, calls: make(chan func()), solved: make(chan solved, 1), scaled: make(chan scaled), plans: make(chan planned, plansWaiting)}
 }
 
 // restore takes over where the reign before was.
@@ -198,6 +201,8 @@ func (l *leading) run() {
 	defer timer.Stop()
 	loads := time.NewTicker(loadsEvery)
 	defer loads.Stop()
+	scale := time.NewTicker(scaleEvery)
+	defer scale.Stop()
 	for {
 		select {
 		case <-l.ctx.Done():
@@ -215,6 +220,10 @@ func (l *leading) run() {
 			l.carryOut(s.cell) // before another cell's plan has a later epoch
 		case f := <-l.calls:
 			f()
+		case s := <-l.scaled:
+			s.group.core.Asked(mono.Now(), s.order, s.granted, s.failed)
+		case <-scale.C:
+			l.scale(mono.Now())
 		case <-loads.C:
 			l.storeLoads()
 		case <-timer.C:

@@ -2,8 +2,7 @@ package controller
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
+	"strings"
 	"sync"
 
 	"github.com/symphony-serving/symphony/transport"
@@ -11,17 +10,18 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// link is the leader's way to a scheduler: orders out; facts and outcomes in, which wait in
-// order until the leader's loop takes them.
+// link is the leader's way to a scheduler, or to the one of a group that leads it (way): orders out; facts
+// and outcomes in, which wait in order until the leader's loop takes them.
 type link struct {
 	c       *Controller
 	address string
-	keeper  *transport.Keeper
+	ways    []*way
 	news    chan struct{} // of all links: has a token while something waits
 	peers   *peers
 
-	mu      sync.Mutex // Guards what follows.
-	up      transport.Link
+	mu      sync.Mutex     // Guards what follows.
+	up      transport.Link // orders go there
+	reign   wire.Epoch     // of a group: under which that leads
 	waiting []said
 }
 
@@ -39,60 +39,53 @@ const waitingMax = 1 << 16
 // would each take for theirs what the other has it do.
 type peers struct {
 	mu sync.Mutex
-	by map[uint64]*link
+	by map[uint64]*way
 }
 
 // hold notes that a link leads to a process, unless another one does; that one is returned.
-func (p *peers) hold(process uint64, l *link) *link {
+func (p *peers) hold(process uint64, w *way) *way {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if other := p.by[process]; other != nil && other != l {
+	if other := p.by[process]; other != nil && other != w {
 		return other
 	}
-	p.by[process] = l
+	p.by[process] = w
 	return nil
 }
 
-func (p *peers) release(process uint64, l *link) {
+func (p *peers) release(process uint64, w *way) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.by[process] == l {
+	if p.by[process] == w {
 		delete(p.by, process)
 	}
 }
 
 func newLink(c *Controller, address string, news chan struct{}, all *peers) *link {
 	l := &link{c: c, address: address, news: news, peers: all}
-	hello := wire.Hello{Role: wire.RoleController, Incarnation: rand.Uint64(), Token: transport.Token(c.cfg.Token), Name: c.cfg.Name}
-	l.keeper = transport.Keep(c.cfg.Network, address, transport.Options{Hello: hello}, l, l.isUp, func(err error) {
-		c.log.Warn().Str("scheduler", address).Err(err).Msg("the controller has no link to the scheduler; trying on")
-	})
+	for part := range strings.SplitSeq(address, "+") {
+		l.ways = append(l.ways, &way{link: l, address: part, grouped: part != address})
+	}
+	for _, w := range l.ways {
+		w.dial()
+	}
 	return l
 }
 
 // close ends the link, and says before that it is meant.
 func (l *link) close() {
-	l.mu.Lock()
-	up := l.up
-	l.mu.Unlock()
-	if up != nil {
-		_ = up.Send((&wire.Leave{}).Append(nil))
+	for _, w := range l.ways {
+		w.close()
 	}
-	l.keeper.Close()
 }
 
-func (l *link) isUp(up transport.Link) {
-	if other := l.peers.hold(up.Peer().Incarnation, l); other != nil {
-		l.c.log.Error().Str("address", l.address).Str("other", other.address).Msg("two addresses of control.scheduler lead to one scheduler: leave one of them out; it has the models of the first")
-		up.Close(fmt.Errorf("%w: this controller has a link to this scheduler by another address", transport.ErrRejected))
-		return
-	}
+// isUp lets orders go to a scheduler.
+func (l *link) isUp(w *way, up transport.Link, reign wire.Epoch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.up = up
+	l.up, l.reign = up, reign
 	l.c.metrics.linked.WithLabelValues(l.address).Set(1)
-	l.c.log.Info().Str("scheduler", up.Peer().Name).Str("address", l.address).Msg("the controller is linked to the scheduler")
-	transport.SendDoc(up, wire.DocOrder, catalog.Order{Kind: catalog.OrderJoin}) // whose outcome nobody waits for: facts follow
+	l.c.log.Info().Str("scheduler", up.Peer().Name).Str("address", w.address).Msg("the controller is linked to the scheduler")
 }
 
 // linked is the scheduler's name; "": there is no link.
@@ -118,6 +111,10 @@ func (l *link) take() []said {
 func (l *link) add(s said) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.addLocked(s)
+}
+
+func (l *link) addLocked(s said) error {
 	if len(l.waiting) >= waitingMax && !s.lost {
 		return errors.New("the controller is behind")
 	}
@@ -144,79 +141,20 @@ func (l *link) send(o *catalog.Order) {
 	transport.SendDoc(up, wire.DocOrder, o)
 }
 
-// PayloadMax implements transport.Limiter.
-func (l *link) PayloadMax(_ transport.Link, kind wire.Kind) int {
-	return transport.DocsOf(kind, transport.SchedulerDocMax)
-}
-
-// Buffer implements transport.Handler.
-func (l *link) Buffer(transport.Link, wire.Kind, []byte, int) []byte { return nil }
-
-// Receive implements transport.Handler.
-func (l *link) Receive(up transport.Link, f transport.Frame) {
-	var err error
-	switch f.Kind {
-	case wire.KindDoc:
-		err = l.document(f)
-	case wire.KindLeave:
-		l.c.log.Info().Str("scheduler", l.address).Msg("the scheduler drains")
-	default:
-		err = fmt.Errorf("frame of kind %d from the scheduler", f.Kind)
-	}
-	switch {
-	case err == nil:
-	case errors.Is(err, transport.ErrRejected):
-		up.Close(err)
-	default:
-		up.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
-	}
-}
-
-func (l *link) document(f transport.Frame) error {
-	var d wire.Doc
-	if err := d.Decode(f.Body); err != nil {
-		return err
-	}
-	switch d.Type {
-	case wire.DocFacts:
-		facts, err := catalog.DecodeFacts(f.Payload)
-		if err != nil {
-			return err
-		}
-		return l.add(said{facts: &facts})
-	case wire.DocOutcome:
-		o, err := catalog.DecodeOutcome(f.Payload)
-		if err != nil {
-			return err
-		}
-		return l.add(said{outcome: o})
-	case wire.DocAdmitted:
-		a, err := catalog.DecodeAdmitted(f.Payload)
-		if err == nil && a.Error != "" {
-			err = fmt.Errorf("%w: this controller is not admitted: %s", transport.ErrRejected, a.Error)
-		}
-		return err
-	}
-	return nil // of a later scheduler
-}
-
-// Closed implements transport.Handler.
-func (l *link) Closed(up transport.Link, err error) {
+// isDown ends that.
+func (l *link) isDown(up transport.Link, err error) {
 	l.mu.Lock()
 	had := l.up == up
 	if had {
 		l.up = nil
+		_ = l.addLocked(said{lost: true}) // there is always room for that; what the next one tells comes behind
 	}
 	l.mu.Unlock()
 	if !had {
 		return
 	}
-	l.peers.release(up.Peer().Incarnation, l)
 	l.c.metrics.linked.WithLabelValues(l.address).Set(0)
 	if l.c.ctx.Err() == nil {
 		l.c.log.Warn().Str("scheduler", l.address).AnErr("cause", err).Msg("the controller has lost the scheduler: it is dialled again")
 	}
-	_ = l.add(said{lost: true}) // there is always room for that
 }
-
-var _ transport.Handler = (*link)(nil)

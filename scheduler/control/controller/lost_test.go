@@ -43,12 +43,22 @@ func TestLostWithinARollOut(t *testing.T) {
 		}
 		return ""
 	})
-	if st, err := w.c.State(t.Context()); err != nil || st.Plan.State != api.PlanInForce || !slices.Equal(st.Lost, st.Plan.Lost) {
-		t.Errorf("%+v, %v", st, err)
-	}
-	if p, err = w.c.Apply(t.Context()); err != nil || p.State != api.PlanInForce || len(p.Lost) != 1 {
+	w.await("and in the state of all", func() string {
+		st, err := w.c.State(t.Context())
+		if err != nil || st.Plan.State != api.PlanInForce || !slices.Equal(st.Lost, st.Plan.Lost) {
+			return fmt.Sprintf("%+v, %v", st, err)
+		}
+		return ""
+	})
+	if p, err = w.c.Apply(t.Context()); err != nil || len(p.Lost) != 1 {
 		t.Errorf("%+v, %v", p, err)
 	}
+	w.await("the other one's plan is in force", func() string { // it may have made a new one meanwhile
+		if p, err := w.c.Plan(t.Context()); err != nil || p.State != api.PlanInForce || len(p.Lost) != 1 {
+			return fmt.Sprintf("%+v, %v", p, err)
+		}
+		return ""
+	})
 	w.a.set(func() { w.a.mute = false })
 	w.a.up()
 	w.await("a has a plan of the controller's own", func() string {

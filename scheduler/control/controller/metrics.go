@@ -14,12 +14,14 @@ type metrics struct {
 	all      []prometheus.Collector
 	orders   *prometheus.CounterVec // by scheduler's address
 	linked   *prometheus.GaugeVec   // likewise
+	scales   *prometheus.CounterVec // likewise, and by device type
 }
 
 func newMetrics(c *Controller, r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{registry: r,
 		orders: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_control_orders_total", Help: "Orders sent to the scheduler."}, []string{"scheduler"}),
 		linked: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "symphony_control_scheduler_linked", Help: "1 while the leading controller has a link to the scheduler."}, []string{"scheduler"}),
+		scales: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_control_scaler_orders_total", Help: "Orders to the scaler, those that were repeated too."}, []string{"scheduler", "device_type"}),
 	}
 	for _, address := range c.cfg.Schedulers {
 		m.orders.WithLabelValues(address)
@@ -37,7 +39,7 @@ func newMetrics(c *Controller, r prometheus.Registerer) (*metrics, error) {
 		}
 		return 0
 	})
-	m.all = []prometheus.Collector{m.orders, m.linked, leads, epoch}
+	m.all = []prometheus.Collector{m.orders, m.linked, m.scales, leads, epoch, newAdviceMetrics(c)}
 	for _, state := range []schema.State{schema.Waiting, schema.Fetching, schema.Loading, schema.Measuring, schema.Serving, schema.Unloading, schema.Idle, schema.Failed} {
 		m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_control_versions", Help: "Versions of models by state.",
 			ConstLabels: prometheus.Labels{"state": string(state)}}, func() float64 { return float64(c.view.states()[state]) }))

@@ -21,7 +21,7 @@ func (l *Lead) localsNow() locals {
 	n := locals{models: map[string]map[string]bool{}, gpus: map[string]int{}, all: l.world.count()}
 	for _, name := range names(l.world.gpus) {
 		g := l.world.gpus[name]
-		if g.local == 0 || g.planned().State == plan.Out {
+		if g.local == 0 || g.planned().State == plan.Out || l.world.leaves(name) {
 			continue
 		}
 		t, some := g.facts.DeviceType, false

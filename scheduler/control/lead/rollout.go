@@ -124,6 +124,7 @@ func (l *Lead) facts(key string) plan.Model {
 func (l *Lead) device(g *gpu) plan.GPU {
 	p := g.planned()
 	p.Idle = p.State == plan.Serving && l.world.idle(p.In)
+	p.Leaving = l.world.leaves(p.Name)
 	for _, key := range names(g.stock) {
 		s := g.stock[key]
 		if m, routed := l.world.models[key]; s.State != catalog.StateFailed || s.Local || routed && m.DeviceType == p.DeviceType {

@@ -80,7 +80,7 @@ func (l *Lead) sketch() draft {
 		g := l.world.gpus[name]
 		p := byType[g.facts.DeviceType]
 		switch {
-		case p == nil || g.planned().State == plan.Out:
+		case p == nil || g.planned().State == plan.Out || l.world.leaves(name):
 		case g.local > 0:
 			p.kept++
 			for _, key := range names(g.stock) {

@@ -47,17 +47,20 @@ type world struct {
 	brought   map[string]catalog.Files // that are told of models that were ordered, since learn
 	bad       map[string][]string      // GPU -> keys that are there, and that the scheduler does not use; since unloadOthers
 	learned   map[string]string        // device types of models whose spec is known now, by key
+	answers   map[string]answers       // by sub-cluster
+	leaving   map[string]bool          // backends that are to go (Leave)
 }
 
 func newWorld() world {
 	return world{gpus: map[string]*gpu{}, models: map[string]catalog.ModelFacts{}, about: map[string]map[string]about{}, holders: map[string][]*gpu{},
 		subs:    map[string]catalog.SubClusterFacts{},
-		changed: map[string]bool{}, moved: map[string]bool{}, learned: map[string]string{}, brought: map[string]catalog.Files{}, bad: map[string][]string{}}
+		changed: map[string]bool{}, moved: map[string]bool{}, learned: map[string]string{}, brought: map[string]catalog.Files{}, bad: map[string][]string{}, answers: map[string]answers{}}
 }
 
 // anew is the world of a new link: nothing is known but what models take, which was measured.
 func (w *world) anew() world {
 	next := newWorld()
+	next.leaving = w.leaving
 	for _, key := range names(w.about) {
 		for _, t := range names(w.about[key]) {
 			a := w.about[key][t]
@@ -110,6 +113,9 @@ func (w *world) take(f *catalog.Facts) {
 // takeModel learns of a model that is routed. Rates come each second: what they change is its need.
 func (w *world) takeModel(m *catalog.ModelFacts) {
 	old, there := w.models[m.Key]
+	if there {
+		w.countAnswers(&old, m)
+	}
 	w.models[m.Key] = *m
 	needs := old.Need != m.Need
 	old.Rate, old.Need, old.Served, old.Late, old.Dropped, old.Waiting = m.Rate, m.Need, m.Served, m.Late, m.Dropped, m.Waiting
@@ -260,7 +266,7 @@ func (w *world) sortTypes() []string {
 	count := map[string]int{}
 	w.counted, w.measuring = count, map[string]bool{}
 	for _, name := range names(w.gpus) {
-		if g := w.gpus[name]; g.facts.State != catalog.GPUOut {
+		if g := w.gpus[name]; g.facts.State != catalog.GPUOut && !w.leaves(name) {
 			count[g.facts.DeviceType]++
 			w.measuring[g.facts.DeviceType] = w.measuring[g.facts.DeviceType] || g.facts.Measures
 		}

@@ -17,6 +17,7 @@ type GPU struct {
 	Resident   []string // models that are loaded and warm
 	Loading    []string // models that a backend is loading, whoever asked for it
 	Memory     int64    // bytes for models; 0: no limit
+	Leaving    bool     // it is to go: it joins nothing, and leaves where it is as soon as the plan does without it
 }
 
 // State of a GPU.

@@ -66,7 +66,7 @@ func (r *Rollout) gauge(s *sub) {
 
 // mayGauge tells whether a GPU may measure for a sub-cluster.
 func (r *Rollout) mayGauge(g *gpu, s *sub) bool {
-	return g.facts.DeviceType == s.deviceType && g.seating == nil && (g.state == Free || g.state == Serving && !g.drain && g.facts.Idle && g.in == s)
+	return g.facts.DeviceType == s.deviceType && !g.facts.Leaving && g.seating == nil && (g.state == Free || g.state == Serving && !g.drain && g.facts.Idle && g.in == s)
 }
 
 // inGaps tells whether a GPU may measure a model in the gaps of what it serves.

@@ -9,7 +9,7 @@ import (
 // GPUs come and go, and so that little is loaded and nothing that has begun is given up:
 //
 //  1. A GPU that serves stays where it is, up to the sub-cluster's number. Beyond it, those go
-//     that are idle, then those with the highest ids.
+//     that are to leave the cluster, that are idle, then those with the highest ids.
 //  2. One that has a goal keeps it.
 //  3. Sub-clusters that would have too few for their models are served first, from the GPUs
 //     that are free or on their way already, then from those that others give up; and among
@@ -29,7 +29,7 @@ func (r *Rollout) deal(deviceType string) {
 		}
 	}
 	for i, g := range r.gpus {
-		if g.state != Out && g.facts.DeviceType == deviceType && goals[i] == nil {
+		if g.state != Out && g.facts.DeviceType == deviceType && goals[i] == nil && !g.facts.Leaving {
 			open = append(open, g)
 		}
 	}
@@ -87,7 +87,7 @@ func (r *Rollout) keep(s *sub, goals []*sub) (n int) {
 		}
 	}
 	rank := func(g *gpu) (n int) {
-		for i, bad := range [...]bool{g.facts.Idle, g.goal != nil && g.goal != s, g.drain} {
+		for i, bad := range [...]bool{g.facts.Idle, g.goal != nil && g.goal != s, g.drain, g.facts.Leaving} {
 			if bad {
 				n += 1 << i
 			}

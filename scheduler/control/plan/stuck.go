@@ -62,7 +62,7 @@ func (r *Rollout) lend() bool {
 		var best *gpu
 		most := int64(-1)
 		for _, g := range r.gpus {
-			if g.state != Free || g.goal != nil || g.seating != nil || g.facts.DeviceType != s.deviceType || len(g.barred) > 0 || !r.holds(g, s, nil) {
+			if g.state != Free || g.goal != nil || g.seating != nil || g.facts.Leaving || g.facts.DeviceType != s.deviceType || len(g.barred) > 0 || !r.holds(g, s, nil) {
 				continue
 			}
 			if bytes := r.shared(g, s.target); bytes > most {
@@ -123,7 +123,7 @@ func (r *Rollout) swap() bool {
 				}
 				for i := len(c.gpus) - 1; i >= 0; i-- {
 					o := c.gpus[i]
-					if o.in == c && o.goal == c && o.state == Serving && !o.drain && o.seating == nil && len(o.barred) == 0 {
+					if o.in == c && o.goal == c && o.state == Serving && !o.drain && !o.facts.Leaving && o.seating == nil && len(o.barred) == 0 {
 						r.aim(o, to)
 						r.aim(g, c)
 						return true
@@ -256,7 +256,9 @@ func (r *Rollout) clean() bool {
 	}
 	before := len(r.out)
 	for len(r.garbage) > 0 && !r.enough() {
-		r.discard(r.garbage[0], false)
+		if !r.garbage[0].facts.Leaving { // all of it goes
+			r.discard(r.garbage[0], false)
+		}
 		r.garbage = r.garbage[1:]
 	}
 	return len(r.out) > before

@@ -314,7 +314,7 @@ func (r *Rollout) SetGPU(f GPU) error {
 		}
 	}
 	g := r.gpu(f.Name, f.Host)
-	others := f.DeviceType != g.facts.DeviceType || (f.State == Out) != (g.state == Out) || f.State != g.state || in != g.in
+	others := f.DeviceType != g.facts.DeviceType || f.Leaving != g.facts.Leaving || (f.State == Out) != (g.state == Out) || f.State != g.state || in != g.in
 	if g.facts = f; f.State == Out {
 		r.lose(g)
 	} else {

@@ -149,3 +149,16 @@ func (c *Control) State(context.Context) (api.Status, error) {
 	}
 	return s, nil
 }
+
+// Advice implements api.Control.
+func (c *Control) Advice(context.Context) (api.Advice, error) {
+	err := c.begin("advice")
+	defer c.mu.Unlock()
+	if err != nil {
+		return api.Advice{}, err
+	}
+	return api.Advice{At: time.Unix(int64(c.revision), 0).UTC(), Scaler: "kubernetes", Groups: []api.ScaleGroup{{DeviceType: "emulated", Action: api.ScaleDrain,
+		Why: "2 replicas get nothing new, and go when they have ended what they have", Size: 4, Unit: 1, GPUs: 4, Want: 4, Min: 1, Max: 8, Need: 1.5, Idle: 0.6, Serving: 4,
+		Dead: []string{}, Leaving: []string{"gpu-4", "gpu-5"}, Remove: []string{"gpu-5", "gpu-4"}, Try: 1,
+		Parts: []api.ScalePart{{Name: "s1", GPUs: 4, Need: 1.5, Idle: 0.6, Why: "steady"}}}}}, nil
+}
