@@ -168,7 +168,8 @@ func (o *Outbox) put(frames []byte, count, limit int, p *Part, flush bool) error
 }
 
 // refuseLocked says why an entry is not taken, or takes a copied reply's place. A payload
-// that alone is beyond the limit is taken when the box is empty, or it could never be sent.
+// that alone is beyond the limit is taken while the box is not half full, or it could never be
+// sent: the link's own frames, heartbeats say, may be before it at any time.
 func (o *Outbox) refuseLocked(frames []byte, limit int, p *Part, copied bool) error {
 	if o.closed != nil {
 		return o.closed
@@ -177,7 +178,7 @@ func (o *Outbox) refuseLocked(frames []byte, limit int, p *Part, copied bool) er
 	if p != nil {
 		size += p.Counted()
 	}
-	if o.queued+size > limit && (p == nil || o.queued > 0) {
+	if alone := p != nil && size > limit && o.queued <= limit/2; o.queued+size > limit && !alone {
 		o.full++
 		return ErrFull
 	}

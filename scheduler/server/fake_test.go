@@ -149,10 +149,10 @@ func (p *peer) onDoc(l transport.Link, f transport.Frame) error {
 		var w catalog.Want
 		err = json.Unmarshal(f.Payload, &w)
 		if b, t := p.lists[w.Models], wire.DocModels; w.Models != "" {
-			_ = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(b)), b, nil)
+			err = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(b)), b, nil)
 		} else if p.wants = append(p.wants, w.Labels); !p.silent && p.lists[w.Labels] != nil {
 			b = p.lists[w.Labels]
-			_ = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil)
+			err = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil)
 		}
 	case wire.DocLabels:
 		p.lists[catalog.DigestOf(f.Payload)] = slices.Clone(f.Payload)
