@@ -53,6 +53,7 @@ type Cluster struct {
 	gone        gone
 	heard       stamp  // the newest that a backend has repeated
 	standing    uint64 // of the last change of what Standing tells
+	stoodBy     uint64 // reign of the Standing that was taken last
 
 	// Of the event at hand: when it is, what comes of it, and what must be looked at before it
 	// is over (settle).

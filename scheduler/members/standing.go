@@ -6,6 +6,7 @@ import (
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // What a spare must know to take over: frontends and backends introduce themselves to it, too, and
@@ -18,9 +19,9 @@ func (c *Cluster) StandingSerial() uint64 { return c.standing }
 // stood notes that it has changed.
 func (c *Cluster) stood() { c.standing++ }
 
-// Standing is what orders have set, and what backends do not tell.
-func (c *Cluster) Standing() catalog.Standing {
-	var doc catalog.Standing
+// Standing is what orders have set, and what backends do not tell, in the words of who leads by reign.
+func (c *Cluster) Standing(reign wire.Epoch) catalog.Standing {
+	doc := catalog.Standing{Reign: uint64(reign)}
 	for _, m := range c.models.byID {
 		if m == nil {
 			continue
@@ -42,8 +43,13 @@ func (c *Cluster) Standing() catalog.Standing {
 }
 
 // TakeStanding lets what the leader has told hold from now on, in place of what was told before.
-// Settings that are wrong are left out: a leader has checked what it was ordered.
+// Settings that are wrong are left out: a leader has checked what it was ordered. One that has been
+// overtaken and does not know it yet has old ones: nothing of it holds.
 func (c *Cluster) TakeStanding(now mono.Time, doc *catalog.Standing, out *Effects) error {
+	if doc.Reign < c.stoodBy {
+		return nil
+	}
+	c.stoodBy = doc.Reign
 	c.begin(now, out)
 	c.models.stands = make(map[string]catalog.Stand, len(doc.Stands))
 	for _, s := range doc.Stands {

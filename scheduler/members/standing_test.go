@@ -6,6 +6,7 @@ import (
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // pair are a leader and its spare: the same backends introduce themselves to both, and what the
@@ -14,6 +15,7 @@ type pair struct {
 	t             *testing.T
 	leader, spare *world
 	conns         map[Conn]Conn // of the spare, by the leader's
+	reign         wire.Epoch    // the leader's
 }
 
 func newPair(t *testing.T) *pair {
@@ -74,7 +76,7 @@ func (p *pair) order(o catalog.Order) {
 // stands brings the leader's document to the spare, as it would travel.
 func (p *pair) stands() {
 	p.t.Helper()
-	doc := p.leader.c.Standing()
+	doc := p.leader.c.Standing(p.reign)
 	var out Effects
 	if err := p.spare.c.TakeStanding(p.spare.now, &doc, &out); err != nil {
 		p.t.Fatal(err)
@@ -200,6 +202,32 @@ func TestStandingSerialMovesWithIt(t *testing.T) {
 	if now := p.leader.c.StandingSerial(); now != last {
 		t.Errorf("nothing has changed, and the serial is %d, was %d", now, last)
 	}
+}
+
+// What one tells that was overtaken and does not know it yet does not hold.
+func TestStandingOfOneThatWasOvertaken(t *testing.T) {
+	p := newPair(t)
+	p.joins("a", 1, spec("m"))
+	slo := func(ms int64) {
+		d := ms * int64(mono.Millisecond)
+		p.order(catalog.Order{Kind: catalog.OrderSet, Keys: []string{"m/1"}, Settings: &catalog.Settings{SLO: &d}})
+		p.stands()
+	}
+	holds := func(ms int64) {
+		t.Helper()
+		if got := p.spare.model("m/1").SLO; got != mono.Dur(ms)*mono.Millisecond {
+			t.Errorf("the SLO is %v, must be %d ms", got, ms)
+		}
+	}
+	p.reign = 4
+	slo(70)
+	holds(70)
+	p.reign = 3
+	slo(60)
+	holds(70)
+	p.reign = 5
+	slo(50)
+	holds(50)
 }
 
 // What a backend repeats is checked: it may be another cluster's, or nobody's.

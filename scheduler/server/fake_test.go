@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -149,15 +150,22 @@ func (p *peer) onDoc(l transport.Link, f transport.Frame) error {
 		var w catalog.Want
 		err = json.Unmarshal(f.Payload, &w)
 		if b, t := p.lists[w.Models], wire.DocModels; w.Models != "" {
-			err = l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(b)), b, nil)
+			p.hands(l, t, b)
 		} else if p.wants = append(p.wants, w.Labels); !p.silent && p.lists[w.Labels] != nil {
 			b = p.lists[w.Labels]
-			err = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil)
+			p.hands(l, wire.DocLabels, b)
 		}
 	case wire.DocLabels:
 		p.lists[catalog.DigestOf(f.Payload)] = slices.Clone(f.Payload)
 	}
 	return err
+}
+
+// hands sends a document that it was asked for; its link may have ended meanwhile.
+func (p *peer) hands(l transport.Link, t wire.DocType, doc []byte) {
+	if err := l.SendPayload((&wire.Doc{Type: t}).Append(nil, len(doc)), doc, nil); errors.Is(err, transport.ErrFull) {
+		p.t.Errorf("%d bytes that it was asked for: %v", len(doc), err)
+	}
 }
 
 // run executes a batch: it takes until the planned end.

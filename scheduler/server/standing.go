@@ -25,7 +25,8 @@ func newStanding(s *Server) *standing {
 // tell brings all spares up to date; true when somebody's link could not take it.
 func (t *standing) tell() (behind bool) {
 	s := t.server
-	if !s.leads.Load() {
+	lead := s.group.lead()
+	if !lead.Leads || !s.leads.Load() {
 		return false
 	}
 	spares := s.group.links()
@@ -40,7 +41,7 @@ func (t *standing) tell() (behind bool) {
 		}
 		if payload == nil {
 			s.mu.Lock()
-			doc := s.cluster.Standing()
+			doc := s.cluster.Standing(lead.Epoch)
 			serial = s.cluster.StandingSerial() + 1
 			s.mu.Unlock()
 			var err error

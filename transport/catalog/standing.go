@@ -3,6 +3,7 @@ package catalog
 // Standing is what a scheduler that leads a group tells its spares of what they do not hear from
 // frontends and backends themselves: what the control plane has set. It is whole each time.
 type Standing struct {
+	Reign  uint64  `json:"reign"` // of who tells it: a later one's word counts
 	Stands []Stand `json:"stands,omitempty"`
 	Named  []Name  `json:"named,omitempty"` // names with shares
 }
