@@ -41,7 +41,7 @@ type inbound struct {
 
 	heart   *transport.Heart  // nil during the handshake
 	out     *transport.Outbox // nil during the handshake; holds replies to what the last read brought
-	poller  *poller           // nil: reads park at once
+	poller  *poller           // nil during the handshake
 	bytes   atomic.Uint64     // Shared: written here, read by Stats.
 	reading atomic.Bool       // Shared: in a read just now; silence counts only then.
 }
@@ -52,7 +52,7 @@ func newInbound(conn net.Conn) *inbound {
 }
 
 // live gives it the full buffer, the heart that each read is told to, the outbox that
-// is flushed before each, and what polls before it parks.
+// is flushed before each, and what reads the socket.
 func (in *inbound) live(payloadMax int, heart *transport.Heart, out *transport.Outbox, p *poller) {
 	buf := make([]byte, bufferSize)
 	in.r, in.w = 0, copy(buf, in.buf[in.r:in.w])

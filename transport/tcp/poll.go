@@ -8,11 +8,11 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// poller looks at a socket again and again for a while before its goroutine parks
-// for the netpoller: what comes meanwhile is taken without a wake-up. It takes a
-// processor for as long, so it pays only where there are more than loops, links that
-// wait for each other, and GPUs' threads need: on two it takes the processor from
-// those it waits for.
+// poller reads a socket with plain system calls (see readNow), and parks for the netpoller
+// where nothing is there. With a span it looks again and again for as long before it parks:
+// what comes meanwhile is taken without a wake-up. That takes a processor, so it pays only
+// where there are more than loops, links that wait for each other, and GPUs' threads need:
+// on two it takes the processor from those it waits for.
 type poller struct {
 	raw  syscall.RawConn
 	span mono.Dur
@@ -22,10 +22,10 @@ type poller struct {
 	err  error
 }
 
-// newPoller is nil where nothing is to be polled.
+// newPoller is nil where conn has no descriptor.
 func newPoller(conn net.Conn, span mono.Dur) *poller {
 	c, ok := conn.(syscall.Conn)
-	if span <= 0 || !ok {
+	if !ok {
 		return nil
 	}
 	raw, err := c.SyscallConn()
@@ -37,8 +37,7 @@ func newPoller(conn net.Conn, span mono.Dur) *poller {
 	return p
 }
 
-// read is the bytes that came within the span; 0 when none did, also at the end of
-// the stream, which an ordinary read tells.
+// read is the next bytes; 0 at the end of the stream, which an ordinary read tells.
 func (p *poller) read(dst []byte) (int, error) {
 	p.dst, p.n, p.err = dst, 0, nil
 	if p.raw.Read(p.look) != nil {
@@ -48,18 +47,26 @@ func (p *poller) read(dst []byte) (int, error) {
 	return max(p.n, 0), p.err
 }
 
-// poll always ends the wait: true tells the runtime not to park for it.
+// poll is false when nothing came: the runtime parks the goroutine until something does.
 func (p *poller) poll(fd uintptr) bool {
-	for until := mono.Now().Add(p.span); ; {
-		n, err := syscall.Read(int(fd), p.dst)
-		again := err == syscall.EAGAIN || err == syscall.EINTR
-		if again && mono.Now() < until {
+	until := mono.Time(0)
+	if p.span > 0 {
+		until = mono.Now().Add(p.span)
+	}
+	for {
+		n, err := readNow(fd, p.dst)
+		switch {
+		case err == syscall.EINTR:
 			continue
-		}
-		p.n = n
-		if err != nil && !again { // the socket tells it once
+		case err == syscall.EAGAIN:
+			if p.span > 0 && mono.Now() < until {
+				continue
+			}
+			return false
+		case err != nil: // the socket tells it once
 			p.err = os.NewSyscallError("read", err)
 		}
+		p.n = n
 		return true
 	}
 }

@@ -120,6 +120,6 @@ func (d *direct) write(b []byte) int {
 }
 
 func (d *direct) try(fd uintptr) bool {
-	d.n, _ = syscall.Write(int(fd), d.b)
+	d.n, _ = writeNow(fd, d.b)
 	return true
 }
