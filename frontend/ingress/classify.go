@@ -85,6 +85,7 @@ func (s *Server) classify(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	x.outcome.take(x.answers)
 	if spec.Version != labelled { // another one answered
 		if labels, err = s.labels(spec); err != nil {
 			return err

@@ -32,18 +32,20 @@ type exchange struct {
 	ahead    int    // bytes of the body in there, which direct has read
 
 	// The request.
-	request oip.Request
-	parsed  []byte // a copy of the header that direct read request from; empty: it did not
-	batched bool   // of direct: the shapes have a leading 1
-	bound   []binding
-	scratch []byte // tensors decoded from JSON
-	tensors []frontend.Tensor
-	slab    frontend.Reservation
-	wanted  []wanted
-	labels  []string // of the model, where an output is wanted as classes
+	request    oip.Request
+	understood bool   // request is this one's, not that of one before
+	parsed     []byte // a copy of the header that direct read request from; empty: it did not
+	batched    bool   // of direct: the shapes have a leading 1
+	bound      []binding
+	scratch    []byte // tensors decoded from JSON
+	tensors    []frontend.Tensor
+	slab       frontend.Reservation
+	wanted     []wanted
+	labels     []string // of the model, where an output is wanted as classes
 
 	// The reply.
 	answers []*frontend.Response
+	outcome outcome
 	reply   oip.Reply
 	parts   [][]byte // of its outputs
 	shapes  []int64  // likewise

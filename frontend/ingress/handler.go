@@ -26,9 +26,13 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, d door) {
 	if s.draining.Load() {
 		ctx.SetConnectionClose()
 	}
+	took := mono.Now().Sub(began)
+	if s.cfg.AccessLog != nil {
+		s.tell(x, route, took)
+	}
 	s.give(x)
 	s.metrics.inFlight.Dec()
-	s.metrics.observe(route, ctx.Response.StatusCode(), mono.Now().Sub(began))
+	s.metrics.observe(route, ctx.Response.StatusCode(), took)
 }
 
 // prefetched is how much of a body fasthttp reads by itself before the handler runs.
