@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"encoding/hex"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -220,7 +221,8 @@ func (k *modelMetrics) count(err *Error) {
 	}
 }
 
-func (k *modelMetrics) served(r *Response, now mono.Time) {
+// served counts an answer. trace is its exemplar; zero: it is none.
+func (k *modelMetrics) served(r *Response, now mono.Time, trace TraceID) {
 	s := k.begun()
 	if s == nil {
 		return
@@ -231,10 +233,25 @@ func (k *modelMetrics) served(r *Response, now mono.Time) {
 		s.ok.Inc()
 	}
 	s.recent.add(r.Slack < 0, now)
+	if trace != (TraceID{}) {
+		s.exemplify(r, trace)
+		return
+	}
 	s.duration.Observe(r.Total.Seconds())
 	s.batch.Observe(float64(r.BatchSize))
 	for i, d := range [5]time.Duration{r.Preprocess, r.Queue, r.Fetch, r.Execute, r.Reply} {
 		s.stages[i].Observe(d.Seconds())
+	}
+}
+
+// exemplify observes the answer's times with its trace. (One in a hundred or a thousand does.)
+func (s *series) exemplify(r *Response, trace TraceID) {
+	labels := prometheus.Labels{"trace_id": hex.EncodeToString(trace[:])}
+	observe := func(o prometheus.Observer, v float64) { o.(prometheus.ExemplarObserver).ObserveWithExemplar(v, labels) }
+	observe(s.duration, r.Total.Seconds())
+	s.batch.Observe(float64(r.BatchSize))
+	for i, d := range [5]time.Duration{r.Preprocess, r.Queue, r.Fetch, r.Execute, r.Reply} {
+		observe(s.stages[i], d.Seconds())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/ingress/oip"
+	"github.com/symphony-serving/symphony/frontend/tracing"
 )
 
 // exchange is one request and its answer, and the memory they need. An arrow points to
@@ -46,6 +47,7 @@ type exchange struct {
 	// The reply.
 	answers []*frontend.Response
 	outcome outcome
+	trace   tracing.Context
 	reply   oip.Reply
 	parts   [][]byte // of its outputs
 	shapes  []int64  // likewise

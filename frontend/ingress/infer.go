@@ -25,6 +25,7 @@ func (s *Server) infer(x *exchange) error {
 		return err
 	}
 	defer s.leave()
+	s.sample(x)
 	entry, err := s.chosen(x)
 	if err != nil { // before the body: nobody sends 64 MiB to be told of a misspelt name
 		return err
@@ -138,7 +139,7 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
 	ctx := context.Background() // fasthttp does not tell of clients that leave; deadlines bound the wait
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout, Trace: x.trace.Trace}
 	j := &join{left: b.items, done: make(chan error, 1), answers: make([]*frontend.Response, b.items)}
 	for k := range b.items {
 		r.Inputs = tensors[k*len(x.bound) : (k+1)*len(x.bound)]

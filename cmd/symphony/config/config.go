@@ -23,6 +23,7 @@ type Config struct {
 	Drain     mono.Dur  `yaml:"drain"`      // how long Ctrl-C waits for open requests
 	Metrics   string    `yaml:"metrics"`    // host:port of /metrics, and of a frontend's statistics; empty: none, or that of HTTP
 	Admin     string    `yaml:"admin"`      // host:port for who operates this process: profiles (pprof), at no other address; empty: none
+	Traces    Traces    `yaml:"traces"`
 	RDMA      RDMA      `yaml:"rdma"`
 	TCP       TCP       `yaml:"tcp"`
 	Scheduler Scheduler `yaml:"scheduler"`
@@ -35,6 +36,14 @@ type Config struct {
 type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn, error
 	Format string `yaml:"format"` // auto (readable on a terminal, JSON otherwise), console, json
+}
+
+// Traces says which requests a frontend tells an OpenTelemetry collector of.
+type Traces struct {
+	Endpoint string            `yaml:"endpoint"` // of its OTLP over HTTP: http://127.0.0.1:4318; empty: there are no traces
+	Share    float64           `yaml:"share"`    // of the requests whose caller does not say: a traceparent does
+	Rate     int               `yaml:"rate"`     // traces a second, at most; 0: any number
+	Headers  map[string]string `yaml:"headers"`  // of what is sent to the collector, for example its authorisation
 }
 
 // RDMA says which links go over RDMA, and with what.
@@ -148,6 +157,7 @@ func Default() Config {
 		Log:       Log{Level: "info", Format: "auto"},
 		GCPercent: 200,
 		Drain:     5 * mono.Second,
+		Traces:    Traces{Share: 0.01, Rate: 100},
 		RDMA:      RDMA{Mode: "auto", GID: -1, Poll: "adaptive", Spin: 50 * mono.Microsecond, Reads: 2 << 20, Buffers: 1 << 30},
 		TCP:       TCP{KernelRTT: "auto"},
 		Scheduler: Scheduler{

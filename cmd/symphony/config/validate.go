@@ -70,6 +70,10 @@ func (c *Config) validate() []error {
 	if c.Admin != "" {
 		r.hostPort("admin", c.Admin)
 	}
+	r.need(c.Traces.Endpoint == "" || strings.HasPrefix(c.Traces.Endpoint, "http://") || strings.HasPrefix(c.Traces.Endpoint, "https://"), "traces.endpoint",
+		"%q must be http://HOST:PORT or https://HOST:PORT of a collector's OTLP over HTTP, which listens on 4318 by custom", c.Traces.Endpoint)
+	r.need(c.Traces.Share >= 0 && c.Traces.Share <= 1, "traces.share", "is %g, must be 0 to 1", c.Traces.Share)
+	r.between("traces.rate", int64(c.Traces.Rate), 0, 1<<20)
 	c.RDMA.validate(r)
 	r.span("tcp.busy_poll", c.TCP.BusyPoll, 0, mono.Millisecond)
 	r.oneOf("tcp.kernel_rtt", c.TCP.KernelRTT, "auto", "never")

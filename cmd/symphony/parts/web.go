@@ -12,13 +12,15 @@ import (
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/accesslog"
 	"github.com/symphony-serving/symphony/frontend/ingress"
+	"github.com/symphony-serving/symphony/frontend/tracing"
 	control "github.com/symphony-serving/symphony/scheduler/control/client"
 )
 
 // Web is a running HTTP ingress.
 type Web struct {
 	server  *ingress.Server
-	access  *accesslog.Log // nil: none
+	access  *accesslog.Log  // nil: none
+	tracer  *tracing.Tracer // nil: none
 	Address string
 	Metrics string // where /metrics is; "": at Address
 	Admin   string // where admin calls are; "": at Address
@@ -40,14 +42,19 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := ingress.New(ingress.Config{Client: client, AccessLog: access, Repository: p.Models, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
+	tracer, err := p.tracer()
+	if err != nil {
+		return nil, errors.Join(err, closeLog(access))
+	}
+	server, err := ingress.New(ingress.Config{Client: client, AccessLog: access, Tracer: tracer, Repository: p.Models, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
 		GiveUp: func() { _ = client.Close() }, MetricsApart: p.cfg.Metrics != "", AdminApart: c.Admin != "",
 		Connections: c.Connections, FullStatus: c.FullStatus,
 		HeaderTimeout: c.HeaderTime.Std(), BodyTimeout: c.BodyTime.Std(), BodyRate: bodyRate(c)})
 	if err != nil {
+		closeTracer(tracer)
 		return nil, errors.Join(err, closeLog(access))
 	}
-	w := &Web{server: server, access: access, failed: make(chan error, 3)}
+	w := &Web{server: server, access: access, tracer: tracer, failed: make(chan error, 3)}
 	w.Address, err = p.open(w, "frontend.http", "--http", c.HTTP, server.Serve)
 	if err == nil && p.cfg.Metrics != "" {
 		w.Metrics, err = p.open(w, "metrics", "--metrics", p.cfg.Metrics, server.ServeMetrics)
@@ -56,7 +63,9 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 		w.Admin, err = p.open(w, "frontend.admin", "--set frontend.admin=HOST:PORT", c.Admin, server.ServeAdmin)
 	}
 	if err != nil {
-		return nil, errors.Join(err, server.Close(), closeLog(access))
+		err = errors.Join(err, server.Close(), closeLog(access))
+		closeTracer(tracer)
+		return nil, err
 	}
 	return w, nil
 }
@@ -92,31 +101,7 @@ func bodyRate(c config.Frontend) int64 {
 
 // Drain refuses new requests and waits for the open ones.
 func (w *Web) Drain(ctx context.Context) error {
-	return errors.Join(w.server.Drain(ctx), closeLog(w.access))
-}
-
-// accessLog opens the configured one; nil: there is none.
-func (p *Process) accessLog() (*accesslog.Log, error) {
-	c := p.cfg.Frontend
-	if c.AccessLog == "" {
-		return nil, nil
-	}
-	l, err := accesslog.Open(accesslog.Config{Path: c.AccessLog, Share: c.AccessShare, Rate: c.AccessRate, Metrics: p.registry, Failed: func(err error) {
-		if err == nil {
-			p.Log.Info().Str("frontend.access_log", c.AccessLog).Msg("the access log is written again")
-			return
-		}
-		p.Log.Warn().Err(err).Str("frontend.access_log", c.AccessLog).Msg("the access log cannot be written: its lines are lost until it can be; requests are served")
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("frontend.access_log: %w", err)
-	}
-	return l, nil
-}
-
-func closeLog(l *accesslog.Log) error {
-	if l == nil {
-		return nil
-	}
-	return l.Close()
+	err := errors.Join(w.server.Drain(ctx), closeLog(w.access))
+	closeTracer(w.tracer)
+	return err
 }
