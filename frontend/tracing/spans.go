@@ -10,6 +10,7 @@ import (
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -93,7 +94,7 @@ func (m *maker) tree(r *Record) {
 	if r.BatchSize == 0 {
 		return
 	}
-	at := &r.Times
+	at := r.inOrder()
 	child := func(who int, name string, from, to mono.Time, more ...*common.KeyValue) *trace.Span {
 		return m.span(who, &r.Context, randomID(), r.Span[:], name, from, to, more...)
 	}
@@ -105,6 +106,17 @@ func (m *maker) tree(r *Record) {
 	if r.Epoch != 0 {
 		m.link(r, run)
 	}
+}
+
+// inOrder are the record's times, each not before the one before it, and none beyond the request: what the
+// backend read on its own clock came over a link that knows that clock's offset only so well.
+func (r *Record) inOrder() frontend.Times {
+	t, last := r.Times, r.Began
+	for _, at := range []*mono.Time{&t.Arrival, &t.Submitted, &t.Ordered, &t.Ready, &t.Start, &t.End, &t.Answered} {
+		*at = max(last, min(*at, r.Ended))
+		last = *at
+	}
+	return t
 }
 
 // attributes are those of the request.

@@ -73,6 +73,27 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// TestClocksThatDiffer: times of a backend whose clock is known badly are put in order, within the request.
+func TestClocksThatDiffer(t *testing.T) {
+	for _, off := range []mono.Dur{-mono.Second, -4 * mono.Millisecond, 0, 4 * mono.Millisecond, mono.Second} {
+		r := served(Context{}, 1)
+		for _, at := range []*mono.Time{&r.Times.Ordered, &r.Times.Ready, &r.Times.Start, &r.Times.End} {
+			*at = at.Add(off)
+		}
+		got := r.inOrder()
+		last := r.Began
+		for i, at := range []mono.Time{got.Arrival, got.Submitted, got.Ordered, got.Ready, got.Start, got.End, got.Answered, r.Ended} {
+			if at < last {
+				t.Errorf("off by %v: %d is at %v, before %v", off, i, at, last)
+			}
+			last = at
+		}
+		if off == 0 && got != r.Times {
+			t.Errorf("%+v became %+v", r.Times, got)
+		}
+	}
+}
+
 // TestRefusedHasAReason: what has no output is one span, an error that says why.
 func TestRefusedHasAReason(t *testing.T) {
 	c := newCollector(t)

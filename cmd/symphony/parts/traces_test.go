@@ -15,6 +15,7 @@ import (
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // otlp is a double of an OpenTelemetry collector: it decodes what comes, by name of the span.
@@ -46,22 +47,20 @@ func newOTLP(t *testing.T) *otlp {
 	return o
 }
 
-// TestOneRequestIsOneTree: a request through HTTP, frontend, scheduler and backend, each linked over TCP, is
-// one tree in a collector, below its caller's span, and its batch is linked. Times are in their order. Histograms have it as
-// an exemplar.
-func TestOneRequestIsOneTree(t *testing.T) {
-	const traceID, parentID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-	o := newOTLP(t)
-	p := process(t, config.Set{Key: "scheduler.listen", Value: "tcp:127.0.0.1:0"}, config.Set{Key: "frontend.listen", Value: "tcp:127.0.0.1:0"},
+// traced is a system whose parts are linked over TCP, with an emulated model, that tells o of what callers sample.
+func traced(t *testing.T, o *otlp) (p *Process, infer func(traceparent string) http.Header, end func()) {
+	t.Helper()
+	const model = "ResNet50V2"
+	p = process(t, config.Set{Key: "scheduler.listen", Value: "tcp:127.0.0.1:0"}, config.Set{Key: "frontend.listen", Value: "tcp:127.0.0.1:0"},
 		config.Set{Key: "traces.endpoint", Value: o.URL}, config.Set{Key: "traces.share", Value: "0"})
 	scheduler, err := p.Scheduler()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer scheduler.Close()
+	t.Cleanup(func() { _ = scheduler.Close() })
 	at := scheduler.Addresses()[0]
 	p.cfg.Frontend.Scheduler, p.cfg.Backend.Scheduler = config.Addresses{at}, at
-	p.cfg.Backend.Pools = []config.Pool{{DeviceType: "emulated", Kind: "emulated", Devices: 1, Zoo: []config.Zoo{{CSV: "../../../examples/zoo/zoo_a100.csv", Models: []string{"ResNet50V2"}}}}}
+	p.cfg.Backend.Pools = []config.Pool{{DeviceType: "emulated", Kind: "emulated", Devices: 1, Zoo: []config.Zoo{{CSV: "../../../examples/zoo/zoo_a100.csv", Models: []string{model}, SLO: 10 * mono.Second}}}}
 	b, err := p.Backend(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -74,44 +73,62 @@ func TestOneRequestIsOneTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.WaitReady(t.Context(), "ResNet50V2"); err != nil {
+	if err := client.WaitReady(t.Context(), model); err != nil {
 		t.Fatal(err)
 	}
-	e, err := client.Model("ResNet50V2", "")
+	e, err := client.Model(model, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := "http://" + w.Address + "/v2/models/ResNet50V2/infer"
-	post := func(header string) http.Header {
-		req, err := http.NewRequest("POST", url, bytes.NewReader(make([]byte, e.Spec.Inputs[0].ByteSize())))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Inference-Header-Content-Length", "0")
-		if header != "" {
-			req.Header.Set("traceparent", header)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 {
-			t.Fatalf("%d %s, %v", resp.StatusCode, text, err)
-		}
-		return resp.Header
+	infer = func(traceparent string) http.Header {
+		t.Helper()
+		return post(t, "http://"+w.Address+"/v2/models/"+model+"/infer", make([]byte, e.Spec.Inputs[0].ByteSize()), traceparent)
 	}
-	back := post("00-" + traceID + "-" + parentID + "-01").Get("traceparent")
-	if other := post("").Get("traceparent"); other != "" {
+	return p, infer, func() {
+		limit, cancel := p.DrainContext()
+		defer cancel()
+		if err := w.Drain(limit); err != nil {
+			t.Error(err)
+		}
+		_, _ = client.Drain(limit), b.Drain(limit)
+	}
+}
+
+// post asks for an inference on the body as its only input.
+func post(t *testing.T, url string, body []byte, traceparent string) http.Header {
+	t.Helper()
+	req, err := http.NewRequest("POST", url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Inference-Header-Content-Length", "0")
+	if traceparent != "" {
+		req.Header.Set("traceparent", traceparent)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 {
+		t.Fatalf("%d %s, %v", resp.StatusCode, text, err)
+	}
+	return resp.Header
+}
+
+// TestOneRequestIsOneTree: a request through HTTP, frontend, scheduler and backend, each linked over TCP, is
+// one tree in a collector, below its caller's span, and its batch is linked. Times are in their order.
+// Histograms have it as an exemplar.
+func TestOneRequestIsOneTree(t *testing.T) {
+	const traceID, parentID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	o := newOTLP(t)
+	p, infer, end := traced(t, o)
+	back := infer("00-" + traceID + "-" + parentID + "-01").Get("traceparent")
+	if other := infer("").Get("traceparent"); other != "" {
 		t.Errorf("a request that nobody samples has the trace %s", other)
 	}
 	exemplars(t, p, traceID)
-	limit, cancel := p.DrainContext()
-	defer cancel()
-	if err := w.Drain(limit); err != nil {
-		t.Error(err)
-	}
-	_, _ = client.Drain(limit), b.Drain(limit)
+	end()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	root := o.spans["POST infer"]
