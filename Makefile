@@ -12,7 +12,7 @@ TAGS    := $(strip $(shell pkg-config --exists libibverbs 2>/dev/null && echo rd
 comma   := ,
 space   := $(subst ,, )
 
-.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-k8s test-operations gpu-libs cuda-headers gpu-suite test-gpu
+.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-k8s test-rules test-operations gpu-libs cuda-headers gpu-suite test-gpu
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ test-deploy: ## manifests, images and units below deploy/, and symphony-kube, wi
 
 test-k8s: ## the same in a real control plane of Kubernetes on loopback, which it builds once (some minutes)
 	@scripts/test-k8s.sh
+
+test-rules: ## deploy/monitoring under promtool, which it fetches from Debian where it is not there
+	@scripts/test-rules.sh
 
 test-operations: build models ## docs/operations.md on this machine, word for word; a minute or two
 	@scripts/test-operations.sh

@@ -146,7 +146,7 @@ func (s *served) pool(of subCluster) *devices {
 
 func (s *served) model(e *catalog.Served, all *metrics) *model {
 	m := &model{uplink: s.uplink, book: s.book, came: s.uplink.client.came.Add(1), entry: catalog.Entry{ID: e.ID, DeviceType: e.DeviceType, Spec: e.Spec}, devices: s.pool(subCluster{e.DeviceType, e.SubCluster}), gone: new(atomic.Bool),
-		inputs: itemSize(e.Spec.Inputs), outputs: itemSize(e.Spec.Outputs), metrics: all.of(e.Spec.Name, e.Spec.Version)}
+		inputs: itemSize(e.Spec.Inputs), outputs: itemSize(e.Spec.Outputs), metrics: all.of(e.Spec.Name, e.Spec.Version, e.Spec.SLO)}
 	if e.Spec.Image != nil && len(e.Spec.Inputs) == 1 {
 		m.plan, m.planError = preprocess.NewPlan(*e.Spec.Image, e.Spec.Inputs[0])
 	}

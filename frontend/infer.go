@@ -34,6 +34,7 @@ type call struct {
 	refused    uint64 // groups whose schedulers gave it back, a bit each
 	at         *reign // of its model's group, that it was sent to; nil: to none. Of a group of one: nil
 	again      bool   // it may have been sent to an earlier reign, too
+	trace      TraceID
 }
 
 // waiter is a goroutine in Infer.
@@ -96,7 +97,7 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 		c.refuse(m, r.Model, err, done)
 		return
 	}
-	k := call{done: done, model: m, arrival: arrival, deadline: deadline, any: r.Any || r.Version == ""}
+	k := call{done: done, model: m, arrival: arrival, deadline: deadline, any: r.Any || r.Version == "", trace: r.Trace}
 	if r.Image != nil {
 		c.queueImage(ctx, &r, &k)
 		return

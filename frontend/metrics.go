@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"encoding/hex"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type metrics struct {
 	stages     *prometheus.HistogramVec
 	batches    *prometheus.HistogramVec
 	badRate    *prometheus.Desc
+	slo        *prometheus.Desc
 	inFlight   prometheus.GaugeFunc
 	slabs      prometheus.GaugeFunc
 	linked     []prometheus.Collector // of each scheduler, and each group of several
@@ -44,6 +46,7 @@ type modelMetrics struct {
 	key    modelKey
 	series atomic.Pointer[series] // nil: nothing was counted
 
+	slo   mono.Dur  // as the catalogue said last
 	users int       // models of the catalogues: 1, or more while an id follows another, or several schedulers have it
 	ended mono.Time // when the last left
 	swept bool      // its series are gone: what still comes is not counted
@@ -95,6 +98,7 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 		stages:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_stage_duration_seconds", Help: "Time of served requests by stage.", Buckets: buckets}, []string{"model", "version", "stage"}),
 		batches:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_batch_size", Help: "Batch size that served requests ran in.", Buckets: []float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512}}, []string{"model", "version"}),
 		badRate:  prometheus.NewDesc("symphony_bad_rate", "Dropped or late requests as a share of those answered in the last 10 s.", []string{"model", "version"}, nil),
+		slo:      prometheus.NewDesc("symphony_model_slo_seconds", "The model's SLO: the span from arrival that requests without a timeout of their own have.", []string{"model", "version"}, nil),
 		inFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_requests_in_flight", Help: "Open requests."}, func() float64 { return float64(c.InFlight()) }),
 		slabs:    prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_arena_slabs", Help: "Slabs of the arena that hold an input."}, func() float64 { return float64(c.arena.Used()) }),
 	}
@@ -137,7 +141,7 @@ func (m *metrics) unregister() {
 }
 
 // of finds or makes a version's metrics.
-func (m *metrics) of(name, version string) *modelMetrics {
+func (m *metrics) of(name, version string, slo mono.Dur) *modelMetrics {
 	key := modelKey{name, version}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,6 +151,7 @@ func (m *metrics) of(name, version string) *modelMetrics {
 		m.models[key] = k
 	}
 	k.users++
+	k.slo = slo
 	return k
 }
 
@@ -216,7 +221,8 @@ func (k *modelMetrics) count(err *Error) {
 	}
 }
 
-func (k *modelMetrics) served(r *Response, now mono.Time) {
+// served counts an answer. trace is its exemplar; zero: it is none.
+func (k *modelMetrics) served(r *Response, now mono.Time, trace TraceID) {
 	s := k.begun()
 	if s == nil {
 		return
@@ -227,10 +233,25 @@ func (k *modelMetrics) served(r *Response, now mono.Time) {
 		s.ok.Inc()
 	}
 	s.recent.add(r.Slack < 0, now)
+	if trace != (TraceID{}) {
+		s.exemplify(r, trace)
+		return
+	}
 	s.duration.Observe(r.Total.Seconds())
 	s.batch.Observe(float64(r.BatchSize))
 	for i, d := range [5]time.Duration{r.Preprocess, r.Queue, r.Fetch, r.Execute, r.Reply} {
 		s.stages[i].Observe(d.Seconds())
+	}
+}
+
+// exemplify observes the answer's times with its trace. (One in a hundred or a thousand does.)
+func (s *series) exemplify(r *Response, trace TraceID) {
+	labels := prometheus.Labels{"trace_id": hex.EncodeToString(trace[:])}
+	observe := func(o prometheus.Observer, v float64) { o.(prometheus.ExemplarObserver).ObserveWithExemplar(v, labels) }
+	observe(s.duration, r.Total.Seconds())
+	s.batch.Observe(float64(r.BatchSize))
+	for i, d := range [5]time.Duration{r.Preprocess, r.Queue, r.Fetch, r.Execute, r.Reply} {
+		observe(s.stages[i], d.Seconds())
 	}
 }
 
@@ -270,11 +291,11 @@ func (r *recent) rate() float64 {
 	return float64(bad) / float64(all)
 }
 
-// badRates collects the gauge at each scrape.
+// badRates collects the gauges of versions at each scrape.
 type badRates metrics
 
 // Describe implements prometheus.Collector.
-func (m *badRates) Describe(ch chan<- *prometheus.Desc) { ch <- m.badRate }
+func (m *badRates) Describe(ch chan<- *prometheus.Desc) { ch <- m.badRate; ch <- m.slo }
 
 // Collect implements prometheus.Collector.
 func (m *badRates) Collect(ch chan<- prometheus.Metric) {
@@ -284,6 +305,7 @@ func (m *badRates) Collect(ch chan<- prometheus.Metric) {
 	for key, k := range m.models {
 		if s := k.series.Load(); s != nil {
 			ch <- prometheus.MustNewConstMetric(m.badRate, prometheus.GaugeValue, s.recent.rate(), key.name, key.version)
+			ch <- prometheus.MustNewConstMetric(m.slo, prometheus.GaugeValue, k.slo.Seconds(), key.name, key.version)
 		}
 	}
 }

@@ -22,8 +22,9 @@ import (
 type Reservation struct {
 	Model   string
 	Version string
-	Any     bool   // Request's
-	Input   []byte // of the model's inputs; whatever was in the slab before
+	Any     bool    // Request's
+	Input   []byte  // of the model's inputs; whatever was in the slab before
+	Trace   TraceID // Request's; set it between Reserve and InferReserved
 
 	model *model
 	slab  wire.SlabHandle
@@ -62,7 +63,7 @@ func (c *Client) Release(r *Reservation) {
 }
 
 func (r *Reservation) clear() {
-	r.Model, r.Version, r.Any, r.Input, r.model, r.slab = "", "", false, nil, nil, 0
+	*r = Reservation{}
 }
 
 // InferReserved asks for the inference whose input has been written, and waits for its
@@ -89,7 +90,7 @@ func (c *Client) submitReserved(ctx context.Context, r *Reservation, timeout tim
 		c.refuse(r.model, r.Model, err, done)
 		return
 	}
-	k := call{done: done, model: r.model, slab: r.slab, arrival: now, deadline: deadline, submitted: now, any: r.Any}
+	k := call{done: done, model: r.model, slab: r.slab, arrival: now, deadline: deadline, submitted: now, any: r.Any, trace: r.Trace}
 	if id, ok := c.register(ctx, &k); ok {
 		c.submit(id, &k, r.Input)
 	}

@@ -166,7 +166,13 @@ func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 	r.Queue = max(0, m.Start.Sub(k.submitted)-m.Fetch).Std()
 	r.Reply = max(0, now.Sub(ended)).Std()
 	r.Total, r.Slack = now.Sub(k.arrival).Std(), k.deadline.Sub(now).Std()
-	k.model.metrics.served(r, now)
+	r.Epoch, r.Batch = m.Epoch, m.Batch
+	ready := m.Start
+	if m.Epoch != 0 {
+		ready = m.Ready
+	}
+	r.Times = Times{k.arrival, k.submitted, ready.Add(-m.Fetch), ready, m.Start, ended, now}
+	k.model.metrics.served(r, now, k.trace)
 	k.done(r, nil)
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -23,9 +24,24 @@ type Response struct {
 	Total      time.Duration
 	Slack      time.Duration // left until the deadline; negative: late
 
+	Epoch wire.Epoch   // of the scheduler's reign that Batch is of; 0: the backend does not tell of batches
+	Batch wire.BatchID // that it ran in
+	Times Times
+
 	pool *sync.Pool // where Release puts it; nil once released
 	few  [2]Tensor  // what Outputs mostly needs, so that it is no allocation of its own
 	data []byte     // the outputs' bytes
+}
+
+// Times are when what became of a request, on this process's clock, in their order.
+type Times struct {
+	Arrival   mono.Time // Infer was called
+	Submitted mono.Time // its record went to the scheduler
+	Ordered   mono.Time // its batch's order arrived at the backend, which began to read the inputs
+	Ready     mono.Time // all inputs were there
+	Start     mono.Time // execution began
+	End       mono.Time // execution ended
+	Answered  mono.Time // the output was here
 }
 
 // dataKeep is the most bytes that a released response holds for its next life.

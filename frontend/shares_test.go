@@ -325,18 +325,18 @@ func TestSeriesOfWhatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	count := func(k *modelMetrics) { k.count(reasonError("a", wire.ReasonFull)) }
-	one, two, silent := m.of("a", "1"), m.of("a", "2"), m.of("a", "3")
+	one, two, silent := m.of("a", "1", mono.Second), m.of("a", "2", mono.Second), m.of("a", "3", mono.Second)
 	count(one)
 	count(two)
 	if got := requests(t, registry); len(got) != 2 {
 		t.Errorf("%v, want two versions and not the silent one", got)
 	}
-	again := m.of("a", "1") // of a model that follows under its id
+	again := m.of("a", "1", mono.Second) // of a model that follows under its id
 	one.end()
 	two.end()
 	silent.end()
 	m.sweep(mono.Now())
-	back := m.of("a", "2")
+	back := m.of("a", "2", mono.Second)
 	count(back)
 	back.end()
 	count(two) // what was under way

@@ -88,4 +88,9 @@ type Request struct {
 	// ImageGiven: Image is the client's from now on, and is not copied.
 	ImageGiven bool
 	Timeout    time.Duration // end-to-end; 0: the model's SLO
+	// Trace is the id of the trace that tells of the request: histograms have it as an exemplar. Zero: there is none.
+	Trace TraceID
 }
+
+// TraceID is a trace's, as W3C's traceparent has it.
+type TraceID [16]byte

@@ -245,7 +245,7 @@ func (e *Executor) answer(it *wire.BatchItem, o *Order, reason wire.Reason) {
 		e.unreached(o)
 		return
 	}
-	m := wire.Output{Request: it.Request, Reason: reason, BatchSize: uint16(len(o.Items)), Device: o.GPU, Start: mono.Now()}
+	m := wire.Output{Request: it.Request, Reason: reason, BatchSize: uint16(len(o.Items)), Device: o.GPU, Start: mono.Now(), Epoch: o.Epoch, Batch: o.Batch.Batch}
 	_ = l.Send(m.Append(nil, 0)) // the frontend answers "expired" by itself if this is lost
 }
 

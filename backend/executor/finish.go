@@ -50,7 +50,8 @@ func (o *order) finish(start, end mono.Time, err error) {
 }
 
 func (o *order) sendOutputs(start, end mono.Time) {
-	m := wire.Output{BatchSize: uint16(len(o.index)), Device: o.GPU, Fetch: o.report.Fetch, Execute: end.Sub(start), Start: start}
+	m := wire.Output{BatchSize: uint16(len(o.index)), Device: o.GPU, Fetch: o.report.Fetch, Execute: end.Sub(start), Start: start,
+		Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: o.report.Ready}
 	for k, i := range o.index {
 		it := &o.Items[i]
 		l := o.exec.linksOf(&o.Order).Link(it.Frontend)

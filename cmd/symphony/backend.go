@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/parts"
@@ -34,7 +36,7 @@ func (c backendCmd) Run() error {
 	}
 	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
-	if err := p.ServeMetrics(); err != nil {
+	if err := errors.Join(p.ServeMetrics(), p.ServeAdmin()); err != nil {
 		return err
 	}
 	b, err := p.Backend(ctx)

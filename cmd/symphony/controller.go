@@ -51,7 +51,7 @@ func (c controllerCmd) Run() error {
 	}
 	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
-	if err := p.ServeMetrics(); err != nil {
+	if err := errors.Join(p.ServeMetrics(), p.ServeAdmin()); err != nil {
 		return err
 	}
 	k, err := p.Control(ctx, false)

@@ -44,7 +44,7 @@ type doors struct {
 
 func doorsNow() doors {
 	return doors{nvml: nvml.Open, rdma: func() ([]discover.Device, error) { return discover.List("/") }, rdmaHost: rdmaHostNow(),
-		cpu: cpuNow("/"), cuda: cuda.Linked, libraries: runtimes(), find: findLibrary}
+		cpu: cpuNow("/"), cuda: cuda.Linked, libraries: runtimes(""), find: findLibrary}
 }
 
 // machine is what there is, as JSON has it.

@@ -144,9 +144,10 @@ func doorLibrary(name, file string, find func(string) string, err error) library
 	return l
 }
 
-// runtimes are what runs models: on the CPU, and on GPUs.
-func runtimes() []library {
-	path := parts.ONNXLibrary("")
+// runtimes are what runs models: on the CPU, and on GPUs. configured is the path of the former;
+// empty: none is.
+func runtimes(configured string) []library {
+	path := parts.ONNXLibrary(configured)
 	l := library{Name: "ONNX Runtime", File: filepath.Base(path)}
 	if _, err := os.Stat(path); err != nil {
 		l.Missing = fmt.Sprintf("not at %s: run `make models`, or set SYMPHONY_ONNXRUNTIME or backend.onnxruntime to its path", path)

@@ -46,6 +46,9 @@ func (c frontendCmd) Run() error {
 	}
 	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
+	if err := p.ServeAdmin(); err != nil {
+		return err
+	}
 	client, err := p.Client()
 	if err != nil {
 		return cli.InUse(err, "--listen")

@@ -32,6 +32,7 @@ type commands struct {
 	Bench      bench.Command     `cmd:"" help:"Measure a running server (load), or what this machine makes of Symphony's parts."`
 	Sim        simcmd.Command    `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`
 	Devices    devicesCmd        `cmd:"" help:"This machine: GPUs and their health, RDMA devices, CPU, libraries, and what is missing."`
+	Doctor     doctorCmd         `cmd:"" help:"This host as Symphony finds it: what costs latency or will not work, and what to change."`
 	RDMA       rdmaCmd           `cmd:"" name:"rdma" help:"RDMA devices: what is there, and whether links can use it."`
 	Version    versionCmd        `cmd:"" help:"Print the version."`
 

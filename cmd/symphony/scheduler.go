@@ -49,7 +49,7 @@ func (c schedulerCmd) Run() error {
 	}
 	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
-	if err := p.ServeMetrics(); err != nil {
+	if err := errors.Join(p.ServeMetrics(), p.ServeAdmin()); err != nil {
 		return err
 	}
 	if len(cfg.Scheduler.Standby) > 0 {

@@ -58,6 +58,9 @@ func (c serveCmd) Run() error {
 	}
 	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
+	if err := p.ServeAdmin(); err != nil {
+		return err
+	}
 	s, err := p.Serve(ctx)
 	if err != nil {
 		return cli.Interrupted(ctx, err)

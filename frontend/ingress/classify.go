@@ -44,6 +44,7 @@ func (s *Server) classify(x *exchange) error {
 		return err
 	}
 	defer s.leave()
+	s.sample(x)
 	entry, err := s.chosen(x)
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func (s *Server) classify(x *exchange) error {
 	if _, err := s.settle(x, spec); err != nil {
 		return err
 	}
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Image: body, Timeout: timeout}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Image: body, Timeout: timeout, Trace: x.trace.Trace}
 	if cap(x.buffer) > keepMax { // would not be kept: the client need not copy it
 		r.ImageGiven, x.buffer = true, nil
 	}
@@ -85,6 +86,7 @@ func (s *Server) classify(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	x.outcome.take(x.answers)
 	if spec.Version != labelled { // another one answered
 		if labels, err = s.labels(spec); err != nil {
 			return err

@@ -84,6 +84,7 @@ const parsedMax = 1 << 10
 // same header: where it is the one that x has read last, the request stands already.
 func (x *exchange) parseAhead(header []byte) bool {
 	if len(x.parsed) > 0 && bytes.Equal(header, x.parsed) {
+		x.understood = true
 		return true
 	}
 	x.forget()
@@ -95,11 +96,13 @@ func (x *exchange) parseAhead(header []byte) bool {
 		x.forget()
 		return false
 	}
+	x.understood = true
 	return true
 }
 
 // forget empties the request.
 func (x *exchange) forget() {
+	x.understood = false
 	x.request.Reset()
 	x.parsed = x.parsed[:0]
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/ingress/oip"
+	"github.com/symphony-serving/symphony/frontend/tracing"
 )
 
 // exchange is one request and its answer, and the memory they need. An arrow points to
@@ -32,18 +33,21 @@ type exchange struct {
 	ahead    int    // bytes of the body in there, which direct has read
 
 	// The request.
-	request oip.Request
-	parsed  []byte // a copy of the header that direct read request from; empty: it did not
-	batched bool   // of direct: the shapes have a leading 1
-	bound   []binding
-	scratch []byte // tensors decoded from JSON
-	tensors []frontend.Tensor
-	slab    frontend.Reservation
-	wanted  []wanted
-	labels  []string // of the model, where an output is wanted as classes
+	request    oip.Request
+	understood bool   // request is this one's, not that of one before
+	parsed     []byte // a copy of the header that direct read request from; empty: it did not
+	batched    bool   // of direct: the shapes have a leading 1
+	bound      []binding
+	scratch    []byte // tensors decoded from JSON
+	tensors    []frontend.Tensor
+	slab       frontend.Reservation
+	wanted     []wanted
+	labels     []string // of the model, where an output is wanted as classes
 
 	// The reply.
 	answers []*frontend.Response
+	outcome outcome
+	trace   tracing.Context
 	reply   oip.Reply
 	parts   [][]byte // of its outputs
 	shapes  []int64  // likewise

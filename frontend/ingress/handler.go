@@ -26,9 +26,17 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, d door) {
 	if s.draining.Load() {
 		ctx.SetConnectionClose()
 	}
+	ended := mono.Now()
+	trace := x.trace
+	if trace.Sampled() {
+		s.trace(x, route, began, ended)
+	}
+	if s.cfg.AccessLog != nil {
+		s.tell(x, route, ended.Sub(began))
+	}
 	s.give(x)
 	s.metrics.inFlight.Dec()
-	s.metrics.observe(route, ctx.Response.StatusCode(), mono.Now().Sub(began))
+	s.metrics.observe(route, ctx.Response.StatusCode(), ended.Sub(began), &trace)
 }
 
 // prefetched is how much of a body fasthttp reads by itself before the handler runs.
@@ -120,7 +128,7 @@ func (s *Server) reserve(x *exchange, spec *catalog.ModelSpec) error {
 			err = s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version)
 		}
 	}
-	x.slab.Any = x.version == ""
+	x.slab.Any, x.slab.Trace = x.version == "", x.trace.Trace
 	return err
 }
 

@@ -25,6 +25,7 @@ func (s *Server) infer(x *exchange) error {
 		return err
 	}
 	defer s.leave()
+	s.sample(x)
 	entry, err := s.chosen(x)
 	if err != nil { // before the body: nobody sends 64 MiB to be told of a misspelt name
 		return err
@@ -107,6 +108,7 @@ func (s *Server) parse(x *exchange, spec *catalog.ModelSpec, body []byte) error 
 	if err := x.request.ParseRequest(header, rest); err != nil {
 		return err
 	}
+	x.understood = true
 	if x.request.Timeout > timeoutMax {
 		return oip.Errorf("parameters.timeout", "%d microseconds, at most %d (an hour)", x.request.Timeout, timeoutMax)
 	}
@@ -137,7 +139,7 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
 	ctx := context.Background() // fasthttp does not tell of clients that leave; deadlines bound the wait
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout, Trace: x.trace.Trace}
 	j := &join{left: b.items, done: make(chan error, 1), answers: make([]*frontend.Response, b.items)}
 	for k := range b.items {
 		r.Inputs = tensors[k*len(x.bound) : (k+1)*len(x.bound)]
@@ -199,7 +201,8 @@ func (j *join) take(item int, answer *frontend.Response, err error) {
 func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend.Response) error {
 	r := &x.reply
 	r.Model, r.Version, r.ID = spec.Name, spec.Version, x.request.ID
-	r.Parameters = appendTimes(r.Parameters[:0], answers)
+	x.outcome.take(answers)
+	r.Parameters = appendTimes(r.Parameters[:0], &x.outcome)
 	for _, w := range x.wanted {
 		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary}
 		first := len(x.parts)
@@ -241,22 +244,15 @@ func pick(outputs []frontend.Tensor, w wanted) *frontend.Tensor {
 	return nil
 }
 
-// appendTimes tells where the time went, in microseconds: of a batch's items
-// the longest, and the least slack, which is negative when late.
-func appendTimes(dst []oip.Parameter, answers []*frontend.Response) []oip.Parameter {
-	m := *answers[0]
-	for _, a := range answers[1:] {
-		m.Preprocess, m.Queue, m.Fetch = max(m.Preprocess, a.Preprocess), max(m.Queue, a.Queue), max(m.Fetch, a.Fetch)
-		m.Execute, m.Reply, m.Total = max(m.Execute, a.Execute), max(m.Reply, a.Reply), max(m.Total, a.Total)
-		m.Slack, m.BatchSize = min(m.Slack, a.Slack), max(m.BatchSize, a.BatchSize)
-	}
+// appendTimes tells where the time went, in microseconds.
+func appendTimes(dst []oip.Parameter, m *outcome) []oip.Parameter {
 	return append(dst,
-		oip.Parameter{Name: "queue_us", Value: m.Queue.Microseconds()},
-		oip.Parameter{Name: "fetch_us", Value: m.Fetch.Microseconds()},
-		oip.Parameter{Name: "execute_us", Value: m.Execute.Microseconds()},
-		oip.Parameter{Name: "reply_us", Value: m.Reply.Microseconds()},
-		oip.Parameter{Name: "total_us", Value: m.Total.Microseconds()},
-		oip.Parameter{Name: "slack_us", Value: m.Slack.Microseconds()},
-		oip.Parameter{Name: "batch_size", Value: int64(m.BatchSize)},
-		oip.Parameter{Name: "gpu", Value: int64(m.GPU)})
+		oip.Parameter{Name: "queue_us", Value: m.queue.Microseconds()},
+		oip.Parameter{Name: "fetch_us", Value: m.fetch.Microseconds()},
+		oip.Parameter{Name: "execute_us", Value: m.execute.Microseconds()},
+		oip.Parameter{Name: "reply_us", Value: m.reply.Microseconds()},
+		oip.Parameter{Name: "total_us", Value: m.total.Microseconds()},
+		oip.Parameter{Name: "slack_us", Value: m.slack.Microseconds()},
+		oip.Parameter{Name: "batch_size", Value: int64(m.batchSize)},
+		oip.Parameter{Name: "gpu", Value: int64(m.gpu)})
 }

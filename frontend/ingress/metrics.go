@@ -1,12 +1,15 @@
 package ingress
 
 import (
+	"encoding/hex"
+	"net/http"
 	"strconv"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/symphony-serving/symphony/frontend/tracing"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -68,8 +71,13 @@ func (m *metrics) unregister() {
 
 func (m *metrics) number(r *route) int { return m.numbers[r.name] }
 
-func (m *metrics) observe(route, status int, d mono.Dur) {
+// observe counts a request; where it is traced, that is its exemplar.
+func (m *metrics) observe(route, status int, d mono.Dur, trace *tracing.Context) {
 	m.count(route, status)
+	if trace.Sampled() {
+		m.observer[route].(prometheus.ExemplarObserver).ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": hex.EncodeToString(trace.Trace[:])})
+		return
+	}
 	m.observer[route].Observe(d.Seconds())
 }
 
@@ -96,7 +104,7 @@ func (s *Server) exposition(x *exchange) error {
 	if err != nil && len(families) == 0 {
 		return err
 	}
-	format := expfmt.NewFormat(expfmt.TypeTextPlain)
+	format := formatFor(x)
 	x.ctx.SetContentType(string(format))
 	encoder := expfmt.NewEncoder(x.ctx.Response.BodyWriter(), format)
 	for _, f := range families {
@@ -104,5 +112,17 @@ func (s *Server) exposition(x *exchange) error {
 			return err
 		}
 	}
+	if end, ok := encoder.(expfmt.Closer); ok { // OpenMetrics has a last line
+		return end.Close()
+	}
 	return nil
+}
+
+// formatFor is what the scraper wants: OpenMetrics has exemplars, the plain text has not.
+func formatFor(x *exchange) expfmt.Format {
+	accept := http.Header{"Accept": {string(x.ctx.Request.Header.Peek("Accept"))}}
+	if f := expfmt.NegotiateIncludingOpenMetrics(accept); f.FormatType() == expfmt.TypeOpenMetrics {
+		return f
+	}
+	return expfmt.NewFormat(expfmt.TypeTextPlain)
 }

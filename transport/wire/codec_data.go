@@ -132,8 +132,15 @@ func (m *Output) Append(dst []byte, n int) []byte {
 	dst = putU16(putU64(begin(dst), uint64(m.Request)), uint16(m.Reason))
 	dst = putU32(putU16(dst, m.BatchSize), uint32(m.Device))
 	dst = putU64(putU64(dst, uint64(m.Fetch)), uint64(m.Execute))
-	return end(putU64(dst, uint64(m.Start)), start, KindOutput, n)
+	dst = putU64(dst, uint64(m.Start))
+	if m.Epoch != 0 {
+		dst = putU64(putU64(putU64(dst, uint64(m.Epoch)), uint64(m.Batch)), uint64(m.Ready))
+	}
+	return end(dst, start, KindOutput, n)
 }
+
+// outputBatchSize is the length of the fields that tell of an output's batch.
+const outputBatchSize = 3 * 8
 
 // Decode reads an Output's body; shift is added to its instant.
 func (m *Output) Decode(body []byte, shift mono.Dur) error {
@@ -141,5 +148,9 @@ func (m *Output) Decode(body []byte, shift mono.Dur) error {
 	m.Request, m.Reason = RequestID(c.u64()), c.reason()
 	m.BatchSize, m.Device = c.u16(), GPUID(c.u32())
 	m.Fetch, m.Execute, m.Start = c.span(), c.span(), c.instant(shift)
+	m.Epoch, m.Batch, m.Ready = 0, 0, 0
+	if c.err == nil && len(c.b) >= outputBatchSize { // who does not tell of the batch does not write them
+		m.Epoch, m.Batch, m.Ready = Epoch(c.u64()), BatchID(c.u64()), c.instant(shift)
+	}
 	return c.done()
 }

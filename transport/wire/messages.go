@@ -304,4 +304,9 @@ type Output struct {
 	Fetch     mono.Dur  // order's arrival at the backend until all inputs were there
 	Execute   mono.Dur  // execution of the batch
 	Start     mono.Time // execution began
+	// Which batch it ran in, and when all inputs of that were there. Epoch 0: its sender does not
+	// tell, and writes none of them.
+	Epoch Epoch
+	Batch BatchID
+	Ready mono.Time
 }

@@ -22,6 +22,8 @@ type Config struct {
 	GCPercent int       `yaml:"gc_percent"` // GOGC
 	Drain     mono.Dur  `yaml:"drain"`      // how long Ctrl-C waits for open requests
 	Metrics   string    `yaml:"metrics"`    // host:port of /metrics, and of a frontend's statistics; empty: none, or that of HTTP
+	Admin     string    `yaml:"admin"`      // host:port for who operates this process: profiles (pprof), at no other address; empty: none
+	Traces    Traces    `yaml:"traces"`
 	RDMA      RDMA      `yaml:"rdma"`
 	TCP       TCP       `yaml:"tcp"`
 	Scheduler Scheduler `yaml:"scheduler"`
@@ -34,6 +36,14 @@ type Config struct {
 type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn, error
 	Format string `yaml:"format"` // auto (readable on a terminal, JSON otherwise), console, json
+}
+
+// Traces says which requests a frontend tells an OpenTelemetry collector of.
+type Traces struct {
+	Endpoint string            `yaml:"endpoint"` // of its OTLP over HTTP: http://127.0.0.1:4318; empty: there are no traces
+	Share    float64           `yaml:"share"`    // of the requests whose caller does not say: a traceparent does
+	Rate     int               `yaml:"rate"`     // traces a second, at most; 0: any number
+	Headers  map[string]string `yaml:"headers"`  // of what is sent to the collector, for example its authorisation
 }
 
 // RDMA says which links go over RDMA, and with what.
@@ -98,6 +108,9 @@ type Frontend struct {
 	HeaderTime  mono.Dur  `yaml:"header_time"`   // a client has for a request's headers
 	BodyTime    mono.Dur  `yaml:"body_time"`     // and for its body
 	BodyRate    Size      `yaml:"body_rate"`     // bytes per second that a body must come at; 0: any
+	AccessLog   string    `yaml:"access_log"`    // a line of JSON for each request, into this file; -: standard output; empty: none
+	AccessShare float64   `yaml:"access_share"`  // of the requests that were served in time; all others are told in any case
+	AccessRate  int       `yaml:"access_rate"`   // lines a second, at most; those beyond are counted
 }
 
 // Backend configures the owner of devices.
@@ -144,6 +157,7 @@ func Default() Config {
 		Log:       Log{Level: "info", Format: "auto"},
 		GCPercent: 200,
 		Drain:     5 * mono.Second,
+		Traces:    Traces{Share: 0.01, Rate: 100},
 		RDMA:      RDMA{Mode: "auto", GID: -1, Poll: "adaptive", Spin: 50 * mono.Microsecond, Reads: 2 << 20, Buffers: 1 << 30},
 		TCP:       TCP{KernelRTT: "auto"},
 		Scheduler: Scheduler{
@@ -159,6 +173,7 @@ func Default() Config {
 			ImagePixels: 16 << 20, ImageMemory: 48 << 20,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,
 			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second, BodyRate: 16 << 10,
+			AccessShare: 1, AccessRate: 1000,
 		},
 		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000", Watch: true, CacheSize: 20 << 30},
 		Control: Control{Prefix: store.PrefixDefault, Autoscale: defaultAutoscale(), Lease: 10 * mono.Second, HTTP: "127.0.0.1:8002", Scheduler: Addresses{"tcp:127.0.0.1:9000"},

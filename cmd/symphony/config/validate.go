@@ -67,6 +67,13 @@ func (c *Config) validate() []error {
 	if c.Metrics != "" {
 		r.hostPort("metrics", c.Metrics)
 	}
+	if c.Admin != "" {
+		r.hostPort("admin", c.Admin)
+	}
+	r.need(c.Traces.Endpoint == "" || strings.HasPrefix(c.Traces.Endpoint, "http://") || strings.HasPrefix(c.Traces.Endpoint, "https://"), "traces.endpoint",
+		"%q must be http://HOST:PORT or https://HOST:PORT of a collector's OTLP over HTTP, which listens on 4318 by custom", c.Traces.Endpoint)
+	r.need(c.Traces.Share >= 0 && c.Traces.Share <= 1, "traces.share", "is %g, must be 0 to 1", c.Traces.Share)
+	r.between("traces.rate", int64(c.Traces.Rate), 0, 1<<20)
 	c.RDMA.validate(r)
 	r.span("tcp.busy_poll", c.TCP.BusyPoll, 0, mono.Millisecond)
 	r.oneOf("tcp.kernel_rtt", c.TCP.KernelRTT, "auto", "never")
@@ -139,6 +146,8 @@ func (f *Frontend) validate(r *report) {
 	r.span("frontend.header_time", f.HeaderTime, 10*mono.Millisecond, 3600*mono.Second)
 	r.span("frontend.body_time", f.BodyTime, 10*mono.Millisecond, 3600*mono.Second)
 	r.between("frontend.body_rate", int64(f.BodyRate), 0, 1<<30)
+	r.need(f.AccessShare >= 0 && f.AccessShare <= 1, "frontend.access_share", "is %g, must be 0 to 1", f.AccessShare)
+	r.between("frontend.access_rate", int64(f.AccessRate), 1, 1<<20)
 	r.need(f.FullStatus == 503 || f.FullStatus == 429, "frontend.full_status", "is %d, must be 503 or 429", f.FullStatus)
 }
 

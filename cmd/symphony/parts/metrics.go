@@ -21,7 +21,7 @@ func (p *Process) ServeMetrics() error {
 		return cli.InUse(fmt.Errorf("metrics: %w", err), "--metrics")
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	p.vitals.serve(mux)
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go s.Serve(ln) // ends with the process

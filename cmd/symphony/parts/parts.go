@@ -37,6 +37,8 @@ type Process struct {
 	GPUs  *backend.GPUs // nil: this host's
 	// Models loads and unloads models for the ingress's repository API: see Repository. nil: there is no control plane.
 	Models ingress.Repository
+	// AdminAddress is where ServeAdmin serves; empty: nowhere.
+	AdminAddress string
 
 	setting  batching.Setting // of a scheduler without a tuner, for comparisons (Again)
 	cfg      config.Config

@@ -1,0 +1,172 @@
+// Package accesslog writes a line of JSON for requests that were answered, for machines that read
+// logs. It is bounded in every way, and costs a request no time:
+//
+//	Tell --> share --> rate --> encode --> buffer --> goroutine --> file
+//	         (good      lines    (pooled)  bounded;               looked for again when it was
+//	          ones)     a second           full: lost             moved away
+//
+// # Invariants
+//
+//  1. Requests that were refused, failed or late are told whatever the share is; of the others
+//     exactly the share, evenly, not by chance.
+//  2. A disk that is slow or full costs lines, never the time of a request: who tells never waits
+//     for a file.
+//  3. Each line that the rate or the buffer cost is counted, and their number is told in a line of
+//     its own as soon as one can be written.
+//
+// # Rejected
+//
+// A line for each request through the process's log: what people need to see would drown in it.
+package accesslog
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// Config of a Log. Path is required.
+type Config struct {
+	Path  string  // of the file, which is appended to; "-" is standard output
+	Share float64 // of the requests that were served in time, 0 to 1
+	Rate  int     // lines a second, at most; 0: any number
+	// Failed is told when the file cannot be written, and with nil when it can again.
+	Failed  func(error)
+	Metrics prometheus.Registerer // may be nil
+}
+
+// Entry is one request and its answer. Zero values are left out.
+type Entry struct {
+	Protocol string // "http", "grpc"
+	Method   string // as the protocol has it
+	Route    string // what was asked for, in one word: "infer"
+	Model    string
+	Version  string
+	Client   string // host:port
+	ID       []byte // the client's own, as it gave it
+	Status   int    // of the protocol
+	Reason   string // why there is no output; "" where there is one
+	Refused  bool   // it has none
+	Received int    // bytes of the body; negative: not told
+	Sent     int    // likewise
+
+	Total time.Duration // from the headers to the answer
+
+	// Of what a backend answered.
+	Request    uint64 // what scheduler and backend call it
+	BatchSize  int
+	GPU        int
+	Preprocess time.Duration
+	Queue      time.Duration
+	Fetch      time.Duration
+	Execute    time.Duration
+	Reply      time.Duration
+	Slack      time.Duration // negative: late
+
+	Trace string // its trace's id, where it has one
+}
+
+// good: served in time.
+func (e *Entry) good() bool { return !e.Refused && e.Slack >= 0 }
+
+// Log is safe for concurrent use.
+type Log struct {
+	cfg  Config // Immutable, as are sink and log.
+	sink *sink
+	log  zerolog.Logger
+
+	seen   atomic.Uint64 // good requests
+	second atomic.Int64  // unix time of the second that lines are counted in
+	lines  atomic.Int64  // of that second
+}
+
+// Open opens the file and starts the goroutine that writes.
+func Open(cfg Config) (*Log, error) {
+	s, err := openSink(cfg.Path, cfg.Failed)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{cfg: cfg, sink: s, log: zerolog.New(s)}
+	if cfg.Metrics != nil {
+		if err := cfg.Metrics.Register(l.sink); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Takes reports whether Tell would write an entry that is good or not, and counts it: for those to
+// whom the entry's texts cost something. With it comes the promise to call Write where it is true.
+func (l *Log) Takes(e *Entry) bool {
+	if e.good() {
+		n := l.seen.Add(1)
+		if uint64(float64(n)*l.cfg.Share) == uint64(float64(n-1)*l.cfg.Share) {
+			return false
+		}
+	}
+	if l.cfg.Rate == 0 {
+		return true
+	}
+	now := time.Now().Unix()
+	if last := l.second.Load(); last != now && l.second.CompareAndSwap(last, now) {
+		l.lines.Store(0)
+	}
+	if l.lines.Add(1) > int64(l.cfg.Rate) {
+		l.sink.lost.Add(1)
+		return false
+	}
+	return true
+}
+
+// Tell writes the entry, if its turn comes. It does not keep it.
+func (l *Log) Tell(e *Entry) {
+	if l.Takes(e) {
+		l.Write(e)
+	}
+}
+
+// Write writes an entry that Takes has taken.
+func (l *Log) Write(e *Entry) {
+	line := l.log.Log().Time(zerolog.TimestampFieldName, time.Now()).Str("protocol", e.Protocol).Str("method", e.Method).Str("route", e.Route)
+	text := func(key, value string) {
+		if value != "" {
+			line.Str(key, value)
+		}
+	}
+	text("model", e.Model)
+	text("version", e.Version)
+	text("client", e.Client)
+	if len(e.ID) > 0 {
+		line.Bytes("id", e.ID[:min(len(e.ID), idMax)])
+	}
+	line.Int("status", e.Status)
+	text("reason", e.Reason)
+	if e.Received >= 0 {
+		line.Int("received", e.Received)
+	}
+	if e.Sent >= 0 {
+		line.Int("sent", e.Sent)
+	}
+	line.Int64("total_us", e.Total.Microseconds())
+	if e.BatchSize > 0 {
+		line.Uint64("request", e.Request).Int("batch_size", e.BatchSize).Int("gpu", e.GPU).
+			Int64("preprocess_us", e.Preprocess.Microseconds()).Int64("queue_us", e.Queue.Microseconds()).Int64("fetch_us", e.Fetch.Microseconds()).
+			Int64("execute_us", e.Execute.Microseconds()).Int64("reply_us", e.Reply.Microseconds()).Int64("slack_us", e.Slack.Microseconds())
+	}
+	text("trace_id", e.Trace)
+	line.Send()
+}
+
+// idMax is how much of a client's id is told.
+const idMax = 128
+
+// Close writes what there is, and closes the file.
+func (l *Log) Close() error {
+	if l.cfg.Metrics != nil {
+		l.cfg.Metrics.Unregister(l.sink)
+	}
+	return l.sink.close()
+}
