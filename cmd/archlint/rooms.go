@@ -108,6 +108,8 @@ func dataRooms() map[string]room {
 		"frontend/preprocess":        {core, []string{"transport/catalog"}},
 		"frontend/ingress/oip":       {core, []string{"transport/catalog"}},
 		"frontend/ingress/malformed": {leaf, nil},
+		"frontend/grpcin":            {shell, []string{"frontend", "frontend/grpcin/inference", "frontend/ingress", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
+		"frontend/grpcin/inference":  {shell, nil},
 		"frontend/ingress":           {shell, []string{"frontend", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},
 
 		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile", "scheduler/standby"}},

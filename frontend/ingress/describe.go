@@ -64,9 +64,11 @@ func (s *Server) modelReady(x *exchange) error {
 }
 
 // serverMetadata serves GET /v2.
-func (s *Server) serverMetadata(x *exchange) error {
-	return x.json(200, object{"name": "symphony", "version": s.cfg.Version,
-		"extensions": []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "statistics", "parameters"}})
+func (s *Server) serverMetadata(x *exchange) error { return x.json(200, s.metadata()) }
+
+func (s *Server) metadata() object {
+	return object{"name": "symphony", "version": s.cfg.Version,
+		"extensions": []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "statistics", "parameters"}}
 }
 
 // modelMetadata serves GET /v2/models/M.
@@ -75,6 +77,10 @@ func (s *Server) modelMetadata(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	return x.json(200, s.metadataOf(&e))
+}
+
+func (s *Server) metadataOf(e *catalog.Entry) object {
 	tensors := func(specs []catalog.TensorSpec) []object {
 		out := make([]object, 0, len(specs))
 		for _, t := range specs {
@@ -82,8 +88,8 @@ func (s *Server) modelMetadata(x *exchange) error {
 		}
 		return out
 	}
-	return x.json(200, object{"name": e.Spec.Name, "versions": s.cfg.Client.Versions(e.Spec.Name), "platform": e.Spec.Platform,
-		"inputs": tensors(e.Spec.Inputs), "outputs": tensors(e.Spec.Outputs)})
+	return object{"name": e.Spec.Name, "versions": s.cfg.Client.Versions(e.Spec.Name), "platform": e.Spec.Platform,
+		"inputs": tensors(e.Spec.Inputs), "outputs": tensors(e.Spec.Outputs)}
 }
 
 // modelConfig serves .../config in the form of Triton's, as far as clients

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/symphony-serving/symphony/frontend"
@@ -21,10 +20,10 @@ const headerLength = "Inference-Header-Content-Length"
 
 // infer serves POST .../infer.
 func (s *Server) infer(x *exchange) error {
-	if err := s.enter(); err != nil {
+	if err := s.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.Leave()
 	entry, err := s.chosen(x)
 	if err != nil { // before the body: nobody sends 64 MiB to be told of a misspelt name
 		return err
@@ -131,24 +130,24 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 	if b.items == 1 {
 		return s.askOne(x, spec)
 	}
-	if _, err := s.settle(x, spec); err != nil {
+	if _, err := s.Settle(x.model, x.version, spec); err != nil {
 		return nil, err
 	}
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
 	ctx := context.Background() // fasthttp does not tell of clients that leave; deadlines bound the wait
 	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout}
-	j := &join{left: b.items, done: make(chan error, 1), answers: make([]*frontend.Response, b.items)}
+	j := NewJoin(b.items)
 	for k := range b.items {
 		r.Inputs = tensors[k*len(x.bound) : (k+1)*len(x.bound)]
-		s.cfg.Client.InferAsync(ctx, r, func(answer *frontend.Response, err error) { j.take(k, answer, err) })
+		s.cfg.Client.InferAsync(ctx, r, func(answer *frontend.Response, err error) { j.Take(k, answer, err) })
 	}
-	return j.answers, <-j.done
+	return j.Wait()
 }
 
 // askOne asks for one item of a body that was read as a whole.
 func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Response, error) {
-	if err := s.reserve(x, spec); err != nil {
+	if err := s.Reserve(&x.slab, x.model, x.version, spec); err != nil {
 		return []*frontend.Response{}, err
 	}
 	if len(x.slab.Input) != place(spec, "") { // another catalogue came meanwhile
@@ -168,38 +167,11 @@ func (s *Server) askDirect(x *exchange) ([]*frontend.Response, error) {
 	return x.answers, err
 }
 
-// join collects a batch's items. The first failure is the batch's answer, at
-// once; a join is never reused, since the others may still come.
-type join struct {
-	mu      sync.Mutex
-	left    int
-	failed  bool
-	done    chan error
-	answers []*frontend.Response
-}
-
-func (j *join) take(item int, answer *frontend.Response, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.failed {
-		return
-	}
-	if err != nil {
-		j.failed = true
-		j.done <- fmt.Errorf("item %d of the batch: %w", item, err)
-		return
-	}
-	j.answers[item] = answer
-	if j.left--; j.left == 0 {
-		j.done <- nil
-	}
-}
-
 // compose makes the reply's outputs and parameters from the answers.
 func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend.Response) error {
 	r := &x.reply
 	r.Model, r.Version, r.ID = spec.Name, spec.Version, x.request.ID
-	r.Parameters = appendTimes(r.Parameters[:0], answers)
+	r.Parameters = AppendTimes(r.Parameters[:0], answers)
 	for _, w := range x.wanted {
 		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary}
 		first := len(x.parts)
@@ -210,7 +182,7 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 			}
 			data := t.Data
 			if w.classes > 0 {
-				data = classes(t, w.classes, x.labels)
+				data = Classes(t, w.classes, x.labels)
 			}
 			x.parts = append(x.parts, data)
 		}
@@ -239,24 +211,4 @@ func pick(outputs []frontend.Tensor, w wanted) *frontend.Tensor {
 		}
 	}
 	return nil
-}
-
-// appendTimes tells where the time went, in microseconds: of a batch's items
-// the longest, and the least slack, which is negative when late.
-func appendTimes(dst []oip.Parameter, answers []*frontend.Response) []oip.Parameter {
-	m := *answers[0]
-	for _, a := range answers[1:] {
-		m.Preprocess, m.Queue, m.Fetch = max(m.Preprocess, a.Preprocess), max(m.Queue, a.Queue), max(m.Fetch, a.Fetch)
-		m.Execute, m.Reply, m.Total = max(m.Execute, a.Execute), max(m.Reply, a.Reply), max(m.Total, a.Total)
-		m.Slack, m.BatchSize = min(m.Slack, a.Slack), max(m.BatchSize, a.BatchSize)
-	}
-	return append(dst,
-		oip.Parameter{Name: "queue_us", Value: m.Queue.Microseconds()},
-		oip.Parameter{Name: "fetch_us", Value: m.Fetch.Microseconds()},
-		oip.Parameter{Name: "execute_us", Value: m.Execute.Microseconds()},
-		oip.Parameter{Name: "reply_us", Value: m.Reply.Microseconds()},
-		oip.Parameter{Name: "total_us", Value: m.Total.Microseconds()},
-		oip.Parameter{Name: "slack_us", Value: m.Slack.Microseconds()},
-		oip.Parameter{Name: "batch_size", Value: int64(m.BatchSize)},
-		oip.Parameter{Name: "gpu", Value: int64(m.GPU)})
 }

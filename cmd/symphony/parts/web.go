@@ -10,6 +10,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/grpcin"
 	"github.com/symphony-serving/symphony/frontend/ingress"
 	control "github.com/symphony-serving/symphony/scheduler/control/client"
 )
@@ -20,11 +21,13 @@ type Web struct {
 	Address string
 	Metrics string // where /metrics is; "": at Address
 	Admin   string // where admin calls are; "": at Address
+	GRPC    string // where gRPC is served; "": nowhere
+	grpc    *grpcin.Server
 	failed  chan error
 }
 
 // Ingress opens the HTTP ingress on frontend.http, and its metrics and admin calls on
-// addresses of their own where these are configured.
+// addresses of their own where these are configured; and gRPC beside it.
 func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	c := p.cfg.Frontend
 	if c.Control != "" && p.Models == nil {
@@ -41,7 +44,7 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Web{server: server, failed: make(chan error, 3)}
+	w := &Web{server: server, failed: make(chan error, 4)}
 	w.Address, err = p.open(w, "frontend.http", "--http", c.HTTP, server.Serve)
 	if err == nil && p.cfg.Metrics != "" {
 		w.Metrics, err = p.open(w, "metrics", "--metrics", p.cfg.Metrics, server.ServeMetrics)
@@ -49,10 +52,48 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	if err == nil && c.Admin != "" {
 		w.Admin, err = p.open(w, "frontend.admin", "--set frontend.admin=HOST:PORT", c.Admin, server.ServeAdmin)
 	}
+	if err == nil {
+		err = p.openGRPC(w, client)
+	}
 	if err != nil {
-		return nil, errors.Join(err, server.Close())
+		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
+}
+
+// openGRPC serves gRPC at its address.
+func (p *Process) openGRPC(w *Web, client *frontend.Client) error {
+	c := p.cfg.Frontend
+	address, asked := c.GRPCAddress()
+	if address == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", address)
+	if err != nil && !asked {
+		p.Log.Warn().Err(err).Msg("gRPC is not served: set frontend.grpc to another address, or to nothing")
+		return nil
+	}
+	if err != nil {
+		return cli.InUse(fmt.Errorf("frontend.grpc: %w", err), "--grpc")
+	}
+	w.grpc, err = grpcin.New(grpcin.Config{Web: w.server, Client: client, Logger: p.Log, Metrics: p.registry, AdminApart: c.Admin != "",
+		MessageMax: min(int(c.BodyMax), grpcin.MessageMost), Connections: c.Connections, GreetTime: c.HeaderTime.Std(), BodyTime: c.BodyTime.Std()})
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	go func() { w.failed <- w.grpc.Serve(ln) }()
+	w.GRPC = ln.Addr().String()
+	p.Log.Info().Str("address", w.GRPC).Str("key", "frontend.grpc").Msg("gRPC ingress listens")
+	return nil
+}
+
+// close ends at once.
+func (w *Web) close() error {
+	if w.grpc != nil {
+		return errors.Join(w.grpc.Close(), w.server.Close())
+	}
+	return w.server.Close()
 }
 
 // open serves at one of the ingress's addresses.
@@ -72,7 +113,7 @@ func (w *Web) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case err := <-w.failed:
-		return errors.Join(errors.New("the HTTP ingress ended"), err)
+		return errors.Join(errors.New("the ingress ended"), err)
 	}
 }
 
@@ -85,4 +126,12 @@ func bodyRate(c config.Frontend) int64 {
 }
 
 // Drain refuses new requests and waits for the open ones.
-func (w *Web) Drain(ctx context.Context) error { return w.server.Drain(ctx) }
+func (w *Web) Drain(ctx context.Context) error {
+	if w.grpc == nil {
+		return w.server.Drain(ctx)
+	}
+	calls := make(chan error, 1)
+	go func() { calls <- w.grpc.Drain(ctx) }() // what comes meanwhile HTTP's drain refuses for both
+	err := w.server.Drain(ctx)
+	return errors.Join(err, <-calls)
+}
