@@ -20,6 +20,8 @@ type Config struct {
 	// AdminApart: loading, unloading, settings and shared memory are refused here, as they are at
 	// HTTP's main address where admin calls have one of their own.
 	AdminApart bool
+	// MetricsApart: so are statistics, which HTTP has beside /metrics then.
+	MetricsApart bool
 
 	MessageMax  int           // bytes of one message, as sent and decompressed [64 MiB]
 	HeldMax     int64         // bytes of messages that are coming, of all connections [1 GiB, at least twice MessageMax]

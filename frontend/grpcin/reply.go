@@ -44,7 +44,7 @@ func (s *Server) compose(q *request, spec *catalog.ModelSpec, b batch, streamed 
 	if streamed {
 		out = append(out, make([]byte, streamHead)...)
 	}
-	out = q.appendHead(out, spec, b)
+	out = q.appendHead(out, spec, b, streamed)
 	for i := range q.wanted {
 		out = q.appendRaw(out, &q.wanted[i])
 	}
@@ -84,7 +84,7 @@ func appendText(dst []byte, field protowire.Number, text string) []byte {
 }
 
 // appendHead appends all but the tensors.
-func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch) []byte {
+func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch, streamed bool) []byte {
 	dst = appendText(dst, fieldAnswerModel, spec.Name)
 	dst = appendText(dst, fieldAnswerVersion, spec.Version)
 	if len(q.id) > 0 {
@@ -93,6 +93,9 @@ func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch) []byt
 	q.times = ingress.AppendTimes(q.times[:0], q.answers)
 	for _, p := range q.times {
 		dst = appendNumber(dst, &p)
+	}
+	if streamed {
+		dst = append(dst, finalResponse...)
 	}
 	for i := range q.wanted {
 		w := &q.wanted[i]
@@ -110,6 +113,10 @@ func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch) []byt
 	}
 	return dst
 }
+
+// finalResponse is the parameter triton_final_response, true: clients of streams that may bring several
+// answers to a request look at it. Here there is one.
+const finalResponse = "\x22\x1b\x0a\x15triton_final_response\x12\x02\x08\x01"
 
 // appendNumber appends an entry of the map of parameters, an int64_param.
 func appendNumber(dst []byte, p *oip.Parameter) []byte {

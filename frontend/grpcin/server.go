@@ -65,6 +65,10 @@ func New(cfg Config) (*Server, error) {
 func service() *grpc.ServiceDesc {
 	d := inference.GRPCInferenceService_ServiceDesc
 	d.Methods = slices.Clone(d.Methods)
+	d.Streams = slices.Clone(d.Streams)
+	for i := range d.Streams { // there is one
+		d.Streams[i].Handler = modelStreamInfer
+	}
 	for i := range d.Methods {
 		if d.Methods[i].MethodName == "ModelInfer" {
 			d.Methods[i].Handler = modelInfer
@@ -130,7 +134,9 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		if p := recover(); p != nil {
 			err = s.failed(p, info.FullMethod)
 		}
-		s.metrics.observe(methodOf(info.FullMethod), err, mono.Now().Sub(began))
+		if method := methodOf(info.FullMethod); method != methodStream { // whose inferences count, each
+			s.metrics.observe(method, err, mono.Now().Sub(began))
+		}
 	}()
 	return handler(srv, stream)
 }

@@ -135,18 +135,33 @@ func unsupported(msg string) *refusal {
 // nothing answers 200 without content to say.
 func (s *Server) nothing(x *exchange) error { return x.json(200, object{}) }
 
+// LogSettings are what clients of Triton may ask for, and nobody can change.
+func LogSettings() map[string]any {
+	return object{"log_file": "", "log_info": true, "log_warning": true, "log_error": true, "log_verbose_level": 0, "log_format": "default"}
+}
+
+// TraceSettings are likewise.
+func TraceSettings() map[string]any {
+	return object{"trace_level": []string{"OFF"}, "trace_rate": "1000", "trace_count": "-1", "log_frequency": "0", "trace_file": "", "trace_mode": "triton"}
+}
+
 // logSettings serves GET /v2/logging.
 func (s *Server) logSettings(x *exchange) error {
-	return x.json(200, object{"log_file": "", "log_info": true, "log_warning": true, "log_error": true, "log_verbose_level": 0, "log_format": "default"})
+	return x.json(200, LogSettings())
 }
 
 // traceSettings serves GET .../trace/setting.
 func (s *Server) traceSettings(x *exchange) error {
-	return x.json(200, object{"trace_level": []string{"OFF"}, "trace_rate": "1000", "trace_count": "-1", "log_frequency": "0", "trace_file": "", "trace_mode": "triton"})
+	return x.json(200, TraceSettings())
+}
+
+// FixedSettings refuses to change either.
+func FixedSettings() error {
+	return unsupported("settings are made in the configuration at start, not by request")
 }
 
 func (s *Server) fixedSettings(x *exchange) error {
-	return unsupported("settings are made in the configuration at start, not by request")
+	return FixedSettings()
 }
 
 // noRegions serves shared memory's status: there is none.
