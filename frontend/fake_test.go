@@ -35,6 +35,9 @@ type cluster struct {
 	serial  uint64     // of the last changes
 	lead    *wire.Lead // of a group: what it says after each admission; nil: nothing
 	leaves  int
+	cancels []wire.Cancel // with what they are of: after its Submit
+	came    map[wire.RequestID]bool
+	old     bool // a scheduler that knows nothing of Cancel
 }
 
 func vector(n int64) []catalog.TensorSpec {
@@ -65,7 +68,7 @@ func newClusterAt(t testing.TB, n *loopback.Network, address string, doc catalog
 }
 
 func (c *cluster) listen() {
-	ln, err := c.network.Listen(c.address, transport.Options{Hello: wire.Hello{Role: wire.RoleScheduler, Incarnation: c.life}},
+	ln, err := c.network.Listen(c.address, transport.Options{Hello: c.hello()},
 		func(wire.Hello) (transport.Handler, error) { return (*fakeScheduler)(c), nil })
 	if err != nil {
 		c.t.Fatal(err)
@@ -73,6 +76,14 @@ func (c *cluster) listen() {
 	c.mu.Lock()
 	c.ln = ln
 	c.mu.Unlock()
+}
+
+func (c *cluster) hello() wire.Hello {
+	h := wire.Hello{Role: wire.RoleScheduler, Incarnation: c.life, Features: wire.FeatureCancel}
+	if c.old {
+		h.Features = 0
+	}
+	return h
 }
 
 func (c *cluster) close() {
@@ -126,12 +137,27 @@ func (f *fakeScheduler) Receive(l transport.Link, m transport.Frame) {
 		}
 		c.mu.Lock()
 		data := c.data
+		if c.came == nil {
+			c.came = map[wire.RequestID]bool{}
+		}
+		c.came[s.Request] = true
 		c.mu.Unlock()
 		if c.onSubmit == nil {
 			c.serve(data, s)
 			return
 		}
 		c.onSubmit(c, l, data, s)
+	case wire.KindCancel:
+		var k wire.Cancel
+		if err := k.Decode(m.Body, l.Shift()); err != nil || c.old {
+			c.t.Errorf("a scheduler that does not know it is sent a Cancel, or a wrong one: %v", err)
+		}
+		c.mu.Lock()
+		if !c.came[k.Request] {
+			c.t.Error("a Cancel came before its Submit")
+		}
+		c.cancels = append(c.cancels, k)
+		c.mu.Unlock()
 	case wire.KindLeave:
 		c.mu.Lock()
 		c.leaves++

@@ -52,11 +52,12 @@ func (c *Client) queueImage(ctx context.Context, r *Request, k *call) {
 		return
 	}
 	k.width, k.height = int32(h.Width), int32(h.Height)
-	id, ok := c.register(ctx, k)
+	id, ok := c.register(k)
 	if !ok {
 		c.waiting.Add(-size)
 		return
 	}
+	c.watch(ctx, id)
 	j := imageJob{id, k.model, k.deadline, h, r.Image}
 	if !r.ImageGiven {
 		j.image = bytes.Clone(r.Image)
@@ -160,6 +161,7 @@ func (c *Client) preprocess(j *imageJob) {
 	c.times.took(&j.header, mono.Now().Sub(from))
 	if k, open := c.attach(j.id, slab, from); open {
 		c.submit(j.id, &k, tensor)
+		c.sent(j.id, &k)
 	}
 }
 

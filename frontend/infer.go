@@ -115,8 +115,9 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 	}
 	m.write(bytes, tensors)
 	k.slab, k.submitted = slab, mono.Now()
-	if id, ok := c.register(ctx, &k); ok {
+	if id, ok := c.register(&k); ok {
 		c.submit(id, &k, bytes)
+		c.watch(ctx, id)
 	}
 }
 
@@ -195,7 +196,7 @@ func (c *Client) alloc(m *model, n int) (wire.SlabHandle, []byte, *Error) {
 
 // register opens the call, or refuses it when too many are open. From here on
 // it is answered by whoever takes it out of the table.
-func (c *Client) register(ctx context.Context, k *call) (wire.RequestID, bool) {
+func (c *Client) register(k *call) (wire.RequestID, bool) {
 	c.mu.Lock()
 	id, slot, ok := c.table.Add(k.deadline.Add(expiryGrace))
 	if ok {
@@ -211,9 +212,6 @@ func (c *Client) register(ctx context.Context, k *call) (wire.RequestID, bool) {
 		c.refuse(k.model, k.model.entry.Spec.Name, &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: k.model.entry.Spec.Name,
 			Msg: "too many open requests"}, k.done)
 		return 0, false
-	}
-	if ctx.Done() != nil {
-		c.watch(ctx, id, slot)
 	}
 	return id, true
 }
@@ -268,26 +266,6 @@ func (c *Client) appendSubmit(dst []byte, id wire.RequestID, k *call, data []byt
 	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.margin),
 		Input: transport.SlabRef(k.slab, data, c.slabKey)}
 	return m.Append(dst)
-}
-
-// watch ends the call when its context ends.
-func (c *Client) watch(ctx context.Context, id wire.RequestID, slot uint32) {
-	stop := context.AfterFunc(ctx, func() {
-		reason := wire.ReasonCancelled
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			reason = wire.ReasonExpired
-		}
-		c.fail(id, reason)
-	})
-	c.mu.Lock()
-	if _, open := c.table.Find(id); open {
-		c.open[slot].stopCtx = stop
-		stop = nil
-	}
-	c.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
 }
 
 // refuse answers a request that never was in the table.

@@ -91,7 +91,8 @@ func (c *Client) submitReserved(ctx context.Context, r *Reservation, timeout tim
 		return
 	}
 	k := call{done: done, model: r.model, slab: r.slab, arrival: now, deadline: deadline, submitted: now, any: r.Any, trace: r.Trace}
-	if id, ok := c.register(ctx, &k); ok {
+	if id, ok := c.register(&k); ok {
 		c.submit(id, &k, r.Input)
+		c.watch(ctx, id)
 	}
 }

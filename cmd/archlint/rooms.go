@@ -108,6 +108,8 @@ func dataRooms() map[string]room {
 		"frontend/preprocess":        {core, []string{"transport/catalog"}},
 		"frontend/ingress/oip":       {core, []string{"transport/catalog"}},
 		"frontend/ingress/malformed": {leaf, nil},
+		"frontend/grpcin":            {shell, []string{"frontend", "frontend/grpcin/inference", "frontend/ingress", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
+		"frontend/grpcin/inference":  {shell, nil},
 		"frontend/accesslog":         {shell, nil},
 		"frontend/tracing":           {shell, []string{"frontend", "transport/mono", "transport/wire"}},
 		"frontend/ingress":           {shell, []string{"frontend", "frontend/accesslog", "frontend/tracing", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},

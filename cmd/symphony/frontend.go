@@ -12,6 +12,7 @@ type frontendCmd struct {
 	cli.Flags `embed:""`
 	Scheduler string `help:"Where the scheduler listens (frontend.scheduler); of several all, with commas; of a group, of which one leads, with + between." placeholder:"tcp:HOST:PORT,..."`
 	HTTP      string `help:"Address of the HTTP ingress (frontend.http)." placeholder:"HOST:PORT"`
+	GRPC      string `name:"grpc" help:"Address of the same over gRPC (frontend.grpc); by default port 8001 beside HTTP's 8000." placeholder:"HOST:PORT"`
 	Listen    string `help:"Where backends read inputs (frontend.listen)." placeholder:"tcp:HOST:PORT"`
 	Advertise string `help:"That address as backends reach it, where it is another (frontend.advertise)." placeholder:"tcp:HOST:PORT"`
 	Metrics   string `help:"Address of /metrics and statistics; none: that of HTTP." placeholder:"HOST:PORT"`
@@ -31,7 +32,7 @@ What does not work: the calls that load and unload models (frontend.control).`
 // Run serves HTTP until Ctrl-C. It waits for its schedulers as long as it takes, and is
 // live and not ready until there is one.
 func (c frontendCmd) Run() error {
-	cfg, err := c.Load(config.Set{Key: "frontend.scheduler", Value: c.Scheduler}, config.Set{Key: "frontend.http", Value: c.HTTP},
+	cfg, err := c.Load(config.Set{Key: "frontend.scheduler", Value: c.Scheduler}, config.Set{Key: "frontend.http", Value: c.HTTP}, config.Set{Key: "frontend.grpc", Value: c.GRPC},
 		config.Set{Key: "frontend.listen", Value: c.Listen}, config.Set{Key: "frontend.advertise", Value: c.Advertise},
 		config.Set{Key: "frontend.name", Value: c.Name}, config.Set{Key: "metrics", Value: c.Metrics})
 	if err != nil {

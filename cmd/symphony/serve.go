@@ -19,6 +19,7 @@ import (
 type serveCmd struct {
 	cli.Flags  `embed:""`
 	HTTP       string `help:"Address of the HTTP ingress (frontend.http)." placeholder:"HOST:PORT"`
+	GRPC       string `name:"grpc" help:"Address of the same over gRPC (frontend.grpc); by default port 8001 beside HTTP's 8000." placeholder:"HOST:PORT"`
 	Repository string `help:"Folder of models (backend.repository)." placeholder:"DIR"`
 	Data       string `help:"Folder in which models that are added, versions and plans are kept over restarts (control.data)." placeholder:"DIR"`
 	Ephemeral  bool   `help:"Keep them in memory (control.ephemeral): the default, without its note."`
@@ -29,7 +30,7 @@ type serveCmd struct {
 
 // Run serves with all parts in one process until Ctrl-C.
 func (c serveCmd) Run() error {
-	cfg, err := c.Load(config.Set{Key: "frontend.http", Value: c.HTTP}, config.Set{Key: "backend.repository", Value: c.Repository},
+	cfg, err := c.Load(config.Set{Key: "frontend.http", Value: c.HTTP}, config.Set{Key: "frontend.grpc", Value: c.GRPC}, config.Set{Key: "backend.repository", Value: c.Repository},
 		config.Set{Key: "control.data", Value: c.Data}, config.Set{Key: "control.ephemeral", Value: onlyTrue(c.Ephemeral)})
 	if err != nil {
 		return err

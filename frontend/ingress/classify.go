@@ -40,10 +40,10 @@ type verdict struct {
 
 // classify serves POST /v1/classify/M: an image to labels.
 func (s *Server) classify(x *exchange) error {
-	if err := s.enter(); err != nil {
+	if err := s.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.Leave()
 	s.sample(x)
 	entry, err := s.chosen(x)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Server) classify(x *exchange) error {
 	case len(spec.Outputs) == 0:
 		return badRequest("model %s has no output to rank", spec.Name)
 	}
-	labels, err := s.labels(spec)
+	labels, err := s.Labels(spec)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Server) classify(x *exchange) error {
 	if len(body) == 0 {
 		return badRequest("the body is empty: send a PNG or JPEG, for example with curl --data-binary @image.png")
 	}
-	if _, err := s.settle(x, spec); err != nil {
+	if _, err := s.Settle(x.model, x.version, spec); err != nil {
 		return err
 	}
 	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Image: body, Timeout: timeout, Trace: x.trace.Trace}
@@ -88,7 +88,7 @@ func (s *Server) classify(x *exchange) error {
 	}
 	x.outcome.take(x.answers)
 	if spec.Version != labelled { // another one answered
-		if labels, err = s.labels(spec); err != nil {
+		if labels, err = s.Labels(spec); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,8 @@ func probabilities(v []float64) []float64 {
 // labelsTime is how long a model's labels may take to come, the first time.
 const labelsTime = time.Second
 
-func (s *Server) labels(spec *catalog.ModelSpec) ([]string, error) {
+// Labels are the names of the model's classes; nil where it has none.
+func (s *Server) Labels(spec *catalog.ModelSpec) ([]string, error) {
 	if spec.LabelsID == "" {
 		return nil, nil
 	}
@@ -214,16 +215,16 @@ func (s *Server) label(x *exchange, spec *catalog.ModelSpec) (err error) {
 	x.labels = nil
 	for i := range x.wanted {
 		if x.wanted[i].classes > 0 {
-			x.labels, err = s.labels(spec)
+			x.labels, err = s.Labels(spec)
 			return err
 		}
 	}
 	return nil
 }
 
-// classes is the classification extension: the k highest as BYTES elements
+// Classes is the classification extension: the k highest as BYTES elements
 // "value:index" or "value:index:label".
-func classes(t *frontend.Tensor, k int, labels []string) []byte {
+func Classes(t *frontend.Tensor, k int, labels []string) []byte {
 	var out []byte
 	v := values(t)
 	for _, i := range best(v, k) {

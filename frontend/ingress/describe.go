@@ -64,9 +64,11 @@ func (s *Server) modelReady(x *exchange) error {
 }
 
 // serverMetadata serves GET /v2.
-func (s *Server) serverMetadata(x *exchange) error {
-	return x.json(200, object{"name": "symphony", "version": s.cfg.Version,
-		"extensions": []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "statistics", "parameters"}})
+func (s *Server) serverMetadata(x *exchange) error { return x.json(200, s.metadata()) }
+
+func (s *Server) metadata() object {
+	return object{"name": "symphony", "version": s.cfg.Version,
+		"extensions": []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "statistics", "parameters"}}
 }
 
 // modelMetadata serves GET /v2/models/M.
@@ -75,6 +77,10 @@ func (s *Server) modelMetadata(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	return x.json(200, s.metadataOf(&e))
+}
+
+func (s *Server) metadataOf(e *catalog.Entry) object {
 	tensors := func(specs []catalog.TensorSpec) []object {
 		out := make([]object, 0, len(specs))
 		for _, t := range specs {
@@ -82,8 +88,8 @@ func (s *Server) modelMetadata(x *exchange) error {
 		}
 		return out
 	}
-	return x.json(200, object{"name": e.Spec.Name, "versions": s.cfg.Client.Versions(e.Spec.Name), "platform": e.Spec.Platform,
-		"inputs": tensors(e.Spec.Inputs), "outputs": tensors(e.Spec.Outputs)})
+	return object{"name": e.Spec.Name, "versions": s.cfg.Client.Versions(e.Spec.Name), "platform": e.Spec.Platform,
+		"inputs": tensors(e.Spec.Inputs), "outputs": tensors(e.Spec.Outputs)}
 }
 
 // modelConfig serves .../config in the form of Triton's, as far as clients
@@ -129,18 +135,33 @@ func unsupported(msg string) *refusal {
 // nothing answers 200 without content to say.
 func (s *Server) nothing(x *exchange) error { return x.json(200, object{}) }
 
+// LogSettings are what clients of Triton may ask for, and nobody can change.
+func LogSettings() map[string]any {
+	return object{"log_file": "", "log_info": true, "log_warning": true, "log_error": true, "log_verbose_level": 0, "log_format": "default"}
+}
+
+// TraceSettings are likewise.
+func TraceSettings() map[string]any {
+	return object{"trace_level": []string{"OFF"}, "trace_rate": "1000", "trace_count": "-1", "log_frequency": "0", "trace_file": "", "trace_mode": "triton"}
+}
+
 // logSettings serves GET /v2/logging.
 func (s *Server) logSettings(x *exchange) error {
-	return x.json(200, object{"log_file": "", "log_info": true, "log_warning": true, "log_error": true, "log_verbose_level": 0, "log_format": "default"})
+	return x.json(200, LogSettings())
 }
 
 // traceSettings serves GET .../trace/setting.
 func (s *Server) traceSettings(x *exchange) error {
-	return x.json(200, object{"trace_level": []string{"OFF"}, "trace_rate": "1000", "trace_count": "-1", "log_frequency": "0", "trace_file": "", "trace_mode": "triton"})
+	return x.json(200, TraceSettings())
+}
+
+// FixedSettings refuses to change either.
+func FixedSettings() error {
+	return unsupported("settings are made in the configuration at start, not by request")
 }
 
 func (s *Server) fixedSettings(x *exchange) error {
-	return unsupported("settings are made in the configuration at start, not by request")
+	return FixedSettings()
 }
 
 // noRegions serves shared memory's status: there is none.

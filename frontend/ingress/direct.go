@@ -139,7 +139,7 @@ func (x *exchange) plain(spec *catalog.ModelSpec, rest int) bool {
 // fill reserves a slab and reads the tensors into their places in it.
 func (s *Server) fill(x *exchange, entry *catalog.Entry, rest int) error {
 	spec := &entry.Spec
-	if err := s.reserve(x, spec); err != nil {
+	if err := s.Reserve(&x.slab, x.model, x.version, spec); err != nil {
 		s.stats.of(spec).record(nil, err)
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -74,7 +75,7 @@ func (s *Server) answer(x *exchange) (number int) {
 		}
 	}
 	if err != nil {
-		r := s.refusalOf(x, err)
+		r := s.refusalOf(x.model, x.version, err)
 		if !r.close && !x.bodyRead {
 			x.swallow()
 		}
@@ -94,16 +95,16 @@ func (s *Server) chosen(x *exchange) (catalog.Entry, error) {
 	return s.cfg.Client.Choose(x.model, x.version)
 }
 
-// settle chooses again where the version that was chosen has gone, or its devices have, while
-// the request came. An error is the answer.
-func (s *Server) settle(x *exchange, spec *catalog.ModelSpec) (changed bool, err error) {
-	if x.version != "" {
+// Settle chooses again where the version that was chosen for a request has gone, or its devices
+// have, while the request came. model and version are what was asked for. An error is the answer.
+func (s *Server) Settle(model, version string, spec *catalog.ModelSpec) (changed bool, err error) {
+	if version != "" {
 		return false, nil
 	}
 	if e, err := s.cfg.Client.Model(spec.Name, spec.Version); err == nil && e.Ready {
 		return false, nil
 	}
-	e, err := s.chosen(x)
+	e, err := s.cfg.Client.Choose(model, version)
 	switch {
 	case err != nil:
 		return false, err
@@ -116,24 +117,25 @@ func (s *Server) settle(x *exchange, spec *catalog.ModelSpec) (changed bool, err
 	return true, nil
 }
 
-// reserve takes a slab for the exchange.
-func (s *Server) reserve(x *exchange, spec *catalog.ModelSpec) error {
-	err := s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version)
+// Reserve takes a slab for one item of a request for the model and version that were asked for, of
+// which spec was chosen. An error is the answer.
+func (s *Server) Reserve(slab *frontend.Reservation, model, version string, spec *catalog.ModelSpec) error {
+	err := s.cfg.Client.Reserve(slab, spec.Name, spec.Version)
 	if err != nil {
-		changed, other := s.settle(x, spec)
+		changed, other := s.Settle(model, version, spec)
 		if other != nil {
 			return other
 		}
 		if changed {
-			err = s.cfg.Client.Reserve(&x.slab, spec.Name, spec.Version)
+			err = s.cfg.Client.Reserve(slab, spec.Name, spec.Version)
 		}
 	}
-	x.slab.Any, x.slab.Trace = x.version == "", x.trace.Trace
+	slab.Any = version == ""
 	return err
 }
 
-// enter counts an inference in; leave counts it out.
-func (s *Server) enter() error {
+// Enter counts an inference in, of whatever protocol; Leave counts it out. An error is the answer.
+func (s *Server) Enter() error {
 	if s.draining.Load() {
 		return shuttingDown()
 	}
@@ -144,4 +146,5 @@ func (s *Server) enter() error {
 	return nil
 }
 
-func (s *Server) leave() { s.running.Add(-1) }
+// Leave is Enter's.
+func (s *Server) Leave() { s.running.Add(-1) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/symphony-serving/symphony/frontend"
@@ -21,10 +20,10 @@ const headerLength = "Inference-Header-Content-Length"
 
 // infer serves POST .../infer.
 func (s *Server) infer(x *exchange) error {
-	if err := s.enter(); err != nil {
+	if err := s.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.Leave()
 	s.sample(x)
 	entry, err := s.chosen(x)
 	if err != nil { // before the body: nobody sends 64 MiB to be told of a misspelt name
@@ -133,24 +132,24 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 	if b.items == 1 {
 		return s.askOne(x, spec)
 	}
-	if _, err := s.settle(x, spec); err != nil {
+	if _, err := s.Settle(x.model, x.version, spec); err != nil {
 		return nil, err
 	}
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
 	ctx := context.Background() // fasthttp does not tell of clients that leave; deadlines bound the wait
 	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout, Trace: x.trace.Trace}
-	j := &join{left: b.items, done: make(chan error, 1), answers: make([]*frontend.Response, b.items)}
+	j := NewJoin(b.items)
 	for k := range b.items {
 		r.Inputs = tensors[k*len(x.bound) : (k+1)*len(x.bound)]
-		s.cfg.Client.InferAsync(ctx, r, func(answer *frontend.Response, err error) { j.take(k, answer, err) })
+		s.cfg.Client.InferAsync(ctx, r, func(answer *frontend.Response, err error) { j.Take(k, answer, err) })
 	}
-	return j.answers, <-j.done
+	return j.Wait()
 }
 
 // askOne asks for one item of a body that was read as a whole.
 func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Response, error) {
-	if err := s.reserve(x, spec); err != nil {
+	if err := s.Reserve(&x.slab, x.model, x.version, spec); err != nil {
 		return []*frontend.Response{}, err
 	}
 	if len(x.slab.Input) != place(spec, "") { // another catalogue came meanwhile
@@ -165,36 +164,10 @@ func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Respo
 
 // askDirect asks for the inference whose input is in the slab.
 func (s *Server) askDirect(x *exchange) ([]*frontend.Response, error) {
+	x.slab.Trace = x.trace.Trace
 	answer, err := s.cfg.Client.InferReserved(context.Background(), &x.slab, time.Duration(x.request.Timeout)*time.Microsecond)
 	x.answers = append(x.answers[:0], answer)
 	return x.answers, err
-}
-
-// join collects a batch's items. The first failure is the batch's answer, at
-// once; a join is never reused, since the others may still come.
-type join struct {
-	mu      sync.Mutex
-	left    int
-	failed  bool
-	done    chan error
-	answers []*frontend.Response
-}
-
-func (j *join) take(item int, answer *frontend.Response, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.failed {
-		return
-	}
-	if err != nil {
-		j.failed = true
-		j.done <- fmt.Errorf("item %d of the batch: %w", item, err)
-		return
-	}
-	j.answers[item] = answer
-	if j.left--; j.left == 0 {
-		j.done <- nil
-	}
 }
 
 // compose makes the reply's outputs and parameters from the answers.
@@ -202,7 +175,7 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 	r := &x.reply
 	r.Model, r.Version, r.ID = spec.Name, spec.Version, x.request.ID
 	x.outcome.take(answers)
-	r.Parameters = appendTimes(r.Parameters[:0], &x.outcome)
+	r.Parameters = x.outcome.appendTimes(r.Parameters[:0])
 	for _, w := range x.wanted {
 		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary}
 		first := len(x.parts)
@@ -213,7 +186,7 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 			}
 			data := t.Data
 			if w.classes > 0 {
-				data = classes(t, w.classes, x.labels)
+				data = Classes(t, w.classes, x.labels)
 			}
 			x.parts = append(x.parts, data)
 		}
@@ -242,17 +215,4 @@ func pick(outputs []frontend.Tensor, w wanted) *frontend.Tensor {
 		}
 	}
 	return nil
-}
-
-// appendTimes tells where the time went, in microseconds.
-func appendTimes(dst []oip.Parameter, m *outcome) []oip.Parameter {
-	return append(dst,
-		oip.Parameter{Name: "queue_us", Value: m.queue.Microseconds()},
-		oip.Parameter{Name: "fetch_us", Value: m.fetch.Microseconds()},
-		oip.Parameter{Name: "execute_us", Value: m.execute.Microseconds()},
-		oip.Parameter{Name: "reply_us", Value: m.reply.Microseconds()},
-		oip.Parameter{Name: "total_us", Value: m.total.Microseconds()},
-		oip.Parameter{Name: "slack_us", Value: m.slack.Microseconds()},
-		oip.Parameter{Name: "batch_size", Value: int64(m.batchSize)},
-		oip.Parameter{Name: "gpu", Value: int64(m.gpu)})
 }

@@ -39,7 +39,7 @@ func badRequest(format string, args ...any) *refusal {
 
 // refusalOf turns any error into an answer. Texts are those that clients of
 // Triton know, followed by ours.
-func (s *Server) refusalOf(x *exchange, err error) *refusal {
+func (s *Server) refusalOf(model, version string, err error) *refusal {
 	var r *refusal
 	var bad *oip.Error
 	var e *frontend.Error
@@ -59,7 +59,7 @@ func (s *Server) refusalOf(x *exchange, err error) *refusal {
 	case e.Kind == frontend.ErrBadInput:
 		return &refusal{status: 400, reason: wire.ReasonInput.String(), msg: e.Error()}
 	case e.Kind == frontend.ErrUnknownModel:
-		return unknownModel(x)
+		return unknownModel(model, version)
 	case e.Kind == frontend.ErrOverloaded:
 		return s.full(e.Error())
 	case e.Kind == frontend.ErrDropped, errors.Is(e, frontend.ErrDeadlineExceeded):
@@ -72,10 +72,10 @@ func (s *Server) refusalOf(x *exchange, err error) *refusal {
 	return &refusal{status: 500, reason: reason, msg: e.Error()}
 }
 
-func unknownModel(x *exchange) *refusal {
-	msg := fmt.Sprintf("Request for unknown model: '%s' is not found", x.model)
-	if x.version != "" {
-		msg = fmt.Sprintf("Request for unknown model: '%s' version %s is not found", x.model, x.version)
+func unknownModel(model, version string) *refusal {
+	msg := fmt.Sprintf("Request for unknown model: '%s' is not found", model)
+	if version != "" {
+		msg = fmt.Sprintf("Request for unknown model: '%s' version %s is not found", model, version)
 	}
 	return &refusal{status: 404, reason: wire.ReasonUnknownModel.String(), msg: msg}
 }

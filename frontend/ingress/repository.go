@@ -65,7 +65,27 @@ func (s *Server) repositoryIndex(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	seen, all := map[string]bool{}, []Indexed{}
+	all, whole := s.indexed()
+	if !whole {
+		x.ctx.Response.Header.Set(reasonHeader, "incomplete")
+	}
+	out := make([]object, 0, len(all))
+	for _, k := range all {
+		switch {
+		case k.Ready:
+			out = append(out, object{"name": k.Name, "version": k.Version, "state": "READY", "reason": ""})
+		case !onlyReady:
+			out = append(out, object{"name": k.Name, "version": k.Version, "state": "UNAVAILABLE", "reason": k.Reason})
+		}
+	}
+	return x.json(200, out)
+}
+
+// indexed is every version that this frontend or the Repository knows; whole is false where the
+// Repository did not answer.
+func (s *Server) indexed() (all []Indexed, whole bool) {
+	whole = true
+	seen := map[string]bool{}
 	for _, e := range s.cfg.Client.Models().Entries {
 		k := Indexed{Name: e.Spec.Name, Version: e.Spec.Version, Ready: e.Ready, Reason: "no backend serves it now"}
 		seen[e.Spec.Key()] = true
@@ -76,8 +96,8 @@ func (s *Server) repositoryIndex(x *exchange) error {
 		known, err := s.cfg.Repository.Index(ctx)
 		cancel()
 		if err != nil {
-			s.log.Warn().Err(err).Msg("http: the repository's index has only what is served: the control plane does not answer")
-			x.ctx.Response.Header.Set(reasonHeader, "incomplete")
+			s.log.Warn().Err(err).Msg("the repository's index has only what is served: the control plane does not answer")
+			whole = false
 		}
 		for _, k := range known {
 			if spec := (catalog.ModelSpec{Name: k.Name, Version: k.Version}); !seen[spec.Key()] {
@@ -91,16 +111,7 @@ func (s *Server) repositoryIndex(x *exchange) error {
 	slices.SortStableFunc(all, func(a, b Indexed) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(len(a.Version), len(b.Version)), cmp.Compare(a.Version, b.Version))
 	})
-	out := make([]object, 0, len(all))
-	for _, k := range all {
-		switch {
-		case k.Ready:
-			out = append(out, object{"name": k.Name, "version": k.Version, "state": "READY", "reason": ""})
-		case !onlyReady:
-			out = append(out, object{"name": k.Name, "version": k.Version, "state": "UNAVAILABLE", "reason": k.Reason})
-		}
-	}
-	return x.json(200, out)
+	return all, whole
 }
 
 // load serves .../load.
@@ -109,32 +120,41 @@ func (s *Server) load(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := s.loadModel(s.ending, x.model, o); err != nil {
+		return err
+	}
+	return s.nothing(x)
+}
+
+// loadModel has the Repository load a model, and waits until it is served, or ctx ends.
+func (s *Server) loadModel(ctx context.Context, model string, o Override) error {
 	if s.cfg.Repository == nil {
-		if e, err := s.entry(x); err == nil && e.Ready && o.empty() { // what is loaded need not be loaded again
-			return s.nothing(x)
+		if e, err := s.cfg.Client.Model(model, ""); err == nil && e.Ready && o.empty() { // what is loaded need not be loaded again
+			return nil
 		}
-		return badRequest("failed to load '%s': no control plane is configured: models are loaded by the backends from their repositories when these start; put it there, or set frontend.control to the control plane's address, http://HOST:8002", x.model)
+		return badRequest("failed to load '%s': no control plane is configured: models are loaded by the backends from their repositories when these start; put it there, or set frontend.control to the control plane's address, http://HOST:8002", model)
 	}
 	if s.loads.Add(1) > loadsMax {
 		s.loads.Add(-1)
 		return s.full("too many loads wait")
 	}
 	defer s.loads.Add(-1)
-	ctx, cancel := context.WithTimeout(s.ending, s.cfg.LoadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LoadTimeout)
 	defer cancel()
-	err = s.cfg.Repository.Load(ctx, x.model, o)
+	defer context.AfterFunc(s.ending, cancel)()
+	err := s.cfg.Repository.Load(ctx, model, o)
 	if err == nil {
-		err = s.heard(ctx, x.model)
+		err = s.heard(ctx, model)
 	}
 	switch {
 	case err == nil:
-		return s.nothing(x)
+		return nil
 	case s.ending.Err() != nil:
 		return shuttingDown()
 	case ctx.Err() != nil:
-		return &refusal{status: 503, reason: "loading", retry: true, msg: fmt.Sprintf("'%s' is not loaded within %v; it goes on being loaded: ask the index, or load it again to wait on", x.model, s.cfg.LoadTimeout)}
+		return &refusal{status: 503, reason: "loading", retry: true, msg: fmt.Sprintf("'%s' is not loaded within %v; it goes on being loaded: ask the index, or load it again to wait on", model, s.cfg.LoadTimeout)}
 	}
-	return s.repositoryRefusal(x, "load", err)
+	return s.repositoryRefusal(model, "load", err)
 }
 
 // heardPause is how often a load looks whether the catalogue has come.
@@ -160,26 +180,34 @@ func (s *Server) unload(x *exchange) error {
 	if err := s.unloadOrder(x); err != nil {
 		return err
 	}
-	if s.cfg.Repository == nil {
-		if _, err := s.entry(x); err != nil {
-			return err
-		}
-		return unsupported("failed to unload '" + x.model + "': no control plane is configured: take the model out of the backends' repositories, or set frontend.control to the control plane's address, http://HOST:8002")
-	}
-	ctx, cancel := context.WithTimeout(s.ending, s.cfg.IndexTimeout)
-	defer cancel()
-	if err := s.cfg.Repository.Unload(ctx, x.model); err != nil {
-		return s.repositoryRefusal(x, "unload", err)
+	if err := s.unloadModel(x.model); err != nil {
+		return err
 	}
 	return s.nothing(x)
 }
 
+// unloadModel has the Repository take a model out of service.
+func (s *Server) unloadModel(model string) error {
+	if s.cfg.Repository == nil {
+		if _, err := s.cfg.Client.Model(model, ""); err != nil {
+			return err
+		}
+		return unsupported("failed to unload '" + model + "': no control plane is configured: take the model out of the backends' repositories, or set frontend.control to the control plane's address, http://HOST:8002")
+	}
+	ctx, cancel := context.WithTimeout(s.ending, s.cfg.IndexTimeout)
+	defer cancel()
+	if err := s.cfg.Repository.Unload(ctx, model); err != nil {
+		return s.repositoryRefusal(model, "unload", err)
+	}
+	return nil
+}
+
 // repositoryRefusal is the answer to what a Repository did not do.
-func (s *Server) repositoryRefusal(x *exchange, what string, err error) error {
-	msg := fmt.Sprintf("failed to %s '%s': %v", what, x.model, err)
+func (s *Server) repositoryRefusal(model, what string, err error) error {
+	msg := fmt.Sprintf("failed to %s '%s': %v", what, model, err)
 	switch {
 	case errors.Is(err, ErrNotThere):
-		return &refusal{status: 400, reason: "unknown_model", msg: msg + "; add it first: symphony model add " + x.model + "/VERSION --source URL"}
+		return &refusal{status: 400, reason: "unknown_model", msg: msg + "; add it first: symphony model add " + model + "/VERSION --source URL"}
 	case errors.Is(err, ErrNotTaken):
 		return &refusal{status: 400, reason: "bad_request", msg: msg}
 	case errors.Is(err, ErrNotLoaded):

@@ -108,12 +108,17 @@ func (s *Server) loadOrder(x *exchange) (o Override, err error) {
 	if err != nil || p["config"] == nil {
 		return o, err
 	}
-	const at = "parameters.config."
 	text, ok := p["config"].(string)
 	if !ok {
 		return o, badRequest("parameters.config: must be a text with the configuration's JSON in it")
 	}
-	now := s.configNow(x)
+	return s.override(x.model, text)
+}
+
+// override reads the configuration of a load.
+func (s *Server) override(model, text string) (o Override, err error) {
+	const at = "parameters.config."
+	now := s.configNow(model)
 	config, err := objectOf([]byte(text), at, "field", "name", "platform", "backend", "version_policy", "max_batch_size", "input", "output",
 		"instance_group", "model_transaction_policy", "dynamic_batching", "parameters")
 	if err != nil {
@@ -122,7 +127,7 @@ func (s *Server) loadOrder(x *exchange) (o Override, err error) {
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		value, same := config[key], now != nil && reflect.DeepEqual(config[key], now[key])
 		switch {
-		case key == "name" && value == any(x.model) || same && key != "max_batch_size" && key != "version_policy" && key != "parameters":
+		case key == "name" && value == any(model) || same && key != "max_batch_size" && key != "version_policy" && key != "parameters":
 		case key == "max_batch_size":
 			o.MaxBatch, err = batchOf(value, at+key)
 		case key == "version_policy" && !same:
@@ -141,8 +146,8 @@ func (s *Server) loadOrder(x *exchange) (o Override, err error) {
 }
 
 // configNow is the model's configuration as .../config tells it, or nil.
-func (s *Server) configNow(x *exchange) (now object) {
-	e, err := s.entry(x)
+func (s *Server) configNow(model string) (now object) {
+	e, err := s.cfg.Client.Model(model, "")
 	if err != nil {
 		return nil
 	}

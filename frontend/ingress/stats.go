@@ -173,14 +173,23 @@ func (s *Server) statsOne(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.json(200, object{"model_stats": []object{s.stats.of(&e.Spec).doc()}})
+	return x.json(200, s.statsOf(&e))
 }
 
 // statsAll serves /v2/models/stats.
 func (s *Server) statsAll(x *exchange) error {
+	return x.json(200, s.statsOf(nil))
+}
+
+// statsOf is the document of one version, or with nil of all.
+func (s *Server) statsOf(e *catalog.Entry) object {
 	docs := []object{}
+	if e != nil {
+		docs = append(docs, s.stats.of(&e.Spec).doc())
+		return object{"model_stats": docs}
+	}
 	for _, e := range s.cfg.Client.Models().Entries {
 		docs = append(docs, s.stats.of(&e.Spec).doc())
 	}
-	return x.json(200, object{"model_stats": docs})
+	return object{"model_stats": docs}
 }

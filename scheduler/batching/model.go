@@ -59,6 +59,9 @@ func (m *Model) Target() int { return m.target }
 // Profile is the latency profile in force.
 func (m *Model) Profile() *profile.Profile { return m.cfg.Profile }
 
+// SLO is the model's.
+func (m *Model) SLO() mono.Dur { return m.cfg.SLO }
+
 // Delay is the network's delay bound in force.
 func (m *Model) Delay() Delay { return m.cfg.Delay }
 
@@ -101,6 +104,25 @@ func (m *Model) PopAny() (slot uint32, ok bool) {
 		return 0, false
 	}
 	return m.queue.Pop().Value, true
+}
+
+// Remove takes a waiting request out that is says to be the one: of deadlines at most slack away from
+// the given one, as Push had them, the nearest first. ok is false where there is none. Call Update
+// afterwards. O(log n), and what lies between for each that is not the one.
+func (m *Model) Remove(deadline mono.Time, slack mono.Dur, is func(slot uint32) bool) (slot uint32, ok bool) {
+	from := m.queue.Below(int64(deadline))
+	for up, down := from, from-1; ; up, down = up+1, down-1 {
+		above := up < m.queue.Len() && m.deadline(up) <= deadline.Add(slack)
+		below := down >= 0 && m.deadline(down) >= deadline.Add(-slack)
+		switch {
+		case !above && !below:
+			return 0, false
+		case above && is(m.queue.At(up).Value):
+			return m.queue.Remove(up).Value, true
+		case below && is(m.queue.At(down).Value):
+			return m.queue.Remove(down).Value, true
+		}
+	}
 }
 
 // Update drops the heads that cannot make it any more and forms the candidate

@@ -140,12 +140,21 @@ func (e *Engine) Stop() {
 // full or the engine is stopped. Any goroutine.
 func (e *Engine) Submit(model wire.ModelID, r *batching.Request) bool {
 	l := e.loopOf(model)
-	if l.stop.Load() || !l.push(&Submission{model, mono.Now(), *r}) {
+	if l.stop.Load() || !l.push(&Submission{Model: model, Came: mono.Now(), Request: *r}) {
 		l.stats.full.Add(1)
 		return false
 	}
 	l.rider.wake()
 	return true
+}
+
+// Cancel takes a request out that was submitted before and waits still; the Sink hears of it by Drop,
+// as cancelled. r needs ID, Frontend and Deadline. A full ring loses it: then the request is served for
+// nobody.
+func (e *Engine) Cancel(model wire.ModelID, r *batching.Request) {
+	if l := e.loopOf(model); !l.stop.Load() && l.push(&Submission{Model: model, Cancel: true, Came: mono.Now(), Request: *r}) {
+		l.rider.wake()
+	}
 }
 
 // SubmitAll is Submit for several requests of models of one loop (Loop), which came at

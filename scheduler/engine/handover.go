@@ -118,7 +118,7 @@ func (o *outbox) nextWake() mono.Time {
 func (l *modelLoop) forwardLoop(now mono.Time) {
 	for i := range l.out.Moved {
 		m := &l.out.Moved[i]
-		l.outbox.wait = append(l.outbox.wait, leaving{l.outbox.doors[m.Model], Submission{m.Model, m.Came, m.Request}})
+		l.outbox.wait = append(l.outbox.wait, leaving{l.outbox.doors[m.Model], Submission{Model: m.Model, Cancel: m.Cancel, Came: m.Came, Request: m.Request}})
 	}
 	l.leaveLoop(now)
 }
@@ -158,6 +158,9 @@ const outboxKept = 1 << 10
 
 // refuseLoop answers a request that nobody takes.
 func (l *modelLoop) refuseLoop(p *leaving, reason wire.Reason) {
+	if p.Cancel {
+		return // what it was for is refused as well
+	}
 	l.engine.sink.Drop(l.index, &batching.Drop{Request: p.Request, Reason: reason})
 	l.stats.drops.Add(1)
 }

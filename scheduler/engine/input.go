@@ -34,6 +34,7 @@ const (
 // cost each of them four times the memory traffic.
 type Submission struct {
 	Model   wire.ModelID
+	Cancel  bool      // nobody waits for Request any more (Engine.Cancel): behind it in the same ring
 	Came    mono.Time // when it was handed in
 	Request batching.Request
 }
@@ -41,6 +42,10 @@ type Submission struct {
 // apply hands the request to the core; like input.apply it is where loop and
 // replay meet. An opSettle follows before anything else does.
 func (in *Submission) apply(now mono.Time, s *shard.Shard, out *shard.Out) {
+	if in.Cancel {
+		s.Cancel(in.Came, in.Model, &in.Request, out)
+		return
+	}
 	s.Enqueue(now, in.Came, in.Model, &in.Request, out)
 }
 

@@ -147,7 +147,7 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 		if s == nil {
 			break
 		}
-		if l.feed != nil {
+		if l.feed != nil && !s.Cancel {
 			if margin, served := l.shard.Margin(s.Model); served {
 				seen++
 				tells = tells && l.feed.tell(&observation{now, s.Request.Deadline.Add(-margin), s.Model})
@@ -155,7 +155,7 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 		}
 		s.apply(now, l.shard, &l.out)
 		l.log.submission(s)
-		if n%sampled == 0 {
+		if n%sampled == 0 && !s.Cancel {
 			l.arrivals = append(l.arrivals, s.Request.Arrival)
 		}
 	}

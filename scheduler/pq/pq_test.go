@@ -62,6 +62,12 @@ func TestSortedAgainstSlice(t *testing.T) {
 				t.Fatalf("seed %d step %d: popped %v, want %v", seed, step, got, model[0])
 			}
 			model = model[1:]
+			if i := r.IntN(max(1, len(model))); step%3 == 0 && len(model) > 0 {
+				if got := s.Remove(i); got != model[i] {
+					t.Fatalf("seed %d step %d: removed %v, want %v", seed, step, got, model[i])
+				}
+				model = slices.Delete(model, i, i+1)
+			}
 		}
 		if step%97 == 0 && !slices.Equal(s.Entries(), model) {
 			t.Fatalf("seed %d step %d:\n%v\nwant\n%v", seed, step, s.Entries(), model)

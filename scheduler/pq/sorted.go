@@ -79,6 +79,23 @@ func (s *Sorted) Pop() Entry {
 	return e
 }
 
+// Remove takes entry i out, from the front; it moves those of the shorter side.
+func (s *Sorted) Remove(i int) Entry {
+	e := s.At(i)
+	if i < s.n/2 {
+		for j := i; j > 0; j-- {
+			s.set(j, s.At(j-1))
+		}
+		s.head = (s.head + 1) & (len(s.ring) - 1)
+	} else {
+		for j := i; j < s.n-1; j++ {
+			s.set(j, s.At(j+1))
+		}
+	}
+	s.n--
+	return e
+}
+
 func (s *Sorted) grow() {
 	ring := make([]Entry, max(16, 2*len(s.ring)))
 	for i := range s.n {

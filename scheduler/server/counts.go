@@ -11,7 +11,7 @@ import (
 
 // modelCount counts a model's requests, over its moves, until its id is another's.
 type modelCount struct {
-	came, served, late, dropped atomic.Uint64
+	came, served, late, dropped, cancelled atomic.Uint64
 
 	// Guarded by Server.mu: what was told last, and the rate since.
 	told  counted
@@ -20,14 +20,16 @@ type modelCount struct {
 }
 
 // counted is a look at the counters.
-type counted struct{ came, served, late, dropped uint64 }
+type counted struct{ came, served, late, dropped, cancelled uint64 }
 
 func (c *modelCount) look() counted {
-	return counted{c.came.Load(), c.served.Load(), c.late.Load(), c.dropped.Load()}
+	return counted{c.came.Load(), c.served.Load(), c.late.Load(), c.dropped.Load(), c.cancelled.Load()}
 }
 
 // waiting is what has come and is not answered yet.
-func (c counted) waiting() int { return int(max(0, int64(c.came-c.served-c.late-c.dropped))) }
+func (c counted) waiting() int {
+	return int(max(0, int64(c.came-c.served-c.late-c.dropped-c.cancelled)))
+}
 
 // rateKeeps is what the rate counts of what it was a second before: it averages over some
 // seconds, like the need (batching.Need).

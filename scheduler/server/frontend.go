@@ -39,6 +39,8 @@ func (f *frontend) Receive(l transport.Link, m transport.Frame) {
 	switch m.Kind {
 	case wire.KindSubmit:
 		f.onSubmit(l, m.Body)
+	case wire.KindCancel:
+		f.onCancel(l, m.Body)
 	case wire.KindDoc:
 		if err := f.onDoc(l, m); err != nil {
 			f.server.refusals.Refused("frontend "+f.name, err)

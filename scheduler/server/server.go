@@ -141,7 +141,7 @@ func New(cfg Config) (*Server, error) {
 
 // hello is what it says of itself on each link.
 func (s *Server) hello() wire.Hello {
-	return wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(s.cfg.Token), Name: s.cfg.Name}
+	return wire.Hello{Role: wire.RoleScheduler, Incarnation: uint64(s.epoch), Token: transport.Token(s.cfg.Token), Name: s.cfg.Name, Features: wire.FeatureCancel}
 }
 
 // Addresses are where the server listens, in the order of Config.Listen.

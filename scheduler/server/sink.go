@@ -88,6 +88,13 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 
 // Drop implements engine.Sink.
 func (k *sink) Drop(loop int, d *batching.Drop) {
+	if d.Reason == wire.ReasonCancelled { // who asked knows, and nobody lost anything
+		if c := k.server.count(d.Request.Model); c != nil {
+			c.cancelled.Add(1)
+		}
+		k.server.metrics.drop(d.Reason)
+		return
+	}
 	if c := k.server.count(d.Request.Model); c != nil {
 		c.dropped.Add(1)
 	}

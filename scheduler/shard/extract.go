@@ -18,7 +18,7 @@ func (s *Shard) Extract(id wire.ModelID, out *Out) {
 		if !ok {
 			break
 		}
-		out.Moved = append(out.Moved, Moved{id, *s.slots.came(slot), *s.slots.request(slot)})
+		out.Moved = append(out.Moved, Moved{Model: id, Came: *s.slots.came(slot), Request: *s.slots.request(slot)})
 		s.slots.give(slot)
 	}
 	s.end(id, m, out)

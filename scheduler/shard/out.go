@@ -31,6 +31,7 @@ type Moved struct {
 	Model   wire.ModelID
 	Came    mono.Time // when it was handed in; of those of a lost GPU: when that was told
 	Request batching.Request
+	Cancel  bool // not a request: it is to be cancelled there
 }
 
 // Out collects the effects of calls.

@@ -135,7 +135,7 @@ func (s *Shard) Enqueue(now, came mono.Time, id wire.ModelID, r *batching.Reques
 	reason := wire.ReasonNone
 	switch {
 	case m == nil && s.moved.has(uint32(id)):
-		out.Moved = append(out.Moved, Moved{id, came, *r})
+		out.Moved = append(out.Moved, Moved{Model: id, Came: came, Request: *r})
 		return
 	case m == nil:
 		reason = wire.ReasonUnknownModel
@@ -275,7 +275,7 @@ func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 		next := s.slots.next[slot]
 		r := *s.slots.request(slot)
 		if m == nil && s.moved.has(uint32(b.model)) {
-			out.Moved = append(out.Moved, Moved{b.model, now, r})
+			out.Moved = append(out.Moved, Moved{Model: b.model, Came: now, Request: r})
 			s.slots.give(slot)
 			slot = next
 			continue

@@ -75,7 +75,7 @@ func (l *link) attach(tl transport.Link) {
 		}
 		l.peer = tl.Peer()
 		l.streaming = l.n.cfg.NIC != nil && l.peer.Features&wire.FeatureLane != 0
-		l.peer.Features = 0
+		l.peer.Features &^= wire.FeatureLane
 		l.n.counters.links(0, +1)
 		if l.streaming {
 			go l.life.run()

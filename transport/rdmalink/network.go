@@ -159,7 +159,7 @@ func (n *Network) Listen(address string, o transport.Options, accept func(peer w
 			return nil, errors.New("rdma.mode is always here, and the peer has no RDMA: give it a device, or set rdma.mode to auto")
 		}
 		features := peer.Features
-		peer.Features = 0
+		peer.Features &^= wire.FeatureLane // the stream's own affair
 		h, err := accept(peer)
 		if err != nil {
 			return nil, err

@@ -19,6 +19,20 @@ func (m *Submit) Decode(body []byte, shift mono.Dur) error {
 	return c.done()
 }
 
+// Append encodes a Cancel.
+func (m *Cancel) Append(dst []byte) []byte {
+	start := len(dst)
+	dst = putU32(putU64(begin(dst), uint64(m.Request)), uint32(m.Model))
+	return end(putU64(dst, uint64(m.Deadline)), start, KindCancel, 0)
+}
+
+// Decode reads a Cancel's body; shift is added to its instant.
+func (m *Cancel) Decode(body []byte, shift mono.Dur) error {
+	c := cursor{b: body}
+	m.Request, m.Model, m.Deadline = RequestID(c.u64()), ModelID(c.u32()), c.instant(shift)
+	return c.done()
+}
+
 // Append encodes an Answer.
 func (m *Answer) Append(dst []byte) []byte {
 	start := len(dst)

@@ -52,6 +52,7 @@ const (
 	KindReadReply                  // frontend -> backend, payload (transport internal)
 	KindOutput                     // backend -> frontend, payload
 	KindDone                       // backend -> scheduler
+	KindCancel                     // frontend -> scheduler: nobody waits for it any more (FeatureCancel)
 )
 
 // Hello opens a link, from the side that dialled; Welcome is its reply with
@@ -69,6 +70,9 @@ type Features uint32
 
 // FeatureLane: frames may travel as messages of a stream, over a lane where there is one.
 const FeatureLane Features = 1
+
+// FeatureCancel: a scheduler understands Cancel.
+const FeatureCancel Features = 2
 
 // Reject is the reply to a Hello that is not welcome; the link closes after.
 type Reject struct {
@@ -235,6 +239,15 @@ type Submit struct {
 	Arrival  mono.Time // at the frontend
 	Deadline mono.Time // when the answer must be at the frontend
 	Input    SlabRef
+}
+
+// Cancel tells a scheduler that nobody waits for a request any more: if it waits for a batch it leaves
+// the queue, and if not nothing happens. There is no answer. Model and Deadline are the Submit's: they
+// say where it is. It goes over the Submit's link, after it, to a scheduler with FeatureCancel.
+type Cancel struct {
+	Request  RequestID
+	Model    ModelID
+	Deadline mono.Time
 }
 
 // Answer tells a frontend that a request will get no output, and why.

@@ -34,6 +34,7 @@ func specimens() []message {
 	member := Member{Epoch: 3, Frontend: 2, Up: true, Instance: 1 << 50, Address: "tcp:10.0.0.7:7001"}
 	leave := Leave{Epoch: 3}
 	submit := Submit{Request: 1 << 60, Model: 12, Arrival: 100, Deadline: 25_000_100, Input: slab}
+	cancel := Cancel{Request: 1 << 60, Model: 12, Deadline: 25_000_100}
 	answer := Answer{Request: 1 << 60, Reason: ReasonShed}
 	batch := Batch{Epoch: 3, Batch: 99, Model: 12, GPU: 5, Device: 1, Pool: 2, Exec: 500, Until: 900, Items: []BatchItem{
 		{Request: 1, Frontend: 2, Deadline: 1000, Input: slab}, {Request: 3, Frontend: 4, Deadline: 2000}}}
@@ -81,6 +82,7 @@ func specimens() []message {
 		{"Read", KindRead, read, read.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Read; return get(&m, m.Decode(b)) }},
 		{"ReadReply", KindReadReply, reply, reply.Append(nil, 600<<10), func(b []byte, _ mono.Dur) (any, error) { var m ReadReply; return get(&m, m.Decode(b)) }},
 		{"Output with its batch", KindOutput, ran, ran.Append(nil, 40), func(b []byte, s mono.Dur) (any, error) { var m Output; return get(&m, m.Decode(b, s)) }},
+		{"Cancel", KindCancel, cancel, cancel.Append(nil), func(b []byte, s mono.Dur) (any, error) { var m Cancel; return get(&m, m.Decode(b, s)) }},
 		{"Output", KindOutput, output, output.Append(nil, 40), func(b []byte, s mono.Dur) (any, error) { var m Output; return get(&m, m.Decode(b, s)) }},
 	}
 }
@@ -147,6 +149,9 @@ func shifted(v any, by mono.Dur) any {
 	switch v := v.(type) {
 	case Submit:
 		v.Arrival, v.Deadline = v.Arrival.Add(by), v.Deadline.Add(by)
+		return v
+	case Cancel:
+		v.Deadline = v.Deadline.Add(by)
 		return v
 	case Batch:
 		v.Exec, v.Until = v.Exec.Add(by), v.Until.Add(by)

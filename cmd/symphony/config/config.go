@@ -94,6 +94,7 @@ type Frontend struct {
 	Listen      string    `yaml:"listen"`        // where backends read slabs; 0.0.0.0: on all addresses, and the scheduler tells backends the one that it sees
 	Advertise   string    `yaml:"advertise"`     // that address as backends reach it, behind a proxy or a translated address; empty: as listen says
 	HTTP        string    `yaml:"http"`          // host:port of the ingress; empty: none
+	GRPC        string    `yaml:"grpc"`          // host:port of the same over gRPC; auto: port 8001 where http has port 8000, else none; empty: none
 	Admin       string    `yaml:"admin"`         // host:port of repository, settings and shared memory calls; empty: that of http
 	Control     string    `yaml:"control"`       // URL of the control plane's API, for clients that load and unload models; empty: those calls are refused
 	Arena       Size      `yaml:"arena"`         // memory for inputs
@@ -102,8 +103,8 @@ type Frontend struct {
 	ImagePixels int       `yaml:"image_pixels"`  // of one image, at most
 	ImageMemory Size      `yaml:"image_memory"`  // for decoding images, all at a time; one may take 7/8 of it
 	ReplyMargin mono.Dur  `yaml:"reply_margin"`  // reserved for the way back of an output
-	BodyMax     Size      `yaml:"body_max"`      // largest HTTP body
-	Connections int       `yaml:"connections"`   // open HTTP connections
+	BodyMax     Size      `yaml:"body_max"`      // largest HTTP body, or gRPC message
+	Connections int       `yaml:"connections"`   // open HTTP connections, and as many over gRPC
 	FullStatus  int       `yaml:"full_status"`   // HTTP status when full: 503 or 429
 	HeaderTime  mono.Dur  `yaml:"header_time"`   // a client has for a request's headers
 	BodyTime    mono.Dur  `yaml:"body_time"`     // and for its body
@@ -168,7 +169,7 @@ func Default() Config {
 			Headroom: "all", Tuner: tuner.ShareDefault,
 		},
 		Frontend: Frontend{
-			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000",
+			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000", GRPC: GRPCAuto,
 			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: frontend.ReplyMarginDefault,
 			ImagePixels: 16 << 20, ImageMemory: 48 << 20,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,

@@ -132,6 +132,9 @@ func (f *Frontend) validate(r *report) {
 	if f.HTTP != "" {
 		r.hostPort("frontend.http", f.HTTP)
 	}
+	if f.GRPC != "" && f.GRPC != GRPCAuto {
+		r.hostPort("frontend.grpc", f.GRPC)
+	}
 	if f.Admin != "" {
 		r.hostPort("frontend.admin", f.Admin)
 	}

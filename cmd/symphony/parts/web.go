@@ -11,6 +11,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/accesslog"
+	"github.com/symphony-serving/symphony/frontend/grpcin"
 	"github.com/symphony-serving/symphony/frontend/ingress"
 	"github.com/symphony-serving/symphony/frontend/tracing"
 	control "github.com/symphony-serving/symphony/scheduler/control/client"
@@ -24,11 +25,13 @@ type Web struct {
 	Address string
 	Metrics string // where /metrics is; "": at Address
 	Admin   string // where admin calls are; "": at Address
+	GRPC    string // where gRPC is served; "": nowhere
+	grpc    *grpcin.Server
 	failed  chan error
 }
 
 // Ingress opens the HTTP ingress on frontend.http, and its metrics and admin calls on
-// addresses of their own where these are configured.
+// addresses of their own where these are configured; and gRPC beside it.
 func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	c := p.cfg.Frontend
 	if c.Control != "" && p.Models == nil {
@@ -54,7 +57,7 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 		closeTracer(tracer)
 		return nil, errors.Join(err, closeLog(access))
 	}
-	w := &Web{server: server, access: access, tracer: tracer, failed: make(chan error, 3)}
+	w := &Web{server: server, access: access, tracer: tracer, failed: make(chan error, 4)}
 	w.Address, err = p.open(w, "frontend.http", "--http", c.HTTP, server.Serve)
 	if err == nil && p.cfg.Metrics != "" {
 		w.Metrics, err = p.open(w, "metrics", "--metrics", p.cfg.Metrics, server.ServeMetrics)
@@ -62,12 +65,54 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	if err == nil && c.Admin != "" {
 		w.Admin, err = p.open(w, "frontend.admin", "--set frontend.admin=HOST:PORT", c.Admin, server.ServeAdmin)
 	}
+	if err == nil {
+		err = p.openGRPC(w, client)
+	}
 	if err != nil {
-		err = errors.Join(err, server.Close(), closeLog(access))
-		closeTracer(tracer)
-		return nil, err
+		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
+}
+
+// openGRPC serves gRPC at its address.
+func (p *Process) openGRPC(w *Web, client *frontend.Client) error {
+	c := p.cfg.Frontend
+	address, asked := c.GRPCAddress()
+	if address == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", address)
+	if err != nil && !asked {
+		p.Log.Warn().Err(err).Msg("gRPC is not served: set frontend.grpc to another address, or to nothing")
+		return nil
+	}
+	if err != nil {
+		return cli.InUse(fmt.Errorf("frontend.grpc: %w", err), "--grpc")
+	}
+	w.grpc, err = grpcin.New(grpcin.Config{Web: w.server, Client: client, Logger: p.Log, Metrics: p.registry, AdminApart: c.Admin != "", MetricsApart: p.cfg.Metrics != "",
+		MessageMax: min(int(c.BodyMax), grpcin.MessageMost), Connections: c.Connections, GreetTime: c.HeaderTime.Std(), BodyTime: c.BodyTime.Std()})
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	go func() { w.failed <- w.grpc.Serve(ln) }()
+	w.GRPC = ln.Addr().String()
+	p.Log.Info().Str("address", w.GRPC).Str("key", "frontend.grpc").Msg("gRPC ingress listens")
+	return nil
+}
+
+// close ends at once.
+func (w *Web) close() error {
+	if w.grpc != nil {
+		return errors.Join(w.grpc.Close(), w.server.Close(), w.closeAccounts())
+	}
+	return errors.Join(w.server.Close(), w.closeAccounts())
+}
+
+// closeAccounts ends what is told of requests, when no more come.
+func (w *Web) closeAccounts() error {
+	closeTracer(w.tracer)
+	return closeLog(w.access)
 }
 
 // open serves at one of the ingress's addresses.
@@ -87,7 +132,7 @@ func (w *Web) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case err := <-w.failed:
-		return errors.Join(errors.New("the HTTP ingress ended"), err)
+		return errors.Join(errors.New("the ingress ended"), err)
 	}
 }
 
@@ -101,7 +146,11 @@ func bodyRate(c config.Frontend) int64 {
 
 // Drain refuses new requests and waits for the open ones.
 func (w *Web) Drain(ctx context.Context) error {
-	err := errors.Join(w.server.Drain(ctx), closeLog(w.access))
-	closeTracer(w.tracer)
-	return err
+	if w.grpc == nil {
+		return errors.Join(w.server.Drain(ctx), w.closeAccounts())
+	}
+	calls := make(chan error, 1)
+	go func() { calls <- w.grpc.Drain(ctx) }() // what comes meanwhile HTTP's drain refuses for both
+	err := w.server.Drain(ctx)
+	return errors.Join(err, <-calls, w.closeAccounts())
 }

@@ -1,0 +1,79 @@
+package frontend
+
+import (
+	"context"
+	"errors"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// A call whose context is cancelled is answered at once, and its slab is free. The scheduler is told, so
+// that it gives the place in a batch to somebody who waits. (A context's deadline it knows already: it
+// is the request's.)
+//
+// A Cancel must not overtake its Submit, which would be queued for nobody. So a call is watched once it
+// was sent; where somebody else sends it later (its image is decoded first), he looks again
+// afterwards (sent). What is sent anew while another scheduler takes over, or while its model moves, may
+// be overtaken: it is a place in a batch, no wrong answer, since the slab's generation has moved on.
+
+// watch ends the call when its context ends.
+func (c *Client) watch(ctx context.Context, id wire.RequestID) {
+	if ctx.Done() == nil {
+		return
+	}
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			c.fail(id, wire.ReasonExpired)
+			return
+		}
+		if k, ok := c.take(id); ok {
+			c.tellCancelled(id, &k)
+			c.answerError(&k, wire.ReasonCancelled)
+		}
+	})
+	c.mu.Lock()
+	if slot, open := c.table.Find(id); open {
+		c.open[slot].stopCtx = stop
+		stop = nil
+	}
+	c.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// sent looks after a call that was watched before it was sent.
+func (c *Client) sent(id wire.RequestID, k *call) {
+	c.mu.Lock()
+	_, open := c.table.Find(id)
+	c.mu.Unlock()
+	if !open && k.deadline > mono.Now() {
+		c.tellCancelled(id, k)
+	}
+}
+
+// tellCancelled tells the scheduler that the call was sent to, if it was and can be told. A link that is
+// full loses it, as it loses requests.
+func (c *Client) tellCancelled(id wire.RequestID, k *call) {
+	if k.submitted == 0 {
+		return
+	}
+	a := k.model.uplink.admitted.Load()
+	if k.model.uplink.group.only == nil {
+		if k.at == nil {
+			return
+		}
+		a = k.at.a
+	}
+	if a == nil || a.link.Peer().Features&wire.FeatureCancel == 0 {
+		return
+	}
+	f, _ := c.frames.Get().(*submitFrame)
+	if f == nil {
+		f = new(submitFrame)
+	}
+	m := wire.Cancel{Request: id, Model: k.model.entry.ID, Deadline: k.deadline.Add(-c.margin)}
+	_ = a.link.Send(m.Append(f[:0]))
+	c.frames.Put(f)
+}

@@ -1,0 +1,121 @@
+package frontend
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/loopback"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// cancelled are the Cancels that came.
+func (c *cluster) cancelled() []wire.Cancel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]wire.Cancel(nil), c.cancels...)
+}
+
+func waitUntil(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}
+
+// Each way to ask tells the scheduler when its context is cancelled: with the model and deadline of the
+// Submit, behind it. A context whose deadline passes needs no word.
+func TestTheSchedulerIsTold(t *testing.T) {
+	c := newCluster(t)
+	var mu sync.Mutex
+	submits := map[wire.RequestID]wire.Submit{}
+	c.onSubmit = func(_ *cluster, _, _ transport.Link, m wire.Submit) { // nobody answers
+		mu.Lock()
+		defer mu.Unlock()
+		submits[m.Request] = m
+	}
+	client := c.dial(nil)
+	ask := []func(ctx context.Context) error{
+		func(ctx context.Context) error { _, err := client.Infer(ctx, echo(1)); return err },
+		func(ctx context.Context) error {
+			var r Reservation
+			if err := client.Reserve(&r, "echo", ""); err != nil {
+				return err
+			}
+			_, err := client.InferReserved(ctx, &r, 0)
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := client.Infer(ctx, Request{Model: "image", Image: grey(t, 2), Timeout: 20 * time.Second})
+			return err
+		},
+	}
+	for i, f := range ask {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- f(ctx) }()
+		waitUntil(t, "its Submit", func() bool { mu.Lock(); defer mu.Unlock(); return len(submits) == i+1 })
+		cancel()
+		if err := <-ended; !errors.Is(err, ErrCancelled) {
+			t.Errorf("%d: %v", i, err)
+		}
+		waitUntil(t, "its Cancel", func() bool { return len(c.cancelled()) == i+1 })
+		k := c.cancelled()[i]
+		mu.Lock()
+		if m := submits[k.Request]; m.Model != k.Model || m.Deadline != k.Deadline {
+			t.Errorf("%d: cancelled %+v, submitted %+v", i, k, m)
+		}
+		mu.Unlock()
+	}
+	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := client.Infer(short, echo(1)); !errors.Is(err, ErrDeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	allFree(t, client)
+	if n := len(c.cancelled()); n != len(ask) {
+		t.Errorf("%d Cancels, want %d", n, len(ask))
+	}
+}
+
+// A context that is cancelled at any moment of Infer's leaves nothing behind, and no Cancel comes before
+// its Submit (the cluster looks).
+func TestCancelledAtAnyMoment(t *testing.T) {
+	c := newCluster(t)
+	client := c.dial(nil)
+	for i := range 300 {
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			for range i * 20 {
+			}
+			cancel()
+		}()
+		if _, err := client.Infer(ctx, echo(1)); err != nil && !errors.Is(err, ErrCancelled) {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	allFree(t, client)
+}
+
+// A scheduler of an older version is not told: it would end the link.
+func TestOldSchedulerIsNotTold(t *testing.T) {
+	c := &cluster{t: t, network: loopback.New(), address: "inproc:scheduler", doc: testModels(), old: true}
+	c.listen()
+	t.Cleanup(c.close)
+	ctx, cancel := context.WithCancel(context.Background())
+	c.onSubmit = func(*cluster, transport.Link, transport.Link, wire.Submit) { cancel() }
+	client := c.dial(nil)
+	if _, err := client.Infer(ctx, echo(1)); !errors.Is(err, ErrCancelled) {
+		t.Fatal(err)
+	}
+	c.onSubmit = nil
+	if _, err := client.Infer(context.Background(), echo(2)); err != nil { // behind what would have been a Cancel
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,164 @@
+package grpcin
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/ingress"
+	"github.com/symphony-serving/symphony/frontend/ingress/oip"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// timeoutMax is the longest parameters.timeout, an hour, in microseconds.
+const timeoutMax = int64(time.Hour / time.Microsecond)
+
+// modelInfer serves ModelInfer. It has the place of the handler that was made.
+func modelInfer(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	s, began := srv.(*Server), mono.Now()
+	q := s.request()
+	defer s.give(q)
+	r, err := s.answerInfer(ctx, q, decode)
+	s.metrics.observe("ModelInfer", err, mono.Now().Sub(began))
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// answerInfer takes the message and answers it.
+func (s *Server) answerInfer(ctx context.Context, q *request, decode func(any) error) (r *reply, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.failed(p, "ModelInfer")
+		}
+	}()
+	a := arrivalOf(ctx)
+	err = decode(q)
+	a.came(q.bytes)
+	switch {
+	case err != nil && a != nil && a.late.Load():
+		return nil, s.tooSlow()
+	case err != nil:
+		return nil, err
+	}
+	if r, err = s.infer(ctx, q, false); err != nil {
+		return nil, s.status(string(q.model), string(q.version), err)
+	}
+	return r, nil
+}
+
+// request takes a spare one.
+func (s *Server) request() *request {
+	if q, ok := s.requests.Get().(*request); ok {
+		return q
+	}
+	return new(request)
+}
+
+// give makes it a spare one.
+func (s *Server) give(q *request) {
+	s.cfg.Client.Release(&q.slab) // after a panic
+	q.reset()
+	s.requests.Put(q)
+}
+
+// infer asks, waits, and composes the reply; streamed: as a ModelStreamInferResponse.
+func (s *Server) infer(ctx context.Context, q *request, streamed bool) (*reply, error) {
+	if q.err != nil {
+		return nil, badRequest(q.err)
+	}
+	if err := s.cfg.Web.Enter(); err != nil {
+		return nil, err
+	}
+	defer s.cfg.Web.Leave()
+	entry, err := s.cfg.Client.Choose(string(q.model), string(q.version))
+	if err != nil {
+		return nil, err
+	}
+	spec := &entry.Spec
+	b, err := q.bind(spec, s.cfg.ItemsMax)
+	if err == nil {
+		err = q.choose(spec)
+	}
+	if err == nil && q.timeout > timeoutMax {
+		err = oip.Errorf("parameters.timeout", "%d microseconds, at most %d (an hour)", q.timeout, timeoutMax)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = s.ask(ctx, q, spec, b); err == nil {
+		spec.Version = q.answers[0].Version
+	}
+	s.cfg.Web.Record(spec, q.answers, err)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, a := range q.answers { // the reply has copies
+			a.Release()
+		}
+	}()
+	for i := range q.wanted {
+		if q.wanted[i].classes > 0 {
+			if q.labels, err = s.cfg.Web.Labels(spec); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	return s.compose(q, spec, b, streamed)
+}
+
+// ask runs the items and waits for their answers, in order.
+func (s *Server) ask(ctx context.Context, q *request, spec *catalog.ModelSpec, b batch) error {
+	timeout := time.Duration(q.timeout) * time.Microsecond
+	if b.items == 1 {
+		return s.askOne(ctx, q, spec, timeout)
+	}
+	tensors, err := q.items(b)
+	if q.drop(); err != nil {
+		return err
+	}
+	model, version := string(q.model), string(q.version)
+	if _, err := s.cfg.Web.Settle(model, version, spec); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx) // with the first item that fails the others are for nothing
+	defer cancel()
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: version == "", Timeout: timeout}
+	j := ingress.NewJoin(b.items)
+	for k := range b.items {
+		r.Inputs = tensors[k*len(q.bound) : (k+1)*len(q.bound)]
+		s.cfg.Client.InferAsync(ctx, r, func(answer *frontend.Response, err error) { j.Take(k, answer, err) })
+	}
+	answers, err := j.Wait()
+	if err == nil {
+		q.answers = append(q.answers[:0], answers...)
+	}
+	return err
+}
+
+// askOne asks for one item, whose tensors go from where they came to straight into the slab.
+func (s *Server) askOne(ctx context.Context, q *request, spec *catalog.ModelSpec, timeout time.Duration) error {
+	if err := s.cfg.Web.Reserve(&q.slab, string(q.model), string(q.version), spec); err != nil {
+		return err
+	}
+	if len(q.slab.Input) != offset(spec, len(spec.Inputs)) { // another catalogue came meanwhile
+		s.cfg.Client.Release(&q.slab)
+		return errChanged
+	}
+	err := q.fill(q.slab.Input)
+	if q.drop(); err != nil {
+		s.cfg.Client.Release(&q.slab)
+		return err
+	}
+	answer, err := s.cfg.Client.InferReserved(ctx, &q.slab, timeout)
+	if err == nil {
+		q.answers = append(q.answers[:0], answer)
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package grpcin
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/symphony-serving/symphony/frontend/grpcin/inference"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// metrics are this protocol's own; those of the requests are the frontend's.
+type metrics struct {
+	registerer  prometheus.Registerer
+	calls       *prometheus.CounterVec
+	duration    *prometheus.HistogramVec
+	connections prometheus.GaugeFunc
+	refused     prometheus.Counter
+	cut         prometheus.Counter
+
+	methods map[string]bool // that are ours; read only
+	found   sync.Map        // callKey -> prometheus.Counter
+}
+
+type callKey struct {
+	method string
+	code   codes.Code
+}
+
+func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{registerer: r, methods: map[string]bool{},
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_grpc_calls_total", Help: "gRPC calls by method and code."}, []string{"method", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_grpc_call_duration_seconds", Help: "Time from the beginning of a gRPC call to its answer, by method.",
+			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5}}, []string{"method"}),
+		connections: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_grpc_connections", Help: "Open gRPC connections."}, func() float64 { return float64(s.open.Load()) }),
+		refused:     prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_grpc_connections_refused_total", Help: "gRPC connections that were closed at once: there were too many (frontend.connections)."}),
+		cut:         prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_grpc_connections_cut_total", Help: "gRPC connections that were cut for the bytes of messages that were coming over them."})}
+	for _, d := range inference.GRPCInferenceService_ServiceDesc.Methods {
+		m.methods[d.MethodName] = true
+	}
+	for _, d := range inference.GRPCInferenceService_ServiceDesc.Streams {
+		m.methods[d.StreamName] = true
+	}
+	if r == nil {
+		return m, nil
+	}
+	for i, c := range m.collectors() {
+		if err := r.Register(c); err != nil {
+			for _, done := range m.collectors()[:i] {
+				r.Unregister(done)
+			}
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.calls, m.duration, m.connections, m.refused, m.cut}
+}
+
+func (m *metrics) unregister() {
+	if m.registerer == nil {
+		return
+	}
+	for _, c := range m.collectors() {
+		m.registerer.Unregister(c)
+	}
+}
+
+// methodOf is the name behind the service's.
+func methodOf(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }
+
+// observe counts a call. Those of health and reflection are one.
+func (m *metrics) observe(method string, err error, took mono.Dur) {
+	if !m.methods[method] {
+		method = "other"
+	}
+	key := callKey{method, status.Code(err)}
+	c, ok := m.found.Load(key)
+	if !ok {
+		c, _ = m.found.LoadOrStore(key, m.calls.WithLabelValues(method, key.code.String()))
+	}
+	c.(prometheus.Counter).Inc()
+	m.duration.WithLabelValues(method).Observe(took.Seconds())
+}

@@ -1,0 +1,149 @@
+package grpcin
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// methodStream is the name of the call that is a stream of inferences.
+const methodStream = "ModelStreamInfer"
+
+// ModelStreamInfer: inferences over one stream. They run beside each other, Config.StreamCalls at a
+// time, and are answered in the order of their requests, each with its answer or its error: a stream
+// does not end because one of them fails. A client that reads no answers finds that its requests are
+// not read any more, either.
+//
+//	receive --message--> modelStreamInfer --a goroutine each--> infer
+//	                            '--order--> deliver --> client
+type inferStream struct {
+	s      *Server
+	stream grpc.ServerStream
+	order  chan chan *reply // answers to come, in the order of the requests
+	gone   chan struct{}    // deliver has ended
+}
+
+// errEnding ends a stream when the server drains, once what was begun is answered.
+var errEnding = status.Error(codes.Unavailable, "the server is shutting down: connect again, to another one or later")
+
+// message is what the client sent, or why nothing more comes.
+type message struct {
+	q   *request
+	err error
+}
+
+// modelStreamInfer has the place of the handler that was made.
+func modelStreamInfer(srv any, stream grpc.ServerStream) error {
+	s := srv.(*Server)
+	k := &inferStream{s: s, stream: stream, order: make(chan chan *reply, s.cfg.StreamCalls), gone: make(chan struct{})}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	messages := make(chan message)
+	go k.receive(ctx, messages)
+	go k.deliver()
+	err := k.run(ctx, messages)
+	if err != nil && !errors.Is(err, errEnding) { // the client is gone, and with it who waits
+		cancel()
+	}
+	close(k.order)
+	<-k.gone
+	return err
+}
+
+// run begins an inference for each message, until there are no more.
+func (k *inferStream) run(ctx context.Context, messages <-chan message) error {
+	for {
+		select {
+		case m := <-messages:
+			if errors.Is(m.err, io.EOF) {
+				return nil
+			}
+			if m.err != nil {
+				return m.err
+			}
+			answer := make(chan *reply, 1)
+			k.order <- answer // full: the client must read
+			go func() { answer <- k.answer(ctx, m.q) }()
+		case <-k.s.ending.Done():
+			return errEnding
+		}
+	}
+}
+
+// receive reads the client's messages. It ends with the stream, which ends with its handler.
+func (k *inferStream) receive(ctx context.Context, messages chan<- message) {
+	for {
+		q := k.s.request()
+		err := k.stream.RecvMsg(q)
+		if a := arrivalOf(ctx); err == nil && a != nil && a.conn != nil {
+			a.conn.came(q.bytes, false)
+		}
+		if err != nil {
+			k.s.give(q)
+			q = nil
+		}
+		select {
+		case messages <- message{q, err}:
+		case <-ctx.Done():
+			if q != nil {
+				k.s.give(q)
+			}
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// answer is the answer to one message.
+func (k *inferStream) answer(ctx context.Context, q *request) (r *reply) {
+	s, began := k.s, mono.Now()
+	defer s.give(q)
+	var err error
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.failed(p, methodStream)
+		}
+		if err != nil {
+			r = failure(err, q.id)
+		}
+		s.metrics.observe(methodStream, err, mono.Now().Sub(began))
+	}()
+	if r, err = s.infer(ctx, q, true); err != nil {
+		err = s.status(string(q.model), string(q.version), err)
+	}
+	return r
+}
+
+// deliver sends the answers. Once one cannot be sent the client is gone, and the others are dropped.
+func (k *inferStream) deliver() {
+	defer close(k.gone)
+	var failed error
+	for answer := range k.order {
+		r := <-answer
+		if failed == nil {
+			failed = k.stream.SendMsg(r)
+		} else if r.pool != nil {
+			mem.NewBuffer(&r.bytes, r.pool).Free()
+		}
+	}
+}
+
+// failure is the ModelStreamInferResponse of an inference that was refused.
+func failure(err error, id []byte) *reply {
+	out := protowire.AppendString(protowire.AppendTag(nil, fieldError, protowire.BytesType), status.Convert(err).Message())
+	if len(id) > 0 {
+		inner := protowire.AppendBytes(protowire.AppendTag(nil, fieldAnswerID, protowire.BytesType), id)
+		out = protowire.AppendBytes(protowire.AppendTag(out, fieldAnswer, protowire.BytesType), inner)
+	}
+	return &reply{out, mem.NopBufferPool{}}
+}

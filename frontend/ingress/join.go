@@ -1,0 +1,65 @@
+package ingress
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/ingress/oip"
+)
+
+// Join collects the items of a client's batch. The first failure is the batch's answer, at once; a
+// Join is never reused, since the others may still come.
+type Join struct {
+	mu      sync.Mutex
+	left    int
+	failed  bool
+	done    chan error
+	answers []*frontend.Response
+}
+
+// NewJoin waits for n items, 1 or more.
+func NewJoin(n int) *Join {
+	return &Join{left: n, done: make(chan error, 1), answers: make([]*frontend.Response, n)}
+}
+
+// Take takes an item's answer; it does not block.
+func (j *Join) Take(item int, answer *frontend.Response, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failed {
+		return
+	}
+	if err != nil {
+		j.failed = true
+		j.done <- fmt.Errorf("item %d of the batch: %w", item, err)
+		return
+	}
+	j.answers[item] = answer
+	if j.left--; j.left == 0 {
+		j.done <- nil
+	}
+}
+
+// Wait waits until all have come, or one has failed.
+func (j *Join) Wait() ([]*frontend.Response, error) { return j.answers, <-j.done }
+
+// AppendTimes tells where the time went, in microseconds: of a batch's items the longest, and the
+// least slack, which is negative when late.
+func AppendTimes(dst []oip.Parameter, answers []*frontend.Response) []oip.Parameter {
+	var o outcome
+	o.take(answers)
+	return o.appendTimes(dst)
+}
+
+func (o *outcome) appendTimes(dst []oip.Parameter) []oip.Parameter {
+	return append(dst,
+		oip.Parameter{Name: "queue_us", Value: o.queue.Microseconds()},
+		oip.Parameter{Name: "fetch_us", Value: o.fetch.Microseconds()},
+		oip.Parameter{Name: "execute_us", Value: o.execute.Microseconds()},
+		oip.Parameter{Name: "reply_us", Value: o.reply.Microseconds()},
+		oip.Parameter{Name: "total_us", Value: o.total.Microseconds()},
+		oip.Parameter{Name: "slack_us", Value: o.slack.Microseconds()},
+		oip.Parameter{Name: "batch_size", Value: int64(o.batchSize)},
+		oip.Parameter{Name: "gpu", Value: int64(o.gpu)})
+}
