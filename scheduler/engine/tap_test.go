@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/scheduler/watch"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -149,4 +150,24 @@ func TestWatchOnAndOff(t *testing.T) {
 	}
 	e.Stop()
 	d.wait()
+}
+
+// BenchmarkTap is what a watched loop pays for a batch of eight and its report, read now and then.
+func BenchmarkTap(b *testing.B) {
+	tap := newTap(1 << 20)
+	d := shard.Dispatch{Requests: make([]batching.Request, 8)}
+	run, free := shard.Run{}, uint64(0)
+	b.ReportAllocs()
+	for i := range b.N {
+		d.Batch = wire.BatchID(i << 16)
+		if tap.chosen(serialOf(d.Batch)) {
+			tap.batch(1, &d)
+		}
+		tap.head.Store(tap.at)
+		tap.done(2, &run, &Done{Batch: d.Batch})
+		if tap.at-free > tapLeast {
+			free = tap.at
+			tap.tail.Store(tap.at) // as if somebody had read
+		}
+	}
 }
