@@ -156,7 +156,7 @@ func (w *watching) lookPools(now mono.Time, to []watch.Event) []watch.Event {
 // watched is what is told of a pool. Caller holds Server.mu.
 func (p *pool) watched(every int) watch.Info {
 	stats := p.engine.Stats()
-	info := watch.Info{Name: p.label(), GPUs: int(p.alive.Load()), Need: stats.Need, Kept: stats.Kept, Ctrl: p.delay.Ctrl, Data: p.delay.Data, Spent: 1, Every: every}
+	info := watch.Info{Name: p.label(), GPUs: int(p.alive.Load()), Need: stats.Need, Kept: min(stats.Kept, int(p.alive.Load())), Ctrl: p.delay.Ctrl, Data: p.delay.Data, Spent: 1, Every: every}
 	for i := range stats.Models {
 		info.Queued += stats.Models[i].Used
 	}

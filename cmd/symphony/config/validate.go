@@ -67,6 +67,9 @@ func (c *Config) validate() []error {
 	if c.Metrics != "" {
 		r.hostPort("metrics", c.Metrics)
 	}
+	if c.Admin != "" {
+		r.hostPort("admin", c.Admin)
+	}
 	c.RDMA.validate(r)
 	r.span("tcp.busy_poll", c.TCP.BusyPoll, 0, mono.Millisecond)
 	r.oneOf("tcp.kernel_rtt", c.TCP.KernelRTT, "auto", "never")
@@ -102,6 +105,7 @@ func (s *Scheduler) validate(r *report) {
 	r.oneOf("scheduler.rank_wait", s.RankWait, "auto", "park", "poll", "spin")
 	r.oneOf("scheduler.rank_thread", s.RankThread, "auto", "own", "shared")
 	r.oneOf("scheduler.pin", s.Pin, "auto", "never", "always")
+	r.oneOf("scheduler.watch", s.Watch, "viewers", "always")
 	r.span("scheduler.margin", s.Margin, 0, mono.Second)
 	r.between("scheduler.queue_max", int64(s.QueueMax), 1, 1<<22)
 	r.between("scheduler.requests_max", int64(s.RequestsMax), 1, 1<<24)

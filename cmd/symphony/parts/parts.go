@@ -43,6 +43,7 @@ type Process struct {
 	network  transport.Network
 	registry *prometheus.Registry
 	vitals   *vitals
+	admin    admin
 }
 
 // New joins the network, and sets what the Go runtime may use.
