@@ -62,7 +62,7 @@ func (s *Server) Watching(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.on = on
-	w.looked, w.linked = mono.Past, mono.Past
+	w.looked, w.linked = 0, 0 // long ago
 	w.models, w.pools, w.links = nil, nil, map[string]watch.Info{}
 	pools := s.watchedPools()
 	for _, p := range pools {

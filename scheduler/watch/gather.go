@@ -117,13 +117,17 @@ func (g *gathered) had(t *Story) (out []Had) {
 	return out
 }
 
-// holder is who had a GPU at the last instant at which the request could have started; where
-// that was before it could at all, at the first.
-func holder(ran []*Ran, last, first mono.Time) *Ran {
-	at := max(last, first)
-	var had *Ran
+// holder is who had a GPU at the last instant at which the request could have started; of one that
+// was free before that, who took it then. Nil: it was free all the time.
+func holder(ran []*Ran, last, free mono.Time) (had *Ran) {
 	for _, r := range ran {
-		if r.from() <= at && (had == nil || r.to() > at) {
+		switch {
+		case r.from() > last:
+		case free <= last:
+			if r.from() >= free && had == nil {
+				had = r
+			}
+		case r.to() > last && had == nil || had == nil && r.to() >= free:
 			had = r
 		}
 	}

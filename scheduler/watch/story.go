@@ -227,7 +227,7 @@ func (t *Story) whyDropped(g *gathered, s *State) {
 	}
 	if best >= 0 {
 		t.FreeAt = t.GPUs[best].FreeAt
-		t.Needed = holder(t.GPUs[best].Ran, t.Last, t.First)
+		t.Needed = holder(t.GPUs[best].Ran, max(t.Last, t.First), t.FreeAt)
 		t.Short = max(0, t.FreeAt.Sub(t.Last))
 	}
 	t.LostTo = g.lostTo(t)

@@ -32,10 +32,11 @@ func (t *Story) because(s *State) string {
 	case CauseLongBatch:
 		return fmt.Sprintf("it could wait for %v, and %s", span(t.Last.Sub(t.came())), t.needed(s))
 	case CauseOverload:
-		if t.LostTo != nil {
-			return fmt.Sprintf("more came than the GPUs carry; it lost to %s%s", t.LostTo.words(t, s), t.hadBy(s, ", and "))
+		text := "more came than the GPUs carry" + t.hadBy(s, "; ")
+		if t.LostTo != nil && t.LostTo != t.Needed {
+			text += fmt.Sprintf("; while it waited %s was given a GPU", t.LostTo.words(t, s))
 		}
-		return "more came than the GPUs carry" + t.hadBy(s, "; ")
+		return text
 	case CauseLateInputs, CauseOverrun:
 		return t.slipped(s)
 	case CauseLateScheduler:
@@ -74,16 +75,16 @@ func (t *Story) needed(s *State) string {
 	if t.Own != nil {
 		return fmt.Sprintf("%s had been held until %s by %s", s.GPUName(t.Pool, t.Needed.GPU), t.at(t.Needed.to()), t.Needed.words(t, s))
 	}
+	if t.FreeAt <= t.Last {
+		return fmt.Sprintf("the GPU that it needed, %s, free at %s, went to %s", s.GPUName(t.Pool, t.Needed.GPU), t.at(t.FreeAt), t.Needed.words(t, s))
+	}
 	return fmt.Sprintf("the GPU that was free next, %s, was held until %s, %v too late, by %s", s.GPUName(t.Pool, t.Needed.GPU), t.at(t.FreeAt), span(t.Short), t.Needed.words(t, s))
 }
 
-// hadBy is needed behind a joint, where there is such a batch and it is not named yet.
+// hadBy is needed behind a joint, where there is such a batch.
 func (t *Story) hadBy(s *State, joint string) string {
-	if t.Needed == nil || t.Needed == t.LostTo || t.Short == 0 && t.Cause != CauseLateRecord {
+	if t.Needed == nil || t.Cause == CauseLateRecord && t.FreeAt <= t.First {
 		return ""
-	}
-	if t.Cause == CauseLateRecord && t.Short == 0 {
-		return joint + fmt.Sprintf("%s had then %s", s.GPUName(t.Pool, t.Needed.GPU), t.Needed.words(t, s))
 	}
 	return joint + t.needed(s)
 }

@@ -67,7 +67,7 @@ func (h *Hub) join() (*viewer, []byte, error) {
 	}
 	v := &viewer{chunks: make(chan []byte, behindMost)}
 	head := h.head()
-	first := append(head.Append([]byte("data: ")), '\n')
+	first := head.Append([]byte("data: "))
 	if h.file.Symphony != "" {
 		return v, encode(h.document(first, h.history.From()), []watch.Event{{Kind: watch.Now, At: h.history.To()}}), nil
 	}

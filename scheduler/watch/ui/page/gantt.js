@@ -3,7 +3,6 @@ import { lower } from "./store.js";
 import { onTop } from "./palette.js";
 import { seconds, signed } from "./format.js";
 
-const head = 20; // px above the rows: the time axis
 const strip = 22; // px below: drops
 const gap = 10; // px between pools
 
@@ -15,6 +14,7 @@ export class Gantt {
     this.palette = palette;
     this.focus = null; // of a story: {first, last, arrival, deadline, needed, lost, own}
     this.pointed = null; // a batch
+    this.only = null; // a model that is shown alone
     this.boxes = []; // what was drawn of rows: {row, y, h}
     this.dark = false;
   }
@@ -24,13 +24,14 @@ export class Gantt {
     const width = stage.clientWidth, dpr = Math.min(2, window.devicePixelRatio || 1);
     this.narrow = width < 560;
     this.left = this.narrow ? 30 : 58;
+    this.head = this.focus ? 68 : 20; // px above the rows: the time axis, and names of a story's instants
     this.right = this.narrow ? 0 : 62;
     const pools = [...this.store.pools.values()].sort((a, b) => a.id - b.id);
     let rows = 0;
     for (const p of pools) rows += Math.max(1, p.rows.length);
-    const room = stage.clientHeight - head - strip - gap * Math.max(0, pools.length - 1);
-    this.h = Math.max(this.narrow ? 5 : 6, Math.min(26, Math.floor(room / Math.max(1, rows))));
-    const height = Math.max(stage.clientHeight, head + strip + rows * this.h + gap * Math.max(0, pools.length - 1));
+    const room = stage.clientHeight - this.head - strip - gap * Math.max(0, pools.length - 1);
+    this.h = Math.max(this.narrow ? 5 : 6, Math.min(40, Math.floor(room / Math.max(1, rows))));
+    const height = Math.max(stage.clientHeight, this.head + strip + rows * this.h + gap * Math.max(0, pools.length - 1));
     if (this.canvas.width !== Math.round(width * dpr) || this.canvas.height !== Math.round(height * dpr)) {
       this.canvas.width = Math.round(width * dpr);
       this.canvas.height = Math.round(height * dpr);
@@ -40,7 +41,7 @@ export class Gantt {
     this.width = width;
     this.height = height;
     this.boxes = [];
-    let y = head;
+    let y = this.head;
     for (const p of pools) {
       for (const r of p.rows) {
         this.boxes.push({ row: r, pool: p, y, h: this.h });
@@ -77,7 +78,7 @@ export class Gantt {
     if (live) {
       c.fillStyle = this.colours.ink;
       c.globalAlpha = 0.5;
-      c.fillRect(this.x(now), head, 1, this.bottom - head);
+      c.fillRect(this.x(now), this.head, 1, this.bottom - this.head);
       c.globalAlpha = 1;
     }
     c.restore();
@@ -97,9 +98,9 @@ export class Gantt {
     for (let t = Math.ceil(this.from / step) * step; t <= this.to; t += step) {
       const x = this.x(t);
       c.fillStyle = this.colours.line;
-      c.fillRect(x, head - 4, 1, this.bottom - head + 4 + strip);
+      c.fillRect(x, 16, 1, this.bottom - 16 + strip);
       c.fillStyle = this.colours.faint;
-      if (x > this.left + 20 && x < this.width - this.right - 16) c.fillText(this.tick(t, step), x, head / 2);
+      if (x > this.left + 20 && x < this.width - this.right - 16) c.fillText(this.tick(t, step), x, 9);
     }
   }
 
@@ -131,7 +132,7 @@ export class Gantt {
       if (t1 < this.from) continue;
       const x0 = this.x(t0), x1 = this.x(t1), w = Math.max(1, x1 - x0 - 0.6);
       const colour = this.palette.of(b.model, this.dark);
-      c.globalAlpha = b.end === undefined && t0 > now ? 0.45 : 1; // it is planned
+      c.globalAlpha = this.only !== null && this.only !== b.model ? 0.18 : b.end === undefined && t0 > now ? 0.45 : 1; // it is planned
       c.fillStyle = colour;
       c.fillRect(x0, box.y, w, bar);
       c.globalAlpha = 1;
@@ -184,7 +185,7 @@ export class Gantt {
     if (!f) return;
     if (f.first && f.last && f.last > f.first) {
       c.fillStyle = this.dark ? "#ffffff14" : "#0000000f";
-      c.fillRect(this.x(f.first), head - 6, this.x(f.last) - this.x(f.first), this.bottom - head + 6);
+      c.fillRect(this.x(f.first), 18, this.x(f.last) - this.x(f.first), this.bottom - 18);
     }
     const line = (t, label, dash, high) => {
       if (!t || t < this.from || t > this.to) return;
@@ -192,17 +193,17 @@ export class Gantt {
       c.strokeStyle = this.colours.ink;
       c.lineWidth = 1.4;
       c.setLineDash(dash);
-      c.beginPath(); c.moveTo(x, head - 6); c.lineTo(x, this.bottom + strip); c.stroke();
+      c.beginPath(); c.moveTo(x, 18); c.lineTo(x, this.bottom + strip); c.stroke();
       c.setLineDash([]);
       c.font = "11px system-ui, sans-serif";
       c.textBaseline = "middle";
       const w = c.measureText(label).width + 6;
       const left = x + w > this.width - this.right;
       c.fillStyle = this.colours.ink;
-      c.fillRect(left ? x - w : x, head - 6 + high * 14, w, 13);
+      c.fillRect(left ? x - w : x, 18 + high * 12, w, 12);
       c.fillStyle = this.colours.paper;
       c.textAlign = "left";
-      c.fillText(label, (left ? x - w : x) + 3, head + 0.5 + high * 14);
+      c.fillText(label, (left ? x - w : x) + 3, 24.5 + high * 12);
     };
     this.outline(f.lost, [4, 3]);
     this.outline(f.needed || f.own, []);

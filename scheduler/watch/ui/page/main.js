@@ -209,10 +209,18 @@ function wire() {
   };
   document.addEventListener("keydown", keys);
   window.addEventListener("resize", () => { view.fresh = true; });
+  $("models").onpointerover = (e) => alone(e.target.closest("tr[data-model]"));
+  $("models").onpointerleave = () => alone(null);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => theme(dark.matches));
   theme(dark.matches);
   zoom(0);
+}
+
+// alone shows the bars of the model whose row is pointed at.
+function alone(row) {
+  gantt.only = row ? Number(row.dataset.model) : null;
+  view.fresh = true;
 }
 
 // lateOf is the place of the first request of a batch that was late.

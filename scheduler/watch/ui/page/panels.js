@@ -45,12 +45,12 @@ export function models(box, store, palette, at, dark) {
     const slo = m.info.slo || 0;
     const name = el("td", { class: "name", title: m.name + (slo ? ", SLO " + ms(slo) : "") + ", largest batch " + (m.info.max_batch || "?") }, swatch, m.name);
     const badCell = el("td", { class: bad > 0.01 ? "bad" : "", title: r.reasons.map(([k, v]) => k + " " + rate(v) + "/s").join(", ") || "none" }, percent(bad));
-    body.append(el("tr", {}, name, el("td", {}, rate(r.came)), el("td", {}, rate(r.served)), badCell,
+    body.append(el("tr", { "data-model": m.id }, name, el("td", {}, rate(r.came)), el("td", { class: "wide" }, rate(r.served)), badCell,
       latency(q, slo), el("td", {}, q ? q.size.toFixed(1) : ""), queue(w, at)));
   }
-  const heads = [["model", ""], ["offered", "requests/s"], ["good", "requests/s within their SLO"], ["bad %", "dropped or late, of what was answered"],
+  const heads = [["model", ""], ["offered", "requests/s"], ["good", "requests/s within their SLO", "wide"], ["bad", "share in % that was dropped or late, of what was answered"],
     ["p99 / SLO", "latency up to the end of the batch, against the SLO"], ["batch", "mean size"], ["waiting", "requests that wait; size of the candidate, and its window from now on"]];
-  const table = el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(([h, t]) => el("th", { title: t, scope: "col" }, h)))), body);
+  const table = el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(([h, t, c]) => el("th", { title: t, scope: "col", class: c || "" }, h)))), body);
   const more = list.length > rowsMost ? [el("p", { class: "faint" }, "and " + (list.length - rowsMost) + " more models")] : [];
   box.replaceChildren(table, ...more);
 }

@@ -1,0 +1,50 @@
+package parts
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/symphony-serving/symphony/cmd/symphony/config"
+)
+
+// The admin address has the page and its questions, and nothing of the others' addresses; where it is
+// not configured there is none; a port in use is said with the flag, and serve's own takes another.
+func TestAdminAddress(t *testing.T) {
+	p := process(t, config.Set{Key: "admin", Value: "127.0.0.1:0"})
+	if err := p.ServeAdmin(false); err != nil {
+		t.Fatal(err)
+	}
+	defer p.CloseAdmin()
+	url := strings.TrimSuffix(p.AdminURL(), "/ui/")
+	ask(t, "GET", url+"/ui/", "", 200, "Symphony")
+	ask(t, "GET", url+"/ui/events", "", 503, "no scheduler here at the moment")
+	ask(t, "GET", url+"/ui/story?request=1-1", "", 404, "nothing is known")
+	ask(t, "GET", url+"/metrics", "", 404, "")
+	ask(t, "POST", url+"/ui/story", "", 405, "")
+
+	none := process(t)
+	if err := none.ServeAdmin(false); err != nil || none.AdminURL() != "" {
+		t.Errorf("without admin there is %q, %v", none.AdminURL(), err)
+	}
+	none.CloseAdmin()
+	taken := process(t, config.Set{Key: "admin", Value: strings.TrimPrefix(url, "http://")})
+	if err := taken.ServeAdmin(true); err == nil || !strings.Contains(err.Error(), "--admin") {
+		t.Errorf("a port in use: %v, want the flag --admin named", err)
+	}
+}
+
+// Where nobody said which port, and the usual one is taken, serve's admin address takes a free one.
+func TestAdminBeside(t *testing.T) {
+	if l, err := net.Listen("tcp", adminDefault); err == nil {
+		defer l.Close()
+	} // else somebody else has it: as well
+	p := process(t)
+	if err := p.ServeAdmin(true); err != nil {
+		t.Fatal(err)
+	}
+	defer p.CloseAdmin()
+	if url := p.AdminURL(); url == "" || strings.Contains(url, adminDefault) {
+		t.Errorf("it is at %q, want a free port", url)
+	}
+}
