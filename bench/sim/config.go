@@ -78,9 +78,11 @@ type PolicyFactory func(policy.Config) policy.Scheduler
 // Observer is told what happens; nil fields are not called. What it is handed
 // is valid during the call.
 type Observer struct {
-	Arrive   func(now mono.Time, model wire.ModelID)
-	Executed func(e *Execution) // when its fate is known: its report came, or it was cut
-	Drop     func(now mono.Time, d *batching.Drop)
+	Arrive func(now mono.Time, model wire.ModelID)
+	// Dispatched is when a batch is sent to its GPU.
+	Dispatched func(now mono.Time, d *policy.Dispatch)
+	Executed   func(e *Execution) // when its fate is known: its report came, or it was cut
+	Drop       func(now mono.Time, d *batching.Drop)
 	// Need is what deferral alone would keep busy with what arrived in a span of the
 	// counted time (Config.NeedSpan), in GPUs.
 	Need func(from, to mono.Time, gpus float64)
@@ -89,8 +91,10 @@ type Observer struct {
 // Execution is a batch that ran. Kept is false when its work was lost: its
 // requests are queued again.
 type Execution struct {
+	Batch      wire.BatchID
 	Model      wire.ModelID
 	GPU        wire.GPUID
+	Fetch      mono.Dur // from when it was sent until order and inputs were there
 	Start, End mono.Time
 	Answered   mono.Time // when the frontends have the answers, if Kept
 	Kept       bool

@@ -20,7 +20,6 @@ import (
 // policy that preempts would then serve requests by batches that it gave up.
 type run struct {
 	Execution
-	id    wire.BatchID
 	until mono.Time // its planned end
 }
 
@@ -31,10 +30,11 @@ func (d *driver) launch(k *policy.Dispatch) {
 	if !g.alive {
 		return // lost with the GPU: the scheduler will learn of it
 	}
-	r := run{Execution: Execution{Model: k.Model, GPU: k.GPU, Start: max(k.Exec, d.now), Kept: true}, id: k.Batch, until: k.Until}
+	r := run{Execution: Execution{Batch: k.Batch, Model: k.Model, GPU: k.GPU, Start: max(k.Exec, d.now), Kept: true}, until: k.Until}
 	if net := &d.cfg.Network; d.wired {
 		fetch := net.Data.draw(d.net) * mono.Dur(len(k.Requests))
-		r.Start = max(r.Start, d.now.Add(net.Ctrl.draw(d.net)+fetch))
+		r.Fetch = net.Ctrl.draw(d.net) + fetch
+		r.Start = max(r.Start, d.now.Add(r.Fetch))
 	}
 	if n := len(g.runs); n > 0 {
 		r.Start = max(r.Start, g.runs[n-1].End)
@@ -76,13 +76,13 @@ func (d *driver) complete() {
 		r.Answered = r.End
 		if !d.wired {
 			d.keep(r)
-			d.sched.Done(d.now, r.id, r.End, &d.out)
+			d.sched.Done(d.now, r.Batch, r.End, &d.out)
 			d.overran(r)
 			continue
 		}
 		r.Answered = r.End.Add(d.cfg.Network.Ctrl.draw(d.net))
 		g.told = append(g.told, *r)
-		d.mail.send(message{at: d.now.Add(d.cfg.Network.Ctrl.draw(d.net)), kind: reported, gpu: r.GPU, batch: r.id, end: r.End})
+		d.mail.send(message{at: d.now.Add(d.cfg.Network.Ctrl.draw(d.net)), kind: reported, gpu: r.GPU, batch: r.Batch, end: r.End})
 	}
 }
 
@@ -108,7 +108,7 @@ func (d *driver) preempt(p *policy.Preempt) {
 }
 
 func find(runs []run, id wire.BatchID) int {
-	return slices.IndexFunc(runs, func(r run) bool { return r.id == id })
+	return slices.IndexFunc(runs, func(r run) bool { return r.Batch == id })
 }
 
 // cut ends run i of a GPU now; its work is lost.

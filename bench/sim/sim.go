@@ -258,6 +258,9 @@ func (d *driver) apply() {
 			d.preempt(&d.out.Preempts[i])
 		}
 		for i := range d.out.Dispatches {
+			if f := d.cfg.Observer.Dispatched; f != nil {
+				f(d.now, &d.out.Dispatches[i])
+			}
 			d.ordered(&d.out.Dispatches[i])
 			d.launch(&d.out.Dispatches[i])
 		}

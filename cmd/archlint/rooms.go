@@ -51,11 +51,13 @@ func schedulerRooms() map[string]room {
 		"scheduler/shard":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/rank", "scheduler/invariants"}},
 		"scheduler/rank":       {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/batching", "scheduler/invariants"}},
 		"scheduler/overrun":    {core, []string{"transport/mono"}},
+		"scheduler/watch":      {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile"}},
+		"scheduler/watch/ui":   {shell, []string{"transport/mono", "transport/wire", "scheduler/watch"}},
 		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
-		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/overrun", "scheduler/invariants"}},
+		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/overrun", "scheduler/watch", "scheduler/invariants"}},
 		"scheduler/members":    {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile", "scheduler/batching"}},
 		"scheduler/standby":    {core, []string{"transport/mono", "transport/wire"}},
-		"scheduler/server":     {shell, []string{"scheduler/members", "scheduler/standby", "transport", "transport/sampled", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/invariants"}},
+		"scheduler/server":     {shell, []string{"scheduler/members", "scheduler/standby", "transport", "transport/sampled", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/watch", "scheduler/invariants"}},
 	}
 }
 
@@ -155,10 +157,10 @@ func benchRooms() map[string]room {
 		"bench/peers":        {shell, []string{"bench/load", "bench/report", "bench/workload", "bench/plot", "transport/catalog", "transport/mono"}},
 		"bench/overhead":     {shell, []string{"bench/report", "frontend", "transport/mono", "transport/ring", "transport/wire", "bench/plot"}},
 		"bench/schedbench":   {shell, []string{"bench/report", "transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/tuner", "scheduler/engine", "bench/workload", "bench/zoo", "bench/plot"}},
-		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/overrun", "bench/workload"}},
+		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/overrun", "scheduler/watch", "bench/workload"}},
 		"bench/sim/fleet":    {core, []string{"scheduler/control/plan", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "transport/mono", "transport/wire", "bench/workload"}},
 		"bench/fleet":        {shell, []string{"bench/report", "bench/results", "bench/sim/fleet", "bench/plot", "bench/zoo", "scheduler/control/partition", "scheduler/control/plan", "scheduler/profile", "transport/mono"}},
-		"bench/sim/scenario": {leaf, []string{"bench/sim", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/rank", "scheduler/policy/deferred", "bench/policy/tuned", "bench/policy/clockwork", "bench/policy/shepherd", "bench/policy/nexus", "bench/policy/eager", "bench/policy/timeout", "bench/policy/published", "bench/policy/cork"}},
+		"bench/sim/scenario": {leaf, []string{"bench/sim", "scheduler/watch", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/rank", "scheduler/policy/deferred", "bench/policy/tuned", "bench/policy/clockwork", "bench/policy/shepherd", "bench/policy/nexus", "bench/policy/eager", "bench/policy/timeout", "bench/policy/published", "bench/policy/cork"}},
 		"bench/sim/acting":   {core, []string{"scheduler/control/scaling", "transport/mono"}},
 		"bench/sim/blame":    {core, []string{"bench/sim", "scheduler/batching", "transport/mono", "transport/wire"}},
 		"bench/gpu":          {shell, []string{"backend/cuda", "backend/executor", "backend/profiler", "bench/load", "bench/plot", "bench/report", "bench/workload", "frontend", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},

@@ -16,6 +16,7 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/controlcmd"
 	"github.com/symphony-serving/symphony/cmd/symphony/simcmd"
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
+	"github.com/symphony-serving/symphony/cmd/symphony/watchcmd"
 )
 
 type commands struct {
@@ -31,6 +32,9 @@ type commands struct {
 	Profile    profileCmd        `cmd:"" help:"Measure a model's latency l(b) over batch sizes and write its profile."`
 	Bench      bench.Command     `cmd:"" help:"Measure a running server (load), or what this machine makes of Symphony's parts."`
 	Sim        simcmd.Command    `cmd:"" help:"Simulate a scheduler over models, GPUs and arrivals: one run, or the search of its goodput."`
+	UI         watchcmd.UI       `cmd:"" name:"ui" help:"Open a saved schedule (of the live picture, or of sim --events) in the browser."`
+	Top        watchcmd.Top      `cmd:"" help:"The live picture of a scheduler in a terminal."`
+	Explain    watchcmd.Explain  `cmd:"" help:"Why was a request dropped or late? Its own story."`
 	Devices    devicesCmd        `cmd:"" help:"This machine: GPUs and their health, RDMA devices, CPU, libraries, and what is missing."`
 	Doctor     doctorCmd         `cmd:"" help:"This host as Symphony finds it: what costs latency or will not work, and what to change."`
 	RDMA       rdmaCmd           `cmd:"" name:"rdma" help:"RDMA devices: what is there, and whether links can use it."`

@@ -35,7 +35,7 @@ type sample struct {
 
 // showSamples sends every image of the folder to the model at once, over
 // HTTP, and prints a table.
-func showSamples(ctx context.Context, w io.Writer, url, model, dir string) (right, total int, err error) {
+func showSamples(ctx context.Context, w io.Writer, url, admin, model, dir string) (right, total int, err error) {
 	list, err := readSamples(dir)
 	if err != nil {
 		return 0, 0, err
@@ -57,7 +57,7 @@ func showSamples(ctx context.Context, w io.Writer, url, model, dir string) (righ
 	}
 	wait.Wait()
 	right = printSamples(w, model, list)
-	printGuide(w, url, model, filepath.Join(dir, list[0].file))
+	printGuide(w, url, admin, model, filepath.Join(dir, list[0].file))
 	return right, len(list), nil
 }
 
@@ -138,10 +138,11 @@ func printSamples(w io.Writer, model string, list []sample) (right int) {
 }
 
 // printGuide tells a newcomer what to do next.
-func printGuide(w io.Writer, url, model, image string) {
+func printGuide(w io.Writer, url, admin, model, image string) {
 	fmt.Fprintf(w, "\nTry it:\n  curl --data-binary @%s %s/v1/classify/%s\n\n", image, url, model)
 	fmt.Fprintf(w, "%s\n", strings.Join([]string{
 		"  Open Inference Protocol (V2)  " + url + "/v2",
 		"  readiness                     " + url + "/v2/health/ready",
-		"  metrics                       " + url + "/metrics", ""}, "\n"))
+		"  metrics                       " + url + "/metrics",
+		"  the schedule, live            " + admin, ""}, "\n"))
 }

@@ -17,6 +17,7 @@ type schedulerCmd struct {
 	Listen    string `help:"Addresses to listen on, with commas between (scheduler.listen)." placeholder:"tcp:HOST:PORT"`
 	Standby   string `help:"The schedulers of the group that this one belongs to, with commas between: one leads, the others are hot spares (scheduler.standby)." placeholder:"tcp:HOST:PORT"`
 	Metrics   string `help:"Address of /metrics." placeholder:"HOST:PORT"`
+	Admin     string `help:"Address of the live picture of the schedule, /ui, and of symphony top and explain (admin)." placeholder:"HOST:PORT"`
 }
 
 // Help says what goes on without the control plane, and what does not.
@@ -38,7 +39,7 @@ func (c schedulerCmd) Run() error {
 	if c.Do != "" {
 		return c.tell()
 	}
-	cfg, err := c.Load(config.Set{Key: "scheduler.listen", Value: c.Listen}, config.Set{Key: "scheduler.standby", Value: c.Standby}, config.Set{Key: "metrics", Value: c.Metrics})
+	cfg, err := c.Load(config.Set{Key: "scheduler.listen", Value: c.Listen}, config.Set{Key: "scheduler.standby", Value: c.Standby}, config.Set{Key: "metrics", Value: c.Metrics}, config.Set{Key: "admin", Value: c.Admin})
 	if err != nil {
 		return err
 	}
@@ -49,9 +50,13 @@ func (c schedulerCmd) Run() error {
 	}
 	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
-	if err := errors.Join(p.ServeMetrics(), p.ServeAdmin()); err != nil {
+	if err := p.ServeMetrics(); err != nil {
 		return err
 	}
+	if err := p.ServePicture(false); err != nil {
+		return err
+	}
+	defer p.CloseAdmin()
 	if len(cfg.Scheduler.Standby) > 0 {
 		return inGroup(ctx, p)
 	}
@@ -88,8 +93,8 @@ func (c schedulerCmd) tell() error {
 	if c.Address == "" {
 		return fmt.Errorf("%s: of which scheduler? Give its address, for example tcp:127.0.0.1:9000", c.Do)
 	}
-	if c.Listen+c.Standby+c.Metrics != "" {
-		return fmt.Errorf("%s is told to a scheduler that runs: --listen, --standby and --metrics are for starting one", c.Do)
+	if c.Listen+c.Standby+c.Metrics+c.Admin != "" {
+		return fmt.Errorf("%s is told to a scheduler that runs: --listen, --standby, --metrics and --admin are for starting one", c.Do)
 	}
 	cfg, err := c.Load()
 	if err != nil {

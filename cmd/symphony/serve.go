@@ -23,6 +23,7 @@ type serveCmd struct {
 	Repository string `help:"Folder of models (backend.repository)." placeholder:"DIR"`
 	Data       string `help:"Folder in which models that are added, versions and plans are kept over restarts (control.data)." placeholder:"DIR"`
 	Ephemeral  bool   `help:"Keep them in memory (control.ephemeral): the default, without its note."`
+	Admin      string `help:"Address of the live picture of the schedule, /ui, and of symphony top and explain (admin); 127.0.0.1:8003 if not given." placeholder:"HOST:PORT"`
 	Samples    string `help:"When ready, send the images of this folder (with labels.csv) and print what comes back." placeholder:"DIR"`
 	Model      string `help:"The model that gets the samples." default:"digits-cnn"`
 	Once       bool   `help:"End after the samples, with status 0 if at least 19 of 20 are right."`
@@ -31,7 +32,7 @@ type serveCmd struct {
 // Run serves with all parts in one process until Ctrl-C.
 func (c serveCmd) Run() error {
 	cfg, err := c.Load(config.Set{Key: "frontend.http", Value: c.HTTP}, config.Set{Key: "frontend.grpc", Value: c.GRPC}, config.Set{Key: "backend.repository", Value: c.Repository},
-		config.Set{Key: "control.data", Value: c.Data}, config.Set{Key: "control.ephemeral", Value: onlyTrue(c.Ephemeral)})
+		config.Set{Key: "control.data", Value: c.Data}, config.Set{Key: "control.ephemeral", Value: onlyTrue(c.Ephemeral)}, config.Set{Key: "admin", Value: c.Admin})
 	if err != nil {
 		return err
 	}
@@ -59,9 +60,10 @@ func (c serveCmd) Run() error {
 	}
 	ctx, cancel := cli.UntilSignal(p.Log)
 	defer cancel()
-	if err := p.ServeAdmin(); err != nil {
+	if err := p.ServePicture(true); err != nil {
 		return err
 	}
+	defer p.CloseAdmin()
 	s, err := p.Serve(ctx)
 	if err != nil {
 		return cli.Interrupted(ctx, err)
@@ -80,7 +82,7 @@ func samples(ctx context.Context, s *parts.System, dir, model string) error {
 	if err := awaitModel(ctx, s, model); err != nil {
 		return err
 	}
-	right, total, err := showSamples(ctx, os.Stdout, "http://"+s.Web.Address, model, dir)
+	right, total, err := showSamples(ctx, os.Stdout, "http://"+s.Web.Address, s.Admin, model, dir)
 	if err != nil {
 		return err
 	}

@@ -18,5 +18,6 @@ type Request struct {
 // Drop is a request given up before execution, and why.
 type Drop struct {
 	Request Request
+	Came    mono.Time // when it was handed in; 0: not told. It decides nothing
 	Reason  wire.Reason
 }

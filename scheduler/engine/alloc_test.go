@@ -31,17 +31,19 @@ func (s *lastBatch) Dispatch(_ int, d *shard.Dispatch) {
 // allocated per request.
 func TestSubmitToDispatchAllocatesNothing(t *testing.T) {
 	for name, cfg := range map[string]Config{"apart": {}, "tuned": {TunerShare: 0.02}, "joined": {Placement: Placement{Joined: true}}} {
-		t.Run(name, func(t *testing.T) { submitToDispatchAllocatesNothing(t, cfg) })
+		t.Run(name, func(t *testing.T) { submitToDispatchAllocatesNothing(t, cfg, 0) })
 	}
+	// Nobody reads: the ring fills, and from then on events are missed. Neither may allocate.
+	t.Run("watched", func(t *testing.T) { submitToDispatchAllocatesNothing(t, Config{}, 1<<20) })
 	t.Run("riding", func(t *testing.T) {
 		ts := NewThreads(Placement{Joined: true, ThreadsMax: 1})
 		owner, _ := start(t, Config{Threads: ts}, newDevices(1, 0), 1, 1)
 		defer owner.Stop()
-		submitToDispatchAllocatesNothing(t, Config{Threads: ts, FirstLoop: 1})
+		submitToDispatchAllocatesNothing(t, Config{Threads: ts, FirstLoop: 1}, 0)
 	})
 }
 
-func submitToDispatchAllocatesNothing(t *testing.T, cfg Config) {
+func submitToDispatchAllocatesNothing(t *testing.T, cfg Config, watched int) {
 	sink := &lastBatch{}
 	cfg.GPUsMax, cfg.RequestsMax = 16, 256
 	cfg.Margin = margin
@@ -49,6 +51,7 @@ func submitToDispatchAllocatesNothing(t *testing.T, cfg Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.Watch(watched)
 	e.Start()
 	defer e.Stop()
 	p, err := profile.Linear(1, 1, 1) // batches of one are full: they start at once

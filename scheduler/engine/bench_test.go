@@ -5,10 +5,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/shard"
+	"github.com/symphony-serving/symphony/scheduler/watch"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -46,7 +48,12 @@ func (q *quick) end(e *Engine) {
 
 // BenchmarkEngine is a request's whole way through the live engine, in a closed
 // loop with 4,096 open: ring, candidate, mailbox, rank, grant, batch, report.
-func BenchmarkEngine(b *testing.B) {
+func BenchmarkEngine(b *testing.B) { benchmarkEngine(b, false) }
+
+// BenchmarkEngineWatched is the same while somebody looks: what it is told is read each 100 ms.
+func BenchmarkEngineWatched(b *testing.B) { benchmarkEngine(b, true) }
+
+func benchmarkEngine(b *testing.B, watched bool) {
 	const models, gpus, open = 20, 64, 4096
 	sink := &quick{}
 	e, err := New(Config{Margin: margin, GPUsMax: gpus, RequestsMax: 4 * open}, sink)
@@ -55,6 +62,12 @@ func BenchmarkEngine(b *testing.B) {
 	}
 	e.Start()
 	defer e.Stop()
+	if watched {
+		e.Watch(1 << 20)
+		stop, ended := make(chan struct{}), make(chan struct{})
+		defer func() { close(stop); <-ended }()
+		go readWatched(e, stop, ended)
+	}
 	p, err := profile.Linear(mono.Microsecond, 10*mono.Microsecond, 32)
 	if err != nil {
 		b.Fatal(err)
@@ -88,5 +101,20 @@ func BenchmarkEngine(b *testing.B) {
 	for sink.settled.Load() < sent {
 		sink.end(e)
 		runtime.Gosched()
+	}
+}
+
+// readWatched reads as who watches does.
+func readWatched(e *Engine, stop <-chan struct{}, ended chan<- struct{}) {
+	defer close(ended)
+	var events []watch.Event
+	for t := time.NewTicker(100 * time.Millisecond); ; {
+		select {
+		case <-stop:
+			t.Stop()
+			return
+		case <-t.C:
+			events, _ = e.Watched(0, 1<<10, events[:0])
+		}
 	}
 }

@@ -155,8 +155,9 @@ func offerFrom(e *Engine, before, models int, rate float64, span time.Duration) 
 	for begin := time.Now(); time.Since(begin) < span; time.Sleep(time.Millisecond) {
 		for due := int(time.Since(begin).Seconds() * rate); accepted < due; accepted++ {
 			now := mono.Now()
-			q := batching.Request{ID: wire.RequestID(before + accepted + 1), Arrival: now, Deadline: now.Add(60 * mono.Millisecond)}
-			for !e.Submit(wire.ModelID(r.IntN(models)), &q) {
+			m := wire.ModelID(r.IntN(models))
+			q := batching.Request{ID: wire.RequestID(before + accepted + 1), Model: m, Arrival: now, Deadline: now.Add(60 * mono.Millisecond)}
+			for !e.Submit(m, &q) {
 				time.Sleep(100 * time.Microsecond)
 			}
 		}

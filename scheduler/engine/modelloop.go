@@ -51,10 +51,11 @@ type modelLoop struct {
 
 	endsAsked uint64 // Guarded by engine.mu: ends that were ordered
 
-	stats loopStats    // Shared: written by run.
-	stop  atomic.Bool  // Shared.
-	used  atomic.Int64 // Shared: requests queued, running, or waiting to go on to another engine.
-	added atomic.Int64 // Shared: models that were ordered to be added and are not yet
+	stats loopStats           // Shared: written by run.
+	tap   atomic.Pointer[tap] // Shared: set by who watches; nil: nobody does
+	stop  atomic.Bool         // Shared.
+	used  atomic.Int64        // Shared: requests queued, running, or waiting to go on to another engine.
+	added atomic.Int64        // Shared: models that were ordered to be added and are not yet
 
 	endsFlushed atomic.Uint64 // Shared: ends after which nothing comes any more
 }
@@ -239,6 +240,9 @@ func (l *modelLoop) apply(now mono.Time) {
 // candidates to the rank.
 func (l *modelLoop) carryOut(now mono.Time) {
 	e := l.engine
+	if t := l.tap.Load(); t != nil {
+		l.tellLoop(t, now)
+	}
 	for i := range l.out.Drops {
 		e.sink.Drop(l.index, &l.out.Drops[i])
 		if tuner.Lost(l.out.Drops[i].Reason) {
@@ -304,6 +308,9 @@ func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 	l.engine.toRank(&rankEvent{op: rankDone, gpu: GPU{run.GPU, run.Life}, batch: done.Batch, at: done.End, told: done.told}, mono.Past)
 	l.engine.fetches.add(done.Fetch, done.Ran)
 	l.engine.sink.Completed(l.index, &l.told, done)
+	if t := l.tap.Load(); t != nil {
+		t.done(now, &l.told, done)
+	}
 	m := l.model(run.Model)
 	if m == nil {
 		return

@@ -75,6 +75,7 @@ func (l *rankLoop) turn(now mono.Time) bool {
 		l.needs = now.Add(needEvery)
 		l.stats.need.Store(math.Float64bits(l.rank.Need(now)))
 		l.stats.needAt.Store(int64(now))
+		l.stats.kept.Store(int64(l.rank.Kept()))
 	}
 	for i := range l.out.Grants {
 		g := &l.out.Grants[i]

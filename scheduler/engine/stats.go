@@ -18,6 +18,7 @@ type loopStats struct {
 
 	need   atomic.Uint64 // of the rank loop: bits of a float64, told at needAt
 	needAt atomic.Int64
+	kept   atomic.Int64 // likewise: below which id GPUs may take early batches
 
 	late, formed histogram.Histogram
 }
@@ -58,6 +59,8 @@ type Stats struct {
 	// Need is the GPUs that deferral alone would keep busy with what arrived lately
 	// (rank.Rank.Need); 0 when nothing has run for needSilence.
 	Need float64
+	// Kept is below which id GPUs may take batches early (rank.Headroom), at the last look.
+	Kept int
 	// FetchBase and FetchPerItem are what batches' inputs took to reach the
 	// backends: what each pays (median), and a high percentile per item beyond.
 	FetchBase, FetchPerItem mono.Dur
@@ -74,6 +77,7 @@ func (e *Engine) Stats() Stats {
 	s.Rank = e.rank.stats.snapshot()
 	s.Rank.Waiting, s.Rank.Wakes = e.rank.events.Len(), e.rank.rider.wakes()
 	s.Need = e.rank.stats.needBy(mono.Now())
+	s.Kept = int(e.rank.stats.kept.Load())
 	s.FetchBase, s.FetchPerItem = e.fetches.bounds()
 	return s
 }

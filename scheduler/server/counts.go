@@ -11,7 +11,8 @@ import (
 
 // modelCount counts a model's requests, over its moves, until its id is another's.
 type modelCount struct {
-	came, served, late, dropped, cancelled atomic.Uint64
+	came, served, late, cancelled atomic.Uint64
+	dropped                       [wire.ReasonCount]atomic.Uint64
 
 	// Guarded by Server.mu: what was told last, and the rate since.
 	told  counted
@@ -23,7 +24,11 @@ type modelCount struct {
 type counted struct{ came, served, late, dropped, cancelled uint64 }
 
 func (c *modelCount) look() counted {
-	return counted{c.came.Load(), c.served.Load(), c.late.Load(), c.dropped.Load(), c.cancelled.Load()}
+	all := counted{c.came.Load(), c.served.Load(), c.late.Load(), 0, c.cancelled.Load()}
+	for i := range c.dropped {
+		all.dropped += c.dropped[i].Load()
+	}
+	return all
 }
 
 // waiting is what has come and is not answered yet.

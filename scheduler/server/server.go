@@ -65,6 +65,8 @@ type Server struct {
 
 	teller      *teller
 	controllers controllers
+
+	watching watching // Guards itself; takes mu while it does.
 }
 
 // route says where a model's requests go.

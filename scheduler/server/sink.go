@@ -96,7 +96,7 @@ func (k *sink) Drop(loop int, d *batching.Drop) {
 		return
 	}
 	if c := k.server.count(d.Request.Model); c != nil {
-		c.dropped.Add(1)
+		c.dropped[d.Reason].Add(1)
 	}
 	f := k.server.frontend(d.Request.Frontend)
 	if f == nil {

@@ -157,7 +157,7 @@ func (s *Shard) Enqueue(now, came mono.Time, id wire.ModelID, r *batching.Reques
 		}
 		reason = wire.ReasonFull
 	}
-	out.Drops = append(out.Drops, batching.Drop{Request: *r, Reason: reason})
+	out.Drops = append(out.Drops, batching.Drop{Request: *r, Came: came, Reason: reason})
 }
 
 // Settle forms the candidates of the models that requests were queued for.
@@ -464,6 +464,6 @@ func (s *Shard) dropAppend(out *Out) {
 }
 
 func (s *Shard) drop(slot uint32, reason wire.Reason, out *Out) {
-	out.Drops = append(out.Drops, batching.Drop{Request: *s.slots.request(slot), Reason: reason})
+	out.Drops = append(out.Drops, batching.Drop{Request: *s.slots.request(slot), Came: *s.slots.came(slot), Reason: reason})
 	s.slots.give(slot)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/bench/zoo"
 	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/scheduler/watch"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -25,6 +26,9 @@ type Plan struct {
 	pauses  []sim.Pause
 	policy  Policy
 	groups  []int // model -> the first model that is like it
+
+	// Events is told what happens in a run, as a live scheduler tells it; nil: nobody is.
+	Events func(*watch.Event)
 }
 
 // Plan checks the scenario. The rate may be 0 where a search will find it.
@@ -181,7 +185,7 @@ type run struct {
 }
 
 // prepare makes a run at that rate (0: the trace's own).
-func (p *Plan) prepare(rate float64, seed uint64, watch sim.Observer) (run, error) {
+func (p *Plan) prepare(rate float64, seed uint64, observer sim.Observer) (run, error) {
 	s, offered := &p.Scenario, rate
 	if p.trace != nil && rate == 0 {
 		offered = p.trace.rate * p.trace.Speed
@@ -197,9 +201,12 @@ func (p *Plan) prepare(rate float64, seed uint64, watch sim.Observer) (run, erro
 	}
 	cfg := &sim.Config{Models: models, GPUs: s.GPUs, Events: p.events, Detection: s.Detection, Network: p.network, Jitter: sim.Jitter{Share: s.Jitter},
 		Pauses: p.pauses, Margins: s.Margin == measured,
-		Warmup: s.Warmup, Duration: s.Duration, Frontends: s.Frontends, Seed: seed, NewPolicy: p.policy.New, Observer: watch}
+		Warmup: s.Warmup, Duration: s.Duration, Frontends: s.Frontends, Seed: seed, NewPolicy: p.policy.New, Observer: observer}
 	if err := cfg.Check(); err != nil {
 		return run{}, err
+	}
+	if p.Events != nil {
+		sim.Watch(cfg, p.Events)
 	}
 	r := run{cfg: cfg}
 	if p.trace != nil {

@@ -22,7 +22,7 @@ type Config struct {
 	GCPercent int       `yaml:"gc_percent"` // GOGC
 	Drain     mono.Dur  `yaml:"drain"`      // how long Ctrl-C waits for open requests
 	Metrics   string    `yaml:"metrics"`    // host:port of /metrics, and of a frontend's statistics; empty: none, or that of HTTP
-	Admin     string    `yaml:"admin"`      // host:port for who operates this process: profiles (pprof), at no other address; empty: none
+	Admin     string    `yaml:"admin"`      // host:port for who operates this process: profiles (pprof), of a scheduler the live picture (/ui); empty: none, and of serve 127.0.0.1:8003
 	Traces    Traces    `yaml:"traces"`
 	RDMA      RDMA      `yaml:"rdma"`
 	TCP       TCP       `yaml:"tcp"`
@@ -84,6 +84,7 @@ type Scheduler struct {
 	DelayMax    mono.Dur  `yaml:"delay_max"`    // most believed d_ctrl
 	Headroom    string    `yaml:"headroom"`     // GPUs beyond the need that may be spent on latency: all, or a share of the need (0.25; 0: full deferral)
 	Tuner       float64   `yaml:"tuner"`        // share of a processor, per pool, for choosing how much of the deferral pays; 0: full deferral
+	Watch       string    `yaml:"watch"`        // events for the live picture and for requests' stories are kept: viewers (while somebody looks), always
 	Lead        mono.Dur  `yaml:"lead"`         // how long before frontrun batches may start, at least: what late wake-ups cost
 }
 
@@ -166,7 +167,7 @@ func Default() Config {
 			ModelWait: "auto", RankWait: "auto", RankThread: "auto", Pin: "auto",
 			QueueMax: 1 << 15, RequestsMax: 1 << 17,
 			DelayMin: 100 * mono.Microsecond, DelayMax: 5 * mono.Millisecond, Lead: mono.Millisecond,
-			Headroom: "all", Tuner: tuner.ShareDefault,
+			Headroom: "all", Tuner: tuner.ShareDefault, Watch: "viewers",
 		},
 		Frontend: Frontend{
 			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000", GRPC: GRPCAuto,

@@ -109,6 +109,7 @@ func (s *Scheduler) validate(r *report) {
 	r.oneOf("scheduler.rank_wait", s.RankWait, "auto", "park", "poll", "spin")
 	r.oneOf("scheduler.rank_thread", s.RankThread, "auto", "own", "shared")
 	r.oneOf("scheduler.pin", s.Pin, "auto", "never", "always")
+	r.oneOf("scheduler.watch", s.Watch, "viewers", "always")
 	r.span("scheduler.margin", s.Margin, 0, mono.Second)
 	r.between("scheduler.queue_max", int64(s.QueueMax), 1, 1<<22)
 	r.between("scheduler.requests_max", int64(s.RequestsMax), 1, 1<<24)

@@ -1,120 +1,50 @@
 package parts
 
 import (
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
+	"net"
 	"strings"
 	"testing"
 
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 )
 
-// Profiles are served at the admin address, and at none of the others that a process has.
-func TestProfilesOnlyAtTheAdminAddress(t *testing.T) {
-	p := process(t, config.Set{Key: "admin", Value: "127.0.0.1:0"}, config.Set{Key: "metrics", Value: "127.0.0.1:0"}, config.Set{Key: "frontend.admin", Value: "127.0.0.1:0"},
-		config.Set{Key: "scheduler.listen", Value: "inproc:profiles"}, config.Set{Key: "frontend.scheduler", Value: "inproc:profiles"},
-		config.Set{Key: "frontend.listen", Value: "inproc:profiles-data"})
-	if err := p.ServeAdmin(); err != nil {
+// The admin address has the page and its questions, and nothing of the others' addresses; where it is
+// not configured there is none; a port in use is said with the flag, and serve's own takes another.
+func TestAdminAddress(t *testing.T) {
+	p := process(t, config.Set{Key: "admin", Value: "127.0.0.1:0"})
+	if err := p.ServePicture(false); err != nil {
 		t.Fatal(err)
 	}
-	client, err := p.Client()
-	if err != nil {
-		t.Fatal(err)
+	defer p.CloseAdmin()
+	url := strings.TrimSuffix(p.AdminURL(), "/ui/")
+	ask(t, "GET", url+"/ui/", "", 200, "Symphony")
+	ask(t, "GET", url+"/ui/events", "", 503, "no scheduler here at the moment")
+	ask(t, "GET", url+"/ui/story?request=1-1", "", 404, "nothing is known")
+	ask(t, "GET", url+"/metrics", "", 404, "")
+	ask(t, "POST", url+"/ui/story", "", 405, "")
+
+	none := process(t)
+	if err := none.ServePicture(false); err != nil || none.AdminURL() != "" {
+		t.Errorf("without admin there is %q, %v", none.AdminURL(), err)
 	}
-	defer client.Close()
-	w, err := p.Ingress(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit, cancel := p.DrainContext()
-	defer cancel()
-	defer w.Drain(limit)
-	admin := "http://" + p.AdminAddress
-	ask(t, "GET", admin+"/", "", 200, "/debug/pprof/")
-	ask(t, "GET", admin+"/debug/pprof/", "", 200, "goroutine")
-	ask(t, "GET", admin+"/debug/pprof/goroutine?debug=1", "", 200, "TestProfilesOnlyAtTheAdminAddress")
-	ask(t, "GET", admin+"/debug/pprof/heap", "", 200, "")
-	ask(t, "GET", admin+"/debug/pprof/cmdline", "", 404, "")
-	ask(t, "GET", admin+"/debug/pprof/profile?seconds=1000", "", 400, "must be 1 to 120")
-	ask(t, "GET", admin+"/debug/pprof/profile?seconds=x", "", 400, "must be 1 to 120")
-	ask(t, "GET", admin+"/metrics", "", 404, "")
-	for _, other := range []string{w.Address, w.Metrics, w.Admin} {
-		for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile?seconds=1", "/debug/pprof/cmdline"} {
-			ask(t, "GET", "http://"+other+path, "", 404, "error")
-		}
-	}
-	second := process(t, config.Set{Key: "admin", Value: p.AdminAddress})
-	if err := second.ServeAdmin(); err == nil || !strings.Contains(err.Error(), "--set admin=") {
-		t.Errorf("an address in use: %v", err)
-	}
-	if err := process(t).ServeAdmin(); err != nil {
-		t.Errorf("none configured: %v", err)
+	none.CloseAdmin()
+	taken := process(t, config.Set{Key: "admin", Value: strings.TrimPrefix(url, "http://")})
+	if err := taken.ServePicture(true); err == nil || !strings.Contains(err.Error(), "--admin") {
+		t.Errorf("a port in use: %v, want the flag --admin named", err)
 	}
 }
 
-// More calls than may be answered at a time are told so, and those before them are answered.
-func TestProfilesAreBounded(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
-	server := httptest.NewServer(bounded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		begun <- struct{}{}
-		<-release
-	})))
-	defer server.Close()
-	answers := make(chan int, profilesMax)
-	for range profilesMax {
-		go func() {
-			r, err := http.Get(server.URL)
-			if err != nil {
-				answers <- 0
-				return
-			}
-			_, _ = io.Copy(io.Discard, r.Body)
-			r.Body.Close()
-			answers <- r.StatusCode
-		}()
-	}
-	for range profilesMax {
-		<-begun
-	}
-	ask(t, "GET", server.URL, "", 503, "try again")
-	close(release)
-	for range profilesMax {
-		if status := <-answers; status != 200 {
-			t.Errorf("status %d", status)
-		}
-	}
-}
-
-// The access log is opened and closed with the ingress; one that cannot be opened is said with its key.
-func TestAccessLogOfAFrontend(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "access.log")
-	keys := []config.Set{{Key: "frontend.access_log", Value: path}, {Key: "frontend.scheduler", Value: "inproc:nobody"}, {Key: "frontend.listen", Value: "inproc:access-data"}}
-	p := process(t, keys...)
-	client, err := p.Client()
-	if err != nil {
+// Where nobody said which port, and the usual one is taken, serve's admin address takes a free one.
+func TestAdminBeside(t *testing.T) {
+	if l, err := net.Listen("tcp", adminDefault); err == nil {
+		defer l.Close()
+	} // else somebody else has it: as well
+	p := process(t)
+	if err := p.ServePicture(true); err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
-	w, err := p.Ingress(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask(t, "GET", "http://"+w.Address+"/v2", "", 200, "symphony")
-	ask(t, "GET", "http://"+w.Address+"/metrics", "", 200, `symphony_access_log_lines_total{what="lost"} 0`)
-	limit, cancel := p.DrainContext()
-	defer cancel()
-	if err := w.Drain(limit); err != nil {
-		t.Error(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"route":"server_metadata"`) {
-		t.Errorf("%q, %v", text, err)
-	}
-	keys[0].Value = filepath.Join(path, "none")
-	if _, err := process(t, keys...).Ingress(client); err == nil || !strings.Contains(err.Error(), "frontend.access_log") {
-		t.Errorf("a file that cannot be opened: %v", err)
+	defer p.CloseAdmin()
+	if url := p.AdminURL(); url == "" || strings.Contains(url, adminDefault) {
+		t.Errorf("it is at %q, want a free port", url)
 	}
 }

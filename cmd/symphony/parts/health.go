@@ -143,6 +143,7 @@ func (t *turns) look(now time.Time, loops map[string]server.LoopPulse) error {
 // watchScheduler has a scheduler's loops looked at; of several, one after the other, the last one's.
 func (p *Process) watchScheduler(s *server.Server) {
 	var t turns
+	p.admin.scheduler.Store(s)
 	p.vitals.watch("scheduler", vital{stuck: func() error { return t.look(time.Now(), s.Pulse()) }})
 }
 

@@ -37,14 +37,13 @@ type Process struct {
 	GPUs  *backend.GPUs // nil: this host's
 	// Models loads and unloads models for the ingress's repository API: see Repository. nil: there is no control plane.
 	Models ingress.Repository
-	// AdminAddress is where ServeAdmin serves; empty: nowhere.
-	AdminAddress string
 
 	setting  batching.Setting // of a scheduler without a tuner, for comparisons (Again)
 	cfg      config.Config
 	network  transport.Network
 	registry *prometheus.Registry
 	vitals   *vitals
+	admin    admin
 }
 
 // New joins the network, and sets what the Go runtime may use.

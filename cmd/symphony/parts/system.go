@@ -18,6 +18,7 @@ type System struct {
 	Client    *frontend.Client
 	Web       *Web     // nil without HTTP
 	Control   *Control // nil without a control plane
+	Admin     string   // URL of the live picture; "": there is none
 
 	end func() (context.Context, context.CancelFunc)
 }
@@ -38,7 +39,9 @@ func (p *Process) Serve(ctx context.Context) (*System, error) {
 	}
 	if err == nil && s.Control != nil && p.cfg.Frontend.Control == "" {
 		p.cfg.Frontend.Control = "http://" + s.Control.Address
+		p.admin.control.Store(&p.cfg.Frontend.Control)
 	}
+	s.Admin = p.AdminURL()
 	if err == nil {
 		s.Web, err = p.Ingress(s.Client)
 	}

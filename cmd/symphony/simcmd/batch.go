@@ -20,6 +20,7 @@ type batch struct {
 	cmd      Command
 	plan     *scenario.Plan
 	timeline *timeline // nil: none
+	events   *events   // likewise
 	notes    io.Writer
 	stop     func() bool
 
@@ -118,6 +119,9 @@ func (b *batch) one(i, place int) (*scenario.Outcome, error) {
 			tries++
 		}
 		return plan.FindGoodput(plan.Scenario.Seed, b.cmd.tolerance(), tried, stop)
+	}
+	if b.events != nil {
+		plan.Events = b.events.take
 	}
 	length := float64(plan.Scenario.Warmup + plan.Scenario.Duration)
 	watch := sim.Observer{}

@@ -25,10 +25,10 @@ type output struct {
 	made       bool // here, and empty until it is written
 }
 
-// openOutputs opens the files of --json, --csv and --timeline.
+// openOutputs opens the files of --json, --csv, --events and --timeline.
 func openOutputs(c Command) (*outputs, error) {
 	o := &outputs{}
-	wanted := []output{{flag: "json", path: c.JSON}, {flag: "csv", path: c.CSV}}
+	wanted := []output{{flag: "json", path: c.JSON}, {flag: "csv", path: c.CSV}, {flag: "events", path: c.EventsFile}}
 	if c.Timeline != "" {
 		base := strings.TrimSuffix(c.Timeline, filepath.Ext(c.Timeline))
 		wanted = append(wanted, output{flag: "timeline", path: base + ".svg"}, output{flag: "timeline", path: base + ".png"})

@@ -63,6 +63,8 @@ type Command struct {
 	Timeline string         `help:"Draw who ran when to this file; both forms are written." placeholder:"FILE.svg|png"`
 	From     *time.Duration `name:"timeline-from" help:"Simulated instant at which the drawing begins; the end of the warm-up if not given." placeholder:"TIME"`
 	Span     *time.Duration `name:"timeline-span" help:"Simulated span that is drawn; 100ms if not given." placeholder:"SPAN"`
+
+	EventsFile string `name:"events" help:"Write what the scheduler decided to this file, for symphony ui and symphony explain --file: the last minute of the run." placeholder:"FILE"`
 }
 
 // Run simulates, prints a table and writes the records.
@@ -112,12 +114,18 @@ func (c Command) run(out, notes io.Writer, form progressForm, stop func() bool) 
 	if c.Timeline != "" {
 		batch.timeline = newTimeline(c, plan)
 	}
+	if c.EventsFile != "" {
+		batch.events = newEvents(plan)
+	}
 	outcomes, err := batch.run(form)
 	if len(outcomes) > 0 {
 		err = errors.Join(err, c.write(out, files, outcomes, func() { printOutcomes(out, outcomes) }))
 	}
 	if err == nil && batch.timeline != nil {
 		err = batch.timeline.write(c.Timeline, notes)
+	}
+	if err == nil && batch.events != nil {
+		err = files.write("events", batch.events.document())
 	}
 	return err
 }
@@ -141,6 +149,8 @@ func (c Command) check() error {
 		return errors.New("--trace-speed: 0, must be above 0; 1 is as it was recorded")
 	case !c.Goodput && c.Tolerance != nil:
 		return errors.New("--tolerance is about the search of a goodput: give --goodput")
+	case c.EventsFile != "" && (c.Goodput || c.Seeds > 1 || c.Resume != ""):
+		return errors.New("--events tells of one run: leave out --goodput, --seeds and --resume")
 	case c.Timeline == "" && (c.From != nil || c.Span != nil):
 		return errors.New("--timeline-from and --timeline-span are about a drawing: give --timeline FILE")
 	case c.Timeline != "" && (c.Goodput || c.Seeds > 1):

@@ -1,0 +1,175 @@
+package uie2e
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cluster is a scheduler and a backend with emulated GPUs, as processes.
+type cluster struct {
+	binary    string
+	address   string // of the scheduler
+	host      string // of its admin address
+	admin     string // its URL
+	scheduler *exec.Cmd
+}
+
+// free is a port of loopback that nobody has now.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func startCluster(t *testing.T, gpus int) *cluster {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{binary: filepath.Join(root, "bin", "symphony"), address: "tcp:" + free(t), host: free(t)}
+	if from := os.Getenv("UI_BINARY"); from != "" {
+		c.binary = from
+	}
+	c.admin = "http://" + c.host
+	c.scheduler = start(t, c.binary, "scheduler", "--listen", c.address, "--admin", c.host)
+	config := filepath.Join(t.TempDir(), "backend.yaml")
+	text := fmt.Sprintf("backend:\n  name: emulated\n  pools:\n    - {device_type: emulated-a100, kind: emulated, devices: %d, zoo: [{csv: %q}]}\n", gpus, filepath.Join(root, "examples/zoo/zoo_a100.csv"))
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	start(t, c.binary, "backend", "--config", config, "--scheduler", c.address)
+	c.ready(t)
+	return c
+}
+
+// ready waits until the scheduler has models.
+func (c *cluster) ready(t *testing.T) {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < callMost; time.Sleep(50 * time.Millisecond) {
+		resp, err := http.Get(c.admin + "/ui/save")
+		if err != nil {
+			continue // it does not listen yet
+		}
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err == nil && bytes.Contains(text, []byte(`"e":"model"`)) {
+			return
+		}
+	}
+	t.Fatalf("the scheduler has no models within %v", callMost)
+}
+
+// start runs a process until the test ends.
+func start(t *testing.T, binary string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		late.Stop()
+		if t.Failed() {
+			t.Logf("%v said:\n%.3000s", args, said.String())
+		}
+	})
+	return cmd
+}
+
+// load offers requests until the test ends.
+func (c *cluster) load(t *testing.T, rate int) {
+	t.Helper()
+	start(t, c.binary, "bench", "load", "--scheduler", c.address, "--rate", strconv.Itoa(rate), "--duration", "20m", "--quiet")
+}
+
+// symphony is what a command prints.
+func (c *cluster) symphony(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(c.binary, args...).Output()
+	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) {
+			t.Fatalf("symphony %v: %v\n%s", args, err, failed.Stderr)
+		}
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// open is symphony ui FILE: the page's address.
+func (c *cluster) open(t *testing.T, file string) string {
+	t.Helper()
+	cmd := exec.Command(c.binary, "ui", file, "--no-open")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url, ok := strings.Cut(line, " is at ")
+	if !ok {
+		t.Fatalf("symphony ui says %q", line)
+	}
+	url, _, _ = strings.Cut(url, " ")
+	return url
+}
+
+// used is the share of a processor that the scheduler takes for a span.
+func (c *cluster) used(t *testing.T, span time.Duration) float64 {
+	t.Helper()
+	before, begin := c.ticks(t), time.Now()
+	time.Sleep(span)
+	return float64(c.ticks(t)-before) / 1e9 / time.Since(begin).Seconds()
+}
+
+// ticks is its processor time so far in ns, summed over its threads.
+func (c *cluster) ticks(t *testing.T) (sum int64) {
+	t.Helper()
+	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", c.scheduler.Process.Pid))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("no threads of the scheduler are seen: %v", err)
+	}
+	for _, path := range all {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		first, _, _ := strings.Cut(string(text), " ")
+		n, _ := strconv.ParseInt(first, 10, 64)
+		sum += n
+	}
+	return sum
+}
+
+// skip reads to the end.
+func skip(r io.Reader) { _, _ = io.Copy(io.Discard, r) }

@@ -1,0 +1,232 @@
+package uie2e
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// required is set by make test-ui, which builds the binary that bin names.
+func chromium(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("SYMPHONY_REQUIRE_CHROMIUM") != "1" {
+		t.Skip("a browser is tested by make test-ui")
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("there is no Chromium: apt-get install chromium")
+	return ""
+}
+
+// foreign is a request of the page to another host than ours.
+func foreign(address string) string {
+	u, err := url.Parse(address)
+	if err == nil && (u.Hostname() == "127.0.0.1" || u.Scheme == "data" || u.Scheme == "about" || u.Scheme == "blob") {
+		return ""
+	}
+	return "it asks another host: " + address
+}
+
+// spanOf is how long the page is watched: UI_SPAN, or a minute.
+func spanOf(t *testing.T) time.Duration {
+	t.Helper()
+	span, err := time.ParseDuration(cmp.Or(os.Getenv("UI_SPAN"), "60s"))
+	if err != nil {
+		t.Fatalf("UI_SPAN: %v", err)
+	}
+	return span
+}
+
+// shots is where pictures go: UI_SHOTS, or a folder that the test forgets.
+func shots(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("UI_SHOTS"); dir != "" {
+		return dir
+	}
+	return t.TempDir()
+}
+
+const (
+	framesLeast = 20.0 // a second
+	heapMost    = 256e6
+	gpus        = 64
+	rate        = 2000
+)
+
+// The page before 64 emulated GPUs and 2,000 requests/s: it draws often enough, its memory is bounded, its
+// console stays empty, it asks nobody else; keys work; the pictures are taken.
+func TestPage(t *testing.T) {
+	path, span, dir := chromium(t), spanOf(t), shots(t)
+	c := startCluster(t, gpus)
+	c.load(t, rate)
+	b := startBrowser(t, path)
+	b.open(t, c.admin+"/ui/", 1280, 800, false)
+	b.await(t, "symphony.store.batches.size > 100 && [...symphony.store.models.values()].some((m) => m.counts.length > 4)", callMost)
+
+	b.eval(t, "symphony.frames.n = 0, symphony.frames.longest = 0, symphony.frames.since = performance.now()", nil)
+	time.Sleep(span / 2)
+	half := b.heap(t)
+	time.Sleep(span / 2)
+	var frames, longest float64
+	b.eval(t, "symphony.frames.n / (performance.now() - symphony.frames.since) * 1000", &frames)
+	b.eval(t, "symphony.frames.longest", &longest)
+	heap := b.heap(t)
+	t.Logf("%.1f frames/s over %v, the longest pause %.0f ms; memory %.1f MB at half of it, %.1f MB at its end", frames, span, longest, half/1e6, heap/1e6)
+	if frames < framesLeast {
+		t.Errorf("%.1f frames/s, want at least %v", frames, framesLeast)
+	}
+	if heap > heapMost {
+		t.Errorf("the page has %.0f MB, want at most %.0f", heap/1e6, heapMost/1e6)
+	}
+	var rows, models, missed int
+	b.eval(t, "symphony.store.pools.get(0).rows.filter((r) => r.here).length", &rows)
+	b.eval(t, "symphony.store.models.size", &models)
+	b.eval(t, "symphony.store.missed", &missed)
+	if rows != gpus || models == 0 || missed != 0 {
+		t.Errorf("%d GPUs, %d models, %d events missed", rows, models, missed)
+	}
+	keys(t, b)
+	for _, p := range []struct {
+		name          string
+		width, height int
+		dark          bool
+	}{{"light", 1280, 800, false}, {"dark", 1280, 800, true}, {"light-phone", 400, 860, false}, {"dark-phone", 400, 860, true}} {
+		b.look(t, p.width, p.height, p.dark)
+		time.Sleep(time.Second) // it draws anew
+		b.shoot(t, filepath.Join(dir, p.name+".png"))
+	}
+	b.clean(t)
+}
+
+// keys tries what the keyboard does.
+func keys(t *testing.T, b *browser) {
+	t.Helper()
+	is := func(want bool, expression string) {
+		t.Helper()
+		var got bool
+		if b.eval(t, "!!("+expression+")", &got); got != want {
+			t.Errorf("%s is %v, want %v", expression, got, want)
+		}
+	}
+	b.key(t, " ")
+	is(true, "symphony.view.paused")
+	b.eval(t, "window.before = symphony.view.at", nil)
+	b.key(t, "ArrowLeft")
+	is(true, "symphony.view.at < window.before")
+	b.key(t, "End")
+	is(false, "symphony.view.paused")
+	b.eval(t, "window.before = symphony.view.span", nil)
+	b.key(t, "+")
+	is(true, "symphony.view.span === window.before - 1")
+	b.key(t, "-")
+	b.key(t, "t")
+	is(true, "document.documentElement.classList.contains('dark')")
+	b.key(t, "t")
+	b.key(t, "?")
+	is(true, "document.getElementById('helpBox').open")
+	b.eval(t, "document.getElementById('helpBox').close()", nil)
+	b.key(t, "/")
+	is(true, "document.activeElement.id === 'request'")
+	b.eval(t, "document.activeElement.blur()", nil)
+}
+
+// A request that is dropped under overload has its story in the page, by the API and by the command, and all
+// name the same batch. What the page saves can be opened by the command and shows the same.
+func TestStoryInThePage(t *testing.T) {
+	path, dir := chromium(t), shots(t)
+	c := startCluster(t, 8)
+	c.load(t, 4000)
+	b := startBrowser(t, path)
+	b.open(t, c.admin+"/ui/", 1280, 800, false)
+	b.await(t, "symphony.store.drops.length > 20 && performance.now() > 8000", callMost)
+	var id string
+	b.eval(t, "(() => { const d = symphony.store.drops.filter((d) => d.reason === 'deadline'); return (d.at(-1) || symphony.store.drops.at(-1)).request; })()", &id)
+	time.Sleep(time.Second) // the batches around it are reported
+	b.eval(t, "symphony.explain("+strconv.Quote(id)+")", nil)
+	b.await(t, "!document.getElementById('story').hidden", callMost)
+	var headline string
+	b.eval(t, "document.querySelector('#story .headline').textContent", &headline)
+	told := c.symphony(t, "explain", id, "--admin", c.host)
+	if !strings.Contains(told, headline) || !strings.Contains(headline, "batch ") || !strings.Contains(headline, id) {
+		t.Errorf("the page says %q, symphony explain says\n%s\nwant the same, with a batch", headline, told)
+	}
+	time.Sleep(500 * time.Millisecond)
+	b.shoot(t, filepath.Join(dir, "story.png"))
+
+	file := filepath.Join(t.TempDir(), "saved.jsonl")
+	var doc string
+	b.eval(t, "symphony.store.document()", &doc)
+	if err := os.WriteFile(file, []byte(doc), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again := c.symphony(t, "explain", id, "--file", file)
+	if !strings.Contains(again, headline) {
+		t.Errorf("of the saved file symphony explain says\n%s\nwant %q", again, headline)
+	}
+	if top := c.symphony(t, "top", "--once", "2s", "--admin", c.host); !strings.Contains(top, "8 GPUs") || slices.MaxFunc(strings.Split(top, "\n"), func(a, b string) int { return len([]rune(a)) - len([]rune(b)) }) == "" {
+		t.Errorf("symphony top says\n%s", top)
+	} else {
+		t.Logf("\n%s", top)
+	}
+	at := c.open(t, file)
+	b.open(t, at, 1280, 800, true)
+	b.await(t, "symphony.store.still && symphony.store.batches.size > 100", callMost)
+	b.eval(t, "symphony.explain("+strconv.Quote(id)+")", nil)
+	b.await(t, "document.querySelector('#story .headline')", callMost)
+	time.Sleep(500 * time.Millisecond)
+	b.shoot(t, filepath.Join(dir, "file.png"))
+	b.clean(t)
+}
+
+// What a viewer costs the scheduler: its processor time with and without one, by turns. It is printed; whether
+// it is little is for people to say, who know what else the machine did.
+func TestViewerCost(t *testing.T) {
+	chromium(t) // it belongs to make test-ui
+	turn := min(10*time.Second, spanOf(t)/6)
+	c := startCluster(t, gpus)
+	c.load(t, rate)
+	time.Sleep(3 * time.Second)
+	var with, without []float64
+	for range 6 {
+		time.Sleep(31 * time.Second) // it goes on for as long after a viewer has gone
+		without = append(without, c.used(t, turn))
+		resp, err := http.Get(c.admin + "/ui/events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			skip(resp.Body)
+		}()
+		time.Sleep(2 * time.Second)
+		with = append(with, c.used(t, turn))
+		_ = resp.Body.Close()
+		<-ended
+	}
+	slices.Sort(with)
+	slices.Sort(without)
+	mid := func(all []float64) float64 { return (all[2] + all[3]) / 2 }
+	t.Logf("the scheduler's processor time at %d requests/s and %d GPUs: median %.2f %% of a processor with a viewer (%s), %.2f %% without (%s): %+.2f points", rate, gpus,
+		100*mid(with), list(with), 100*mid(without), list(without), 100*(mid(with)-mid(without)))
+}
+
+func list(all []float64) string {
+	var out []string
+	for _, v := range all {
+		out = append(out, fmt.Sprintf("%.2f", 100*v))
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,245 @@
+package watchcmd
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/symphony-serving/symphony/scheduler/watch"
+	"github.com/symphony-serving/symphony/scheduler/watch/ui"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+const ms = mono.Time(mono.Millisecond)
+
+// events are a small schedule: 100 GPUs, 40 models, one request that is dropped and one that is late.
+func events() (out []watch.Event) {
+	out = append(out, watch.Event{Kind: watch.Pool, At: ms, Info: &watch.Info{Name: "a100", GPUs: 100, Kept: 50, Need: 12.25, Spent: 0.5, Ctrl: 200 * mono.Microsecond}})
+	for g := range 100 {
+		out = append(out, watch.Event{Kind: watch.GPU, At: ms, GPU: wire.GPUID(g), Info: &watch.Info{}})
+	}
+	for m := range 40 {
+		out = append(out, watch.Event{Kind: watch.Model, At: ms, Model: wire.ModelID(m), Info: &watch.Info{Name: "model-with-quite-a-long-name-" + string(rune('a'+m%26)), SLO: 20 * mono.Millisecond, MaxBatch: 4,
+			Profile: &catalog.Profile{Alpha: 1e6, Beta: 9e6}}})
+		for i := range 2 {
+			out = append(out, watch.Event{Kind: watch.Counts, At: ms * mono.Time(1+1000*i), Model: wire.ModelID(m), Info: &watch.Info{Came: uint64(100 * i * (m + 1)), Served: uint64(90 * i * (m + 1)), Dropped: map[string]uint64{"shed": uint64(10 * i * (m + 1))}}})
+		}
+	}
+	key := func(id int) watch.Key { return watch.Key{Frontend: 2, ID: wire.RequestID(id)} }
+	return append(out,
+		watch.Event{Kind: watch.Batch, At: 1900 * ms, Model: 1, Batch: 5 << 16, Exec: 1900 * ms, Until: 1910 * ms, Size: 1, Requests: []watch.Request{{Key: key(1), Arrival: 1895 * ms, Deadline: 1912 * ms}}},
+		watch.Event{Kind: watch.Done, At: 1921 * ms, Model: 1, Batch: 5 << 16, Exec: 1900 * ms, Until: 1920 * ms, Size: 1},
+		watch.Event{Kind: watch.Drop, At: 1999 * ms, Reason: wire.ReasonDeadline, Request: watch.Request{Key: key(42), Arrival: 1990 * ms, Came: 1990 * ms, Deadline: 2010 * ms}})
+}
+
+// fake is a scheduler's source: all at once, and then what is told.
+type fake struct {
+	mu      sync.Mutex
+	pending []watch.Event
+}
+
+func (f *fake) WatchHead() watch.Head { return watch.NewHead("live", "fake", 7) }
+func (f *fake) Watching(bool)         {}
+func (f *fake) Watched(to []watch.Event) []watch.Event {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	to = append(to, f.pending...)
+	f.pending = nil
+	return to
+}
+
+func (f *fake) tell(e ...watch.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending = append(f.pending, e...)
+}
+
+func startScheduler(t *testing.T) (*fake, Admin) {
+	t.Helper()
+	f := &fake{pending: events()}
+	hub := ui.NewHub(ui.Config{Source: func() ui.Source { return f }, Always: true})
+	mux := http.NewServeMux()
+	hub.Register(mux)
+	s := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		hub.Close()
+		s.Close()
+	})
+	return f, Admin{strings.TrimPrefix(s.URL, "http://")}
+}
+
+func file(t *testing.T) string {
+	t.Helper()
+	doc := watch.NewHead("sim", "a test", 0).Append(nil)
+	for _, e := range events() {
+		doc = e.Append(doc)
+	}
+	path := filepath.Join(t.TempDir(), "saved.jsonl")
+	if err := os.WriteFile(path, doc, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A story is the same from a scheduler and from a file; without an ID both list what was lost.
+func TestExplain(t *testing.T) {
+	_, admin := startScheduler(t)
+	path := file(t)
+	for name, c := range map[string]Explain{"scheduler": {Admin: admin}, "file": {File: path}} {
+		run := func(c Explain) string {
+			var out bytes.Buffer
+			if err := c.run(t.Context(), &out); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return out.String()
+		}
+		if text := run(c); !strings.Contains(text, "2-2a") || !strings.Contains(text, "late by 8.0 ms") || !strings.Contains(text, "dropped: deadline") {
+			t.Errorf("%s: the list is\n%s", name, text)
+		}
+		c.Model = "model-with-quite-a-long-name-b"
+		if text := run(c); strings.Contains(text, "2-2a") || !strings.Contains(text, "2-1") {
+			t.Errorf("%s: the list of one model is\n%s", name, text)
+		}
+		c.Model, c.Request = "", "2-1"
+		if text := run(c); !strings.Contains(text, "was late by 8.0 ms") || !strings.Contains(text, "10.0 ms longer than its profile says") {
+			t.Errorf("%s: the story is\n%s", name, text)
+		}
+		c.JSON = true
+		if text := run(c); !strings.Contains(text, `"cause":"overrun"`) {
+			t.Errorf("%s: as JSON it is %s", name, text)
+		}
+	}
+}
+
+func TestExplainRefuses(t *testing.T) {
+	_, admin := startScheduler(t)
+	nobody := Admin{closed(t)}
+	for want, c := range map[string]Explain{
+		"write FRONTEND-NUMBER":        {Admin: admin, Request: "x"},
+		"nothing is known":             {Admin: admin, Request: "7-7"},
+		"leave out --next and --model": {Admin: admin, Request: "7-7", Next: true},
+		"leave out --file":             {Next: true, File: "x"},
+		"nobody listens at":            {Admin: nobody},
+		"write HOST:PORT":              {Admin: Admin{"ftp://x"}},
+		"no such file":                 {File: "/there/is/none"},
+	} {
+		if err := c.run(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", c, err, want)
+		}
+	}
+}
+
+// closed is an address where nobody listens.
+func closed(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// --next passes over what was before, and tells of what comes.
+func TestExplainNext(t *testing.T) {
+	f, admin := startScheduler(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		for id := 100; ctx.Err() == nil; id++ { // until it is heard
+			f.tell(watch.Event{Kind: watch.Drop, At: 3000 * ms, Reason: wire.ReasonShed, Request: watch.Request{Key: watch.Key{Frontend: 2, ID: wire.RequestID(id)}, Arrival: 2990 * ms, Deadline: 3010 * ms}})
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	var out bytes.Buffer
+	err := Explain{Admin: admin, Next: true}.run(ctx, &out)
+	cancel()
+	<-told
+	if err != nil || !strings.Contains(out.String(), "was dropped (shed)") {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
+
+// The picture fits a terminal of 80 by 24, whatever there is, and so do others.
+func TestTopFits(t *testing.T) {
+	p := newPicture()
+	p.head(watch.NewHead("live", "scheduler", 0))
+	for _, e := range events() {
+		p.take(&e)
+	}
+	for _, size := range [][2]int{{80, 24}, {40, 8}, {200, 60}} {
+		lines := p.lines(size[0], size[1])
+		if len(lines) > size[1] {
+			t.Errorf("%v: %d lines", size, len(lines))
+		}
+		for _, l := range lines {
+			if n := utf8.RuneCountInString(l); n > size[0] {
+				t.Errorf("%v: %d columns: %q", size, n, l)
+			}
+		}
+	}
+	text := strings.Join(p.lines(80, 24), "\n")
+	t.Log("\n" + text)
+	for _, want := range []string{"100 GPUs", "12.2 needed", "50 kept", "50 % of the deferral", "MODEL", "10.00", "2-2a", "late by 8.0 ms", "more models"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+	if empty := newPicture().lines(80, 24); len(empty) == 0 {
+		t.Error("nothing is shown of nothing")
+	}
+}
+
+func TestTopOnce(t *testing.T) {
+	_, admin := startScheduler(t)
+	var out bytes.Buffer
+	if err := (Top{Admin: admin, Once: 300 * time.Millisecond, Width: 80, Lines: 24}).once(t.Context(), &out); err != nil || !strings.Contains(out.String(), "100 GPUs") {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+	if err := (Top{Admin: admin, Once: 1, Width: 10, Lines: 24}).once(t.Context(), &out); err == nil || !strings.Contains(err.Error(), "--width 10") {
+		t.Errorf("ten columns: %v", err)
+	}
+	if err := (Top{Admin: Admin{closed(t)}, Once: time.Second, Width: 80, Lines: 24}).once(t.Context(), &out); err == nil || !strings.Contains(err.Error(), "nobody listens") {
+		t.Errorf("nobody there: %v", err)
+	}
+}
+
+// The page of a file is served until Ctrl-C, and the browser is opened at it.
+func TestUI(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	opened := make(chan string, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- UI{File: file(t), Listen: "127.0.0.1:0", Open: true}.run(ctx, &bytes.Buffer{}, func(url string) { opened <- url })
+	}()
+	resp, err := http.Get(<-opened + "story?request=2-1&format=text")
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%v, %+v", err, resp)
+	}
+	_ = resp.Body.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := os.WriteFile(bad, []byte("no schedule\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := (UI{File: bad, Listen: "127.0.0.1:0"}).run(t.Context(), &bytes.Buffer{}, nil); err == nil || !strings.Contains(err.Error(), "first line") {
+		t.Errorf("a bad file: %v", err)
+	}
+}

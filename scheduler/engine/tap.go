@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/symphony-serving/symphony/scheduler/shard"
+	"github.com/symphony-serving/symphony/scheduler/watch"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// tap is where a model loop tells what it decides while somebody watches (Watch): a ring of words
+// that the loop writes and one reader reads (untap.go).
+//
+//	loop:   room?, words, head.Store     reader: head.Load, words, tail.Store
+//
+// The loop never waits: what does not fit is counted (missed), and of many batches one in so many
+// is told (every), as the reader asks. While nobody watches the loop's pointer to it is nil, and a look
+// at that is all that it costs.
+//
+// Rejected: a callback for each event, as Watch of the server's has for benchmarks: it would
+// run on the loop, and what it does there nobody bounds. A ring of events of one size: a batch has up to a
+// thousand requests.
+type tap struct {
+	words []uint64 // written by the loop, then read by the reader. As many as a power of two
+
+	// Owned by the loop.
+	at     uint64      // words written
+	free   uint64      // tail, as last seen
+	queued []mono.Time // by model: when its candidate was told last
+
+	head   atomic.Uint64 // Shared: at, published
+	missed atomic.Uint64 // Shared: events that did not fit
+	tail   atomic.Uint64 // Shared: words that the reader has read
+	every  atomic.Uint32 // Shared: a power of two; one batch and one drop in so many is told
+}
+
+// queueEvery is how often a model's candidate is told of, at most.
+const queueEvery = 50 * mono.Millisecond
+
+// put writes a word that room has been found for.
+func (t *tap) put(v uint64) {
+	t.words[t.at&uint64(len(t.words)-1)] = v
+	t.at++
+}
+
+// room reports whether so many words fit; else an event is missed.
+func (t *tap) room(n int) bool {
+	if t.at+uint64(n)-t.free > uint64(len(t.words)) {
+		if t.free = t.tail.Load(); t.at+uint64(n)-t.free > uint64(len(t.words)) {
+			t.missed.Add(1)
+			return false
+		}
+	}
+	return true
+}
+
+// begin writes an event's first words, if n further ones fit.
+func (t *tap) begin(kind watch.Kind, now mono.Time, n int) bool {
+	if !t.room(n + 2) {
+		return false
+	}
+	t.put(uint64(kind) | uint64(n)<<8)
+	t.put(uint64(now))
+	return true
+}
+
+// chosen reports whether a batch or request is one that is told of. Numbers of both are consecutive.
+func (t *tap) chosen(number uint64) bool { return number&uint64(t.every.Load()-1) == 0 }
+
+// serialOf is a batch's number without that of its record and its loop.
+func serialOf(id wire.BatchID) uint64 { return uint64(id) >> 16 & (1<<40 - 1) }
+
+// tellLoop tells of what the core has decided; before it is carried out, which changes l.out.
+func (l *modelLoop) tellLoop(t *tap, now mono.Time) {
+	for i := range l.out.Drops {
+		d := &l.out.Drops[i]
+		r := &d.Request
+		if !t.chosen(uint64(r.ID)) || !t.begin(watch.Drop, now, 8) {
+			continue
+		}
+		margin, _ := l.shard.Margin(r.Model)
+		t.put(uint64(r.ID))
+		t.put(uint64(r.Frontend))
+		t.put(uint64(r.Model))
+		t.put(uint64(d.Reason))
+		t.put(uint64(r.Arrival))
+		t.put(uint64(d.Came))
+		t.put(uint64(r.Deadline))
+		t.put(uint64(margin))
+	}
+	for i := range l.out.Dispatches {
+		if d := &l.out.Dispatches[i]; t.chosen(serialOf(d.Batch)) {
+			t.batch(now, d)
+		}
+	}
+	for i := range l.out.Candidates {
+		l.tellQueueLoop(t, now, &l.out.Candidates[i])
+	}
+	t.head.Store(t.at)
+}
+
+const (
+	batchWords   = 6 // of a batch, and requestWords of each of its requests
+	requestWords = 4
+)
+
+func (t *tap) batch(now mono.Time, d *shard.Dispatch) {
+	if !t.begin(watch.Batch, now, batchWords+requestWords*len(d.Requests)) {
+		return
+	}
+	t.put(uint64(d.Batch))
+	t.put(uint64(d.Model))
+	t.put(uint64(d.GPU))
+	t.put(uint64(d.Due))
+	t.put(uint64(d.Exec))
+	t.put(uint64(d.Until))
+	for i := range d.Requests {
+		r := &d.Requests[i]
+		t.put(uint64(r.ID))
+		t.put(uint64(r.Frontend))
+		t.put(uint64(r.Arrival))
+		t.put(uint64(r.Deadline))
+	}
+}
+
+// done tells of a report.
+func (t *tap) done(now mono.Time, r *shard.Run, d *Done) {
+	if !t.chosen(serialOf(d.Batch)) || !t.begin(watch.Done, now, 7) {
+		return
+	}
+	t.put(uint64(d.Batch))
+	t.put(uint64(r.Model))
+	t.put(uint64(r.GPU))
+	t.put(uint64(d.Start))
+	t.put(uint64(d.End))
+	t.put(uint64(d.Fetch))
+	t.put(uint64(d.Ran))
+	t.head.Store(t.at)
+}
+
+// tellQueueLoop tells of a model's candidate now and then.
+func (l *modelLoop) tellQueueLoop(t *tap, now mono.Time, c *shard.Candidate) {
+	for int(c.Model) >= len(t.queued) {
+		t.queued = append(t.queued, 0)
+	}
+	gone := c.Candidate.Size == 0
+	if !gone && now.Sub(t.queued[c.Model]) < queueEvery || !t.begin(watch.Queue, now, 6) {
+		return
+	}
+	if t.queued[c.Model] = now; gone {
+		t.queued[c.Model] = 0 // the next one is news
+	}
+	t.put(uint64(c.Model))
+	t.put(uint64(l.shard.Queued(c.Model)))
+	t.put(uint64(c.Candidate.Size))
+	t.put(uint64(c.Candidate.Exec))
+	t.put(uint64(c.Candidate.Latest))
+	t.put(uint64(c.Candidate.Deferred()))
+}

@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/shard"
+	"github.com/symphony-serving/symphony/scheduler/watch"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// What the loops tell is what the sink is told: each request once, in a batch or as a drop, and each
+// batch's report.
+func TestWatchedIsWhatHappened(t *testing.T) {
+	for name, cfg := range map[string]Config{"1 loop": {}, "3 loops": {ModelLoops: 3}} {
+		t.Run(name, func(t *testing.T) {
+			cfg.GPUsMax, cfg.RequestsMax = 16, 1<<12
+			d := newDevices(3, 0.2)
+			e, _ := start(t, cfg, d, 5, 2)
+			e.Watch(1 << 20)
+			accepted := offer(e, 5, 2500, 400*time.Millisecond)
+			time.Sleep(150 * time.Millisecond)
+			d.wait()
+			e.Stop()
+			d.checkOnce(t, accepted)
+			events, every := e.Watched(7, 1<<20, nil)
+			if every != 1 {
+				t.Fatalf("one in %d was told, want all", every)
+			}
+			batches, answered, queues := map[wire.BatchID]bool{}, map[wire.RequestID]int{}, 0
+			for _, ev := range events {
+				if ev.Pool != 7 || ev.At == 0 {
+					t.Fatalf("pool %d at %v: %+v", ev.Pool, ev.At, ev)
+				}
+				switch ev.Kind {
+				case watch.Batch:
+					batches[ev.Batch] = true
+					for _, r := range ev.Requests {
+						answered[r.Key.ID]++
+						if r.Deadline.Sub(r.Arrival) != 60*mono.Millisecond {
+							t.Fatalf("request %+v, want an SLO of 60 ms", r)
+						}
+					}
+				case watch.Done:
+					if !batches[ev.Batch] || ev.Until == 0 || ev.Fetch != 50*mono.Microsecond {
+						t.Fatalf("a report of a batch that was not told: %+v", ev)
+					}
+					delete(batches, ev.Batch)
+				case watch.Drop:
+					answered[ev.Request.Key.ID]++
+					if ev.Request.Came < ev.Request.Arrival || ev.Reason == wire.ReasonNone || ev.Margin == 0 {
+						t.Fatalf("drop %+v", ev)
+					}
+				case watch.Queue:
+					queues++
+				case watch.Missed:
+					t.Fatalf("%d events were missed", ev.Size)
+				}
+			}
+			for i := range accepted {
+				if answered[wire.RequestID(i+1)] != 1 {
+					t.Fatalf("request %d is told of %d times, want once", i+1, answered[wire.RequestID(i+1)])
+				}
+			}
+			if len(batches) != 0 || queues == 0 {
+				t.Errorf("%d batches without a report, %d candidates", len(batches), queues)
+			}
+		})
+	}
+}
+
+// A ring that nobody reads fills, counts what is missed, and goes on when it was read; after a
+// round or two of it nothing is torn.
+func TestTapFull(t *testing.T) {
+	tap := newTap(0)
+	run, told := shard.Run{Model: 3, GPU: 4}, 0
+	for id := wire.BatchID(1 << 16); told < 5*tapLeast; id += 1 << 16 {
+		tap.done(mono.Time(id), &run, &Done{Batch: id, Start: 1, End: 2, Fetch: 3, Ran: 5})
+		if told++; told%(tapLeast/5) != 0 {
+			continue
+		}
+		events := tap.read(1, nil)
+		missed := tap.missed.Swap(0)
+		if len(events)+int(missed) != tapLeast/5 || missed == 0 {
+			t.Fatalf("%d events and %d missed, want %d in all", len(events), missed, tapLeast/5)
+		}
+		for _, e := range events {
+			if e.Kind != watch.Done || e.At != mono.Time(e.Batch) || e.Model != 3 || e.GPU != 4 || e.Exec != 1 || e.Until != 2 || e.Fetch != 3 || e.Size != 5 {
+				t.Fatalf("torn: %+v", e)
+			}
+		}
+	}
+}
+
+// With more than a reader takes a smaller part is told, of batches and of their reports alike; with little
+// all is told again.
+func TestTapAdapts(t *testing.T) {
+	tap := newTap(1 << 20)
+	serial, run := wire.BatchID(0), shard.Run{}
+	turn := func(n int) (batches, dones, every int) {
+		for range n {
+			serial += 1 << 16
+			d := shard.Dispatch{Batch: serial}
+			if tap.chosen(serialOf(d.Batch)) {
+				tap.batch(1, &d)
+			}
+			tap.done(2, &run, &Done{Batch: d.Batch})
+		}
+		events := tap.read(0, nil)
+		for _, e := range events {
+			if e.Kind == watch.Batch {
+				batches++
+			} else {
+				dones++
+			}
+		}
+		return batches, dones, tap.adapt(weight(events), 100)
+	}
+	for range 10 {
+		turn(800)
+	}
+	batches, dones, every := turn(800)
+	if batches != dones || batches > 50 || batches < 10 || batches*every != 800 {
+		t.Errorf("%d batches and %d reports, one in %d: want about 50 or fewer, alike", batches, dones, every)
+	}
+	for range 20 {
+		turn(2)
+	}
+	if batches, _, every = turn(2); batches != 2 || every != 1 {
+		t.Errorf("%d of 2 batches, one in %d: want all", batches, every)
+	}
+}
+
+// Watching may begin and end at any time.
+func TestWatchOnAndOff(t *testing.T) {
+	d := newDevices(3, 0)
+	e, _ := start(t, Config{GPUsMax: 16, RequestsMax: 1 << 12}, d, 2, 2)
+	for range 5 {
+		e.Watch(1)
+		offer(e, 2, 1000, 20*time.Millisecond)
+		if events, _ := e.Watched(0, 1<<10, nil); len(events) == 0 {
+			t.Error("nothing is told")
+		}
+		e.Watch(0)
+		if events, every := e.Watched(0, 1<<10, nil); len(events) != 0 || every != 1 {
+			t.Errorf("%d events, one in %d, while nobody watches", len(events), every)
+		}
+	}
+	e.Stop()
+	d.wait()
+}
+
+// BenchmarkTap is what a watched loop pays for a batch of eight and its report, read now and then.
+func BenchmarkTap(b *testing.B) {
+	tap := newTap(1 << 20)
+	d := shard.Dispatch{Requests: make([]batching.Request, 8)}
+	run, free := shard.Run{}, uint64(0)
+	b.ReportAllocs()
+	for i := range b.N {
+		d.Batch = wire.BatchID(i << 16)
+		if tap.chosen(serialOf(d.Batch)) {
+			tap.batch(1, &d)
+		}
+		tap.head.Store(tap.at)
+		tap.done(2, &run, &Done{Batch: d.Batch})
+		if tap.at-free > tapLeast {
+			free = tap.at
+			tap.tail.Store(tap.at) // as if somebody had read
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/symphony-serving/symphony/scheduler/watch"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// watcher gathers what a server tells.
+type watcher struct {
+	server *Server
+	state  watch.State
+	kinds  map[watch.Kind]int
+	lost   map[wire.RequestID]wire.Reason
+}
+
+func (w *watcher) look() {
+	for _, e := range w.server.Watched(nil) {
+		w.state.Apply(&e)
+		w.kinds[e.Kind]++
+		if e.Kind == watch.Drop {
+			w.lost[e.Request.Key.ID] = e.Reason
+		}
+	}
+}
+
+func newWatcher(s *Server) *watcher {
+	return &watcher{server: s, kinds: map[watch.Kind]int{}, lost: map[wire.RequestID]wire.Reason{}}
+}
+
+// Who watches is told of pools, GPUs, models, links and counts once, of batches and reports as they come, of what
+// is dropped and why, and of what goes; who does not is told nothing.
+func TestWatched(t *testing.T) {
+	s, n := newServer(t, nil)
+	b := backendPeer(t, n, "b", 2, "m", "n")
+	f := frontendPeer(t, n)
+	f.wait("ready", func() bool { return f.entry("m").Ready && f.entry("n").Ready })
+	w := newWatcher(s)
+	if w.look(); len(w.kinds) != 0 {
+		t.Fatalf("%v is told before anybody watches", w.kinds)
+	}
+	if h := s.WatchHead(); h.Version != watch.Version || h.Began == 0 || h.Source != "live" {
+		t.Errorf("head %+v", h)
+	}
+	s.Watching(true)
+	w.look()
+	w.look()
+	if p := w.state.Pool(0); p == nil || p.Name != "emulated" || p.GPUs != 2 || len(p.Rows) != 2 || !p.Rows[1].Present || p.Rows[1].Name == "" {
+		t.Fatalf("the pool is %+v", p)
+	}
+	if m := w.state.Model(0); m == nil || m.Profile == nil || m.SLO == 0 || w.kinds[watch.Model] != 2 || w.kinds[watch.GPU] != 2 || len(w.state.Links) != 2 {
+		t.Fatalf("model %+v, told %v, links %v", m.Info, w.kinds, w.state.Links)
+	}
+	f.submit(1, 0, 200*mono.Millisecond)
+	f.submit(2, 0, 1) // nobody could
+	f.wait("a batch, its report, and the drop", func() bool {
+		w.look()
+		return w.kinds[watch.Batch] == 1 && w.kinds[watch.Done] == 1 && w.lost[2] == wire.ReasonDeadline
+	})
+	f.wait("counts", func() bool {
+		w.look()
+		return w.kinds[watch.Counts] >= 1
+	})
+	story := watch.NewHistory(mono.Second, 1<<20)
+	if _, err := watch.Tell(story, &w.state, watch.Key{ID: 2}); !errors.Is(err, watch.ErrNotKnown) {
+		t.Errorf("an empty history tells a story: %v", err)
+	}
+	b.link.Close(nil)
+	f.wait("its GPUs are gone", func() bool {
+		w.look()
+		p := w.state.Pool(0)
+		return p == nil || !p.Rows[0].Present && !p.Rows[1].Present
+	})
+	f.wait("its link is gone", func() bool {
+		w.look()
+		return len(w.state.Links) == 1
+	})
+	s.Watching(false)
+	before := len(w.kinds)
+	if w.kinds = map[watch.Kind]int{}; before == 0 {
+		t.Error("nothing was told")
+	}
+	if w.look(); len(w.kinds) != 0 {
+		t.Errorf("%v is told after watching ended", w.kinds)
+	}
+}
+
+// Reasons are counted each, and add up to what the control plane is told.
+func TestDropsAreCountedByReason(t *testing.T) {
+	var c modelCount
+	c.came.Add(7)
+	c.dropped[wire.ReasonShed].Add(2)
+	c.dropped[wire.ReasonFull].Add(3)
+	n := c.look()
+	if n.dropped != 5 || n.waiting() != 2 {
+		t.Errorf("%+v, %d waiting, want 5 dropped and 2 waiting", n, n.waiting())
+	}
+	if i := c.watched(n); i.Came != 7 || i.Dropped["shed"] != 2 || i.Dropped["full"] != 3 || len(i.Dropped) != 2 {
+		t.Errorf("told is %+v", i)
+	}
+}

@@ -1,0 +1,260 @@
+package ui
+
+import (
+	"sync"
+	"time"
+
+	"github.com/symphony-serving/symphony/scheduler/watch"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// Source tells events: a scheduler's server.
+type Source interface {
+	WatchHead() watch.Head
+	// Watching begins or ends that Watched has something to tell.
+	Watching(on bool)
+	// Watched appends the events since the last call.
+	Watched(to []watch.Event) []watch.Event
+}
+
+// Config of a Hub. Zero values mean the defaults in brackets.
+type Config struct {
+	// Source is who tells events now; nil: nobody, for a moment. It is asked each time: a
+	// scheduler of a group is followed by another one.
+	Source func() Source
+	// Texts are what else the page shows in words, as the plan; asked each few seconds while
+	// somebody looks [none].
+	Texts func() []watch.Info
+	// Always keeps events also while nobody looks, so that each request's story can be told.
+	Always  bool
+	Viewers int      // at a time, at most [8]
+	Keep    mono.Dur // how long events are kept [60 s]
+	Bytes   int      // about, for those that are kept [64 MiB]
+}
+
+const (
+	// every is between two looks at the source.
+	every = 100 * time.Millisecond
+	// textsEvery is between two looks at Texts.
+	textsEvery = 2 * time.Second
+	// linger is how long events are kept on after the last viewer, or a question.
+	linger = 30 * time.Second
+	// behindMost is how many looks a viewer may be behind.
+	behindMost = 50
+	// recent is how much of what was kept a new viewer gets.
+	recent = 20 * mono.Second
+)
+
+// Hub gathers events while somebody looks, and hands them on.
+type Hub struct {
+	cfg  Config
+	file watch.Head // of a file that was read; "" in Symphony: it is live
+
+	mu      sync.Mutex // Guards what follows.
+	closed  bool
+	running bool
+	ended   chan struct{} // closed when run has ended
+	stop    chan struct{} // closed by Close
+	until   time.Time     // somebody looked: it runs until then
+	source  Source        // that is watched
+	history *watch.History
+	state   *watch.State
+	viewers map[*viewer]bool
+	events  []watch.Event // scratch
+	asked   time.Time     // when Texts were
+}
+
+// viewer is one who follows the stream.
+type viewer struct {
+	chunks chan []byte // closed when it is cut off
+}
+
+// NewHub makes a Hub of a live source. Close ends it.
+func NewHub(cfg Config) *Hub {
+	if cfg.Viewers == 0 {
+		cfg.Viewers = 8
+	}
+	if cfg.Keep == 0 {
+		cfg.Keep = 60 * mono.Second
+	}
+	if cfg.Bytes == 0 {
+		cfg.Bytes = 64 << 20
+	}
+	h := &Hub{cfg: cfg, stop: make(chan struct{}), viewers: map[*viewer]bool{}, history: watch.NewHistory(cfg.Keep, cfg.Bytes), state: &watch.State{}}
+	if cfg.Always {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.look()
+	}
+	return h
+}
+
+// Close ends it, and all streams.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return
+	}
+	h.closed = true
+	close(h.stop)
+	ended := h.ended
+	h.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cutAll()
+}
+
+// look has it gather events for a while. Caller holds mu.
+func (h *Hub) look() {
+	h.until = time.Now().Add(linger)
+	if h.running || h.closed || h.live() == nil {
+		return
+	}
+	h.running, h.ended = true, make(chan struct{})
+	h.begin()
+	h.turn()
+	go h.run(h.ended)
+}
+
+// live is the source of now; nil where there is none, as of a file.
+func (h *Hub) live() Source {
+	if h.cfg.Source == nil {
+		return nil
+	}
+	return h.cfg.Source()
+}
+
+// begin turns to the source of now: what was kept is another's, or has a gap.
+func (h *Hub) begin() {
+	h.source = h.live()
+	h.history.Clear()
+	h.state, h.asked = &watch.State{}, time.Time{}
+	if h.source != nil {
+		h.source.Watching(true)
+	}
+}
+
+// run looks at the source until nobody has looked for a while.
+func (h *Hub) run(ended chan struct{}) {
+	defer close(ended)
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		var texts []watch.Info
+		asked := false
+		select {
+		case <-h.stop:
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.end()
+			return
+		case now := <-t.C:
+			if h.cfg.Texts != nil && now.Sub(h.asked) >= textsEvery {
+				texts, asked = h.cfg.Texts(), true // without the lock: it asks the control plane
+				h.asked = now
+			}
+		}
+		if !h.step(texts, asked) {
+			return
+		}
+	}
+}
+
+// step is one look; false: nobody looks any more.
+func (h *Hub) step(texts []watch.Info, asked bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.viewers) == 0 && !h.cfg.Always && time.Now().After(h.until) {
+		h.end()
+		return false
+	}
+	if h.live() != h.source {
+		if h.source != nil {
+			h.source.Watching(false)
+		}
+		h.cutAll() // they come again, and begin anew
+		h.begin()
+	}
+	if asked && h.source != nil {
+		h.tellTexts(texts)
+	}
+	h.turn()
+	return true
+}
+
+// end stops the source. Caller holds mu.
+func (h *Hub) end() {
+	if h.source != nil {
+		h.source.Watching(false)
+	}
+	h.source, h.running = nil, false
+}
+
+// tellTexts makes events of what changed of the texts; turn takes them with the others.
+func (h *Hub) tellTexts(texts []watch.Info) {
+	told := h.state.Texts
+	for i := range texts {
+		if k := find(told, texts[i].Name); k < 0 || !sameLines(told[k].Lines, texts[i].Lines) {
+			h.events = append(h.events, watch.Event{Kind: watch.Text, At: mono.Now(), Info: &texts[i]})
+		}
+	}
+	for i := range told {
+		if find(texts, told[i].Name) < 0 {
+			h.events = append(h.events, watch.Event{Kind: watch.Text, At: mono.Now(), Info: &watch.Info{Name: told[i].Name, Gone: true}})
+		}
+	}
+}
+
+// turn takes what the source tells, keeps it, and hands it to the viewers. Caller holds mu.
+func (h *Hub) turn() {
+	if h.source == nil {
+		return
+	}
+	h.events = h.source.Watched(h.events)
+	for i := range h.events {
+		h.state.Apply(&h.events[i])
+		h.history.Add(&h.events[i])
+	}
+	if len(h.viewers) > 0 {
+		h.events = append(h.events, watch.Event{Kind: watch.Now, At: mono.Now()})
+		h.hand(encode(nil, h.events))
+	}
+	clear(h.events)
+	h.events = h.events[:0]
+}
+
+// hand gives all viewers a chunk. Who has too many already is cut off.
+func (h *Hub) hand(chunk []byte) {
+	for v := range h.viewers {
+		select {
+		case v.chunks <- chunk:
+		default:
+			h.cut(v)
+		}
+	}
+}
+
+func (h *Hub) cut(v *viewer) {
+	if h.viewers[v] {
+		delete(h.viewers, v)
+		close(v.chunks)
+	}
+}
+
+func (h *Hub) cutAll() {
+	for v := range h.viewers {
+		h.cut(v)
+	}
+}
+
+// encode writes events as the data of one server-sent event.
+func encode(to []byte, events []watch.Event) []byte {
+	for i := range events {
+		to = events[i].Append(append(to, "data: "...))
+	}
+	return append(to, '\n')
+}

@@ -1,0 +1,108 @@
+// The tables beside the picture.
+import { el, ms, percent, rate } from "./format.js";
+import { lower } from "./store.js";
+
+// pools says of each sub-cluster what it has and what it needs.
+export function pools(box, store, at) {
+  const rows = [];
+  for (const p of [...store.pools.values()].sort((a, b) => a.id - b.id)) {
+    const i = store.poolAt(p, at);
+    let busy = 0, here = 0;
+    for (const r of p.rows) {
+      if (!r.here) continue;
+      here++;
+      const k = lower(r.batches, at - 1e9, (b) => b.end ?? b.until);
+      if (k < r.batches.length && (r.batches[k].start ?? r.batches[k].exec) <= at) busy++;
+    }
+    const parts = [el("span", { class: "name" }, i.name || "pool " + p.id), say(String(here), "GPUs"), say(String(busy), "at work")];
+    if (i.need !== undefined) parts.push(say(i.need.toFixed(1), "needed", i.need > here));
+    if (here > busy) parts.push(say(String(here - busy), "idle for a second"));
+    if (i.kept !== undefined && i.kept < here) parts.push(say(String(i.kept), "kept"));
+    if (i.deferral !== undefined || i.setting) parts.push(say(percent(i.deferral || 0) + " %", "of the deferral is spent waiting"));
+    if (i.ctrl) parts.push(say(ms(i.ctrl, 2), "network bound"));
+    if (i.every > 1) parts.push(el("span", { class: "warn" }, "1 batch in " + i.every + " is shown"));
+    const d = el("div", { class: "pool" });
+    d.append(...parts);
+    rows.push(d);
+  }
+  box.replaceChildren(...rows);
+}
+
+function say(number, what, warn) {
+  return el("span", warn ? { class: "warn" } : {}, el("b", {}, number), " " + what);
+}
+
+const rowsMost = 200;
+
+// models is the table of models, those with most requests first.
+export function models(box, store, palette, at, dark) {
+  const list = [...store.models.values()].map((m) => ({ m, r: store.rates(m, at), q: store.recent(m, at), w: store.queueAt(m, at) }));
+  list.sort((a, b) => b.r.came - a.r.came || a.m.id - b.m.id);
+  const body = el("tbody");
+  for (const { m, r, q, w } of list.slice(0, rowsMost)) {
+    const answered = r.served + r.late + r.dropped, bad = answered ? (r.late + r.dropped) / answered : 0;
+    const swatch = el("i", { class: "swatch", background: palette.of(m.id, dark) });
+    const slo = m.info.slo || 0;
+    const name = el("td", { class: "name", title: m.name + (slo ? ", SLO " + ms(slo) : "") + ", largest batch " + (m.info.max_batch || "?") }, swatch, m.name);
+    const badCell = el("td", { class: bad > 0.01 ? "bad" : "", title: r.reasons.map(([k, v]) => k + " " + rate(v) + "/s").join(", ") || "none" }, percent(bad));
+    body.append(el("tr", { "data-model": m.id }, name, el("td", {}, rate(r.came)), el("td", { class: "wide" }, rate(r.served)), badCell,
+      latency(q, slo), el("td", {}, q ? q.size.toFixed(1) : ""), queue(w, at)));
+  }
+  const heads = [["model", ""], ["offered", "requests/s"], ["good", "requests/s within their SLO", "wide"], ["bad", "share in % that was dropped or late, of what was answered"],
+    ["p99 / SLO", "latency up to the end of the batch, against the SLO"], ["batch", "mean size"], ["waiting", "requests that wait; size of the candidate, and its window from now on"]];
+  const table = el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(([h, t, c]) => el("th", { title: t, scope: "col", class: c || "" }, h)))), body);
+  const more = list.length > rowsMost ? [el("p", { class: "faint" }, "and " + (list.length - rowsMost) + " more models")] : [];
+  box.replaceChildren(table, ...more);
+}
+
+function latency(q, slo) {
+  if (!q) return el("td", {}, "");
+  const share = slo ? q.p99 / slo : 0;
+  const bar = el("span", { class: share > 1 ? "bar over" : "bar" }, el("i", { width: Math.min(100, 100 * share) + "%" }));
+  return el("td", { title: "p50 " + ms(q.p50) + ", p99 " + ms(q.p99) + ", SLO " + ms(slo) }, ms(q.p99) + " ", bar);
+}
+
+// queue is what waits, and the candidate's window.
+function queue(w, at) {
+  if (!w || at - w.t > 1e9 || (!w.size && !w.queued)) return el("td", { class: "faint" }, "0");
+  const window = w.size ? w.size + " @ " + Math.max(0, Math.round((w.exec - at) / 1e6)) + ".." + Math.max(0, Math.round((w.until - at) / 1e6)) + " ms" : "";
+  return el("td", { title: window ? "the candidate: " + window + " from now on" : "" }, String(w.queued), window ? el("span", { class: "faint wide" }, " " + w.size) : "");
+}
+
+// lost lists requests that were dropped or late up to an instant, the newest first.
+export function lost(box, store, at, pick) {
+  const all = [];
+  for (let i = lower(store.drops, at, (d) => d.t) - 1; i >= 0 && all.length < 60; i--) {
+    const d = store.drops[i];
+    all.push({ t: d.t, key: d.request, model: d.model, what: d.reason });
+  }
+  for (let i = lower(store.late, at, (d) => d.t) - 1; i >= 0 && all.length < 120; i--) {
+    const b = store.late[i].batch;
+    for (let k = 0; k + 2 < b.requests.length; k += 3) {
+      if (b.end > b.requests[k + 2]) all.push({ t: b.end, key: b.requests[k], model: b.model, what: "late by " + ms(b.end - b.requests[k + 2]) });
+    }
+  }
+  all.sort((a, b) => b.t - a.t);
+  const name = (id) => (store.models.get(id) || { name: "model " + id }).name;
+  box.replaceChildren(...(all.length ? all.slice(0, 60).map((l) => el("button", { type: "button", onclick: () => pick(l.key, l.t) },
+    el("span", { class: "faint" }, ((l.t - at) / 1e9).toFixed(2) + " s"), el("span", {}, name(l.model) + ": " + l.what), el("code", {}, l.key)))
+    : [el("p", { class: "faint" }, "Nothing was dropped or late in the last minute.")]));
+  return all.length;
+}
+
+// links lists links by their delay.
+export function links(box, store) {
+  const body = el("tbody");
+  for (const l of [...store.links.values()].sort((a, b) => (b.delay || 0) - (a.delay || 0))) {
+    body.append(el("tr", {}, el("td", { class: "name", title: l.name }, l.name), el("td", {}, ms(l.delay || 0, 2)), el("td", {}, ms(l.rtt || 0, 2))));
+  }
+  box.replaceChildren(store.links.size ? el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "link"), el("th", { title: "high percentile of the one-way delay" }, "bound"), el("th", {}, "round trip"))), body)
+    : el("p", { class: "faint" }, "No link is told of."));
+}
+
+// texts are the plan, roll-outs and advice in words.
+export function texts(box, store) {
+  const out = [];
+  for (const t of store.texts.values()) out.push(el("h3", {}, t.name), el("pre", {}, (t.lines || []).join("\n")));
+  box.replaceChildren(...(out.length ? out : [el("p", { class: "faint" }, "No control plane tells this scheduler of a plan. symphony plan show and symphony advice ask it.")]));
+}
