@@ -90,13 +90,18 @@ func Run(ctx context.Context, cfg Config, target Target, arrivals Arrivals, o Ob
 	counted := start.Add(cfg.Warmup)
 	end := counted.Add(cfg.Duration)
 	next := start
+	budgets, _ := arrivals.(Budgets)
 	for {
 		gap, model := arrivals.Next()
 		next = next.Add(gap)
 		if next >= end || !sleepUntil(ctx, next) {
 			break
 		}
-		send(cfg, target, o, c, model, next, next < counted)
+		slo := cfg.SLO[model]
+		if budgets != nil && budgets.Budget() > 0 {
+			slo = budgets.Budget()
+		}
+		send(cfg, target, o, c, request{model, slo, next, next < counted})
 	}
 	for giveUp := mono.Now().Add(cfg.Drain); c.Lost() > 0 && mono.Now() < giveUp; {
 		time.Sleep(time.Millisecond)
@@ -118,29 +123,37 @@ func sleepUntil(ctx context.Context, t mono.Time) bool {
 	}
 }
 
-func send(cfg Config, target Target, o Observer, c *Counts, model int, intended mono.Time, warmup bool) {
-	lag := mono.Now().Sub(intended)
+// request is one to be sent.
+type request struct {
+	model    int
+	slo      mono.Dur
+	intended mono.Time
+	warmup   bool
+}
+
+func send(cfg Config, target Target, o Observer, c *Counts, r request) {
+	lag := mono.Now().Sub(r.intended)
 	c.LagSum.Add(int64(lag))
 	if int64(lag) > c.LagMax.Load() {
 		c.LagMax.Store(int64(lag))
 	}
 	if c.Lost() >= int64(cfg.OutstandingMax) {
 		c.NotSent.Add(1)
-		o.Observe(Observation{Model: model, Intended: intended, Latency: lag, Answer: Answer{Reason: "generator_full"}, Warmup: warmup})
+		o.Observe(Observation{Model: r.model, Intended: r.intended, Latency: lag, Answer: Answer{Reason: "generator_full"}, Warmup: r.warmup})
 		return
 	}
 	c.Sent.Add(1)
 	answered := new(atomic.Bool)
-	target.Send(model, cfg.SLO[model]-cfg.Margin-lag, func(a Answer) {
+	target.Send(r.model, r.slo-cfg.Margin-lag, func(a Answer) {
 		if answered.Swap(true) {
 			c.Duplicates.Add(1)
 			return
 		}
-		latency := mono.Now().Sub(intended)
-		if a.Reason == "" && latency > cfg.SLO[model] {
+		latency := mono.Now().Sub(r.intended)
+		if a.Reason == "" && latency > r.slo {
 			a.Reason = "late"
 		}
-		o.Observe(Observation{Model: model, Intended: intended, Latency: latency, Answer: a, Warmup: warmup})
+		o.Observe(Observation{Model: r.model, Intended: r.intended, Latency: latency, Answer: a, Warmup: r.warmup})
 		c.Answered.Add(1)
 	})
 }

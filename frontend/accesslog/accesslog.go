@@ -20,11 +20,14 @@
 package accesslog
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/frontend/linefile"
 )
 
 // Config of a Log. Path is required.
@@ -73,8 +76,8 @@ func (e *Entry) good() bool { return !e.Refused && e.Slack >= 0 }
 
 // Log is safe for concurrent use.
 type Log struct {
-	cfg  Config // Immutable, as are sink and log.
-	sink *sink
+	cfg  Config // Immutable, as are file and log.
+	file *linefile.File
 	log  zerolog.Logger
 
 	seen   atomic.Uint64 // good requests
@@ -84,15 +87,17 @@ type Log struct {
 
 // Open opens the file and starts the goroutine that writes.
 func Open(cfg Config) (*Log, error) {
-	s, err := openSink(cfg.Path, cfg.Failed)
+	f, err := linefile.Open(linefile.Options{Path: cfg.Path, Failed: cfg.Failed, Tell: func(dst []byte, lost uint64) []byte {
+		return fmt.Appendf(dst, "{\"time\":%q,\"lost_lines\":%d}\n", time.Now().Format(time.RFC3339Nano), lost)
+	}})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("access log: %w", err)
 	}
-	l := &Log{cfg: cfg, sink: s, log: zerolog.New(s)}
+	l := &Log{cfg: cfg, file: f, log: zerolog.New(f)}
 	if cfg.Metrics != nil {
-		if err := cfg.Metrics.Register(l.sink); err != nil {
-			l.Close()
-			return nil, err
+		if err := cfg.Metrics.Register((*logMetrics)(l)); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("access log: %w", err)
 		}
 	}
 	return l, nil
@@ -115,7 +120,7 @@ func (l *Log) Takes(e *Entry) bool {
 		l.lines.Store(0)
 	}
 	if l.lines.Add(1) > int64(l.cfg.Rate) {
-		l.sink.lost.Add(1)
+		l.file.Lose(1)
 		return false
 	}
 	return true
@@ -166,7 +171,24 @@ const idMax = 128
 // Close writes what there is, and closes the file.
 func (l *Log) Close() error {
 	if l.cfg.Metrics != nil {
-		l.cfg.Metrics.Unregister(l.sink)
+		l.cfg.Metrics.Unregister((*logMetrics)(l))
 	}
-	return l.sink.close()
+	return l.file.Close()
+}
+
+// logMetrics collects the counts at each scrape.
+type logMetrics Log
+
+func linesDesc() *prometheus.Desc {
+	return prometheus.NewDesc("symphony_access_log_lines_total", "Lines of the access log: written, or lost to the rate, a full buffer or a file that fails.", []string{"what"}, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (m *logMetrics) Describe(to chan<- *prometheus.Desc) { to <- linesDesc() }
+
+// Collect implements prometheus.Collector.
+func (m *logMetrics) Collect(to chan<- prometheus.Metric) {
+	written, lost := m.file.Counts()
+	to <- prometheus.MustNewConstMetric(linesDesc(), prometheus.CounterValue, float64(written), "written")
+	to <- prometheus.MustNewConstMetric(linesDesc(), prometheus.CounterValue, float64(lost), "lost")
 }

@@ -1,13 +1,10 @@
 package accesslog
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -137,101 +134,6 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestFullBuffer: what does not fit is counted; nobody waits.
-func TestFullBuffer(t *testing.T) {
-	s := &sink{wake: make(chan struct{}, 1)} // nobody writes
-	line := bytes.Repeat([]byte("x"), 1000)
-	for range 2 * bufferMax / len(line) {
-		if n, err := s.Write(line); n != len(line) || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	if len(s.full) > bufferMax || s.lines+s.lost.Load() != uint64(2*bufferMax/len(line)) || s.lost.Load() == 0 {
-		t.Errorf("%d bytes, %d lines, %d lost", len(s.full), s.lines, s.lost.Load())
-	}
-}
-
-// TestRotation: a file that was moved away is followed by a new one of its name.
-func TestRotation(t *testing.T) {
-	l, lines := open(t, Config{Share: 1})
-	e := served()
-	l.Tell(&e)
-	wait(t, func() bool { return l.sink.written.Load() == 1 })
-	moved := l.sink.path + ".1"
-	if err := os.Rename(l.sink.path, moved); err != nil {
-		t.Fatal(err)
-	}
-	e.Model = "after"
-	wait(t, func() bool { // it is looked for once a second
-		l.Tell(&e)
-		_, err := os.Stat(l.sink.path)
-		return err == nil
-	})
-	l.Tell(&e)
-	if got := lines(); len(got) == 0 || got[0]["model"] != "after" {
-		t.Error(got)
-	}
-	if got := read(t, moved); got[0]["model"] != "m" {
-		t.Error(got)
-	}
-}
-
-func wait(t *testing.T, is func() bool) {
-	t.Helper()
-	for range 20_000 {
-		if is() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("it did not come")
-}
-
-// TestBrokenFile: a file that fails costs lines, is told once, and once that it works again.
-func TestBrokenFile(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "logs")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	var said []error
-	l, err := Open(Config{Path: filepath.Join(dir, "a"), Share: 1, Failed: func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		said = append(said, err)
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	saidN := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(said)
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	e := served()
-	wait(t, func() bool { l.Tell(&e); return saidN() == 1 })
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, func() bool { l.Tell(&e); return saidN() == 2 })
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if !errors.Is(said[0], os.ErrNotExist) || said[1] != nil || l.sink.lost.Load() == 0 {
-		t.Errorf("%v, %d lost", said, l.sink.lost.Load())
-	}
-	if _, err := Open(Config{Path: filepath.Join(t.TempDir(), "none", "a")}); err == nil || !strings.Contains(err.Error(), "access log") {
-		t.Errorf("a folder that is not there: %v", err)
-	}
-	l.Tell(&e) // after Close it is lost, and nothing breaks
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestNoGarbage: a request that is not told costs no memory.
 func TestNoGarbage(t *testing.T) {
 	l, _ := open(t, Config{Share: 0})
@@ -241,5 +143,12 @@ func TestNoGarbage(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOpenFails: a file that cannot be opened is said.
+func TestOpenFails(t *testing.T) {
+	if _, err := Open(Config{Path: filepath.Join(t.TempDir(), "none", "a")}); err == nil || !strings.Contains(err.Error(), "access log") {
+		t.Errorf("a folder that is not there: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/accesslog"
 	"github.com/symphony-serving/symphony/frontend/tracing"
+	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -104,4 +105,11 @@ func (s *Server) trace(x *exchange, route int, began, ended mono.Time) {
 		r.Reason, r.BatchSize = string(response.Header.Peek(reasonHeader)), 0
 	}
 	s.cfg.Tracer.End(&r)
+}
+
+// record writes down an inference that is about to be asked for. timeout is in microseconds, 0: the model's SLO.
+func (s *Server) record(x *exchange, spec *catalog.ModelSpec, timeout int64, items int) {
+	if s.cfg.Recorder != nil {
+		s.cfg.Recorder.Add(spec.Name, x.version, time.Duration(timeout)*time.Microsecond, items)
+	}
 }

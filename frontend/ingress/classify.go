@@ -78,6 +78,7 @@ func (s *Server) classify(x *exchange) error {
 	if cap(x.buffer) > keepMax { // would not be kept: the client need not copy it
 		r.ImageGiven, x.buffer = true, nil
 	}
+	s.record(x, spec, timeout.Microseconds(), 1)
 	answer, err := s.cfg.Client.Infer(context.Background(), r)
 	if x.answers = append(x.answers[:0], answer); err == nil {
 		spec.Version = answer.Version

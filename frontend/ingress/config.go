@@ -10,6 +10,7 @@ import (
 
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/accesslog"
+	"github.com/symphony-serving/symphony/frontend/recording"
 	"github.com/symphony-serving/symphony/frontend/tracing"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
@@ -45,11 +46,12 @@ type Config struct {
 	Version string         // of the server, in its metadata ["unknown"]
 	// Repository loads and unloads models [none: they are loaded by backends when these start].
 	Repository   Repository
-	LoadTimeout  time.Duration   // how long a load waits for its model [5 min]
-	IndexTimeout time.Duration   // likewise of an index or unload for the Repository [5 s]
-	AccessLog    *accesslog.Log  // is told of each request [none]
-	Tracer       *tracing.Tracer // samples inferences, and is told of them [none]
-	GiveUp       func()          // answers all open inferences of Client: a drain's time is over [nobody does]
+	LoadTimeout  time.Duration       // how long a load waits for its model [5 min]
+	IndexTimeout time.Duration       // likewise of an index or unload for the Repository [5 s]
+	AccessLog    *accesslog.Log      // is told of each request [none]
+	Tracer       *tracing.Tracer     // samples inferences, and is told of them [none]
+	Recorder     *recording.Recorder // is told of each inference that is asked for [none]
+	GiveUp       func()              // answers all open inferences of Client: a drain's time is over [nobody does]
 
 	MetricsApart bool // ServeMetrics has /metrics and statistics, Serve has not
 	AdminApart   bool // likewise ServeAdmin

@@ -38,6 +38,7 @@ func (s *Server) infer(x *exchange) error {
 		return err
 	case filled:
 		b.batched = x.batched
+		s.record(x, spec, x.request.Timeout, 1)
 		answers, err = s.askDirect(x)
 	default:
 		if answers, err = s.inferWhole(x, spec, &b); answers == nil {
@@ -80,6 +81,7 @@ func (s *Server) inferWhole(x *exchange, spec *catalog.ModelSpec, b *batch) ([]*
 	if err := x.choose(spec); err != nil {
 		return nil, err
 	}
+	s.record(x, spec, x.request.Timeout, b.items)
 	return s.ask(x, spec, *b)
 }
 

@@ -33,6 +33,8 @@ type loadCmd struct {
 	Arrivals    string         `help:"poisson, gamma:SHAPE (bursts below 1), uniform or constant." default:"poisson"`
 	Popularity  string         `help:"equal or zipf:S." default:"equal"`
 	Seed        uint64         `help:"Seed of the arrivals." default:"1"`
+	Replay      string         `help:"Play a recording (frontend.record) instead, all of it: its requests at their times, each with the time that its client gave it. --models says of which models." placeholder:"FILE"`
+	Speed       float64        `help:"With --replay, how many times as fast." default:"1"`
 	SLO         time.Duration  `help:"Deadline of every request; each model's own SLO if 0, which a server over HTTP tells as slo_ms in the model's configuration."`
 	Input       []string       `help:"With --url, what every model is sent, in place of the inputs of its metadata: NAME:TYPE:SHAPE with the batch dimension, as in x:FP32:1x784. Repeatable." placeholder:"INPUT" sep:"none"`
 	Margin      *time.Duration `help:"Taken off each budget for the way between client and server; by default 0 with --scheduler, 500us with --url."`
@@ -46,18 +48,26 @@ type loadCmd struct {
 // Run offers the load and prints the report; of what was counted, where it is
 // interrupted.
 func (c loadCmd) Run() error {
-	if err := c.check(); err != nil {
+	err := c.check()
+	if err != nil {
 		return err
 	}
 	runtime.GOMAXPROCS(max(2, cli.Processors()))
 	ctx, cancel := cli.UntilSignal(cli.Logger(config.Log{Level: "warn"}))
 	defer cancel()
+	var play *recording
+	if c.Replay != "" {
+		if play, err = c.measure(); err != nil {
+			return err
+		}
+		c = play.command
+	}
 	target, asked, closeTarget, err := c.target(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeTarget()
-	rep, err := c.offer(ctx, target, asked)
+	rep, err := c.offer(ctx, target, asked, play)
 	if web, ok := target.(*load.HTTPTarget); ok {
 		defer printComplaints(os.Stderr, web.Complaints())
 	}
@@ -121,13 +131,23 @@ func wanted(name string, patterns []string) bool {
 	})
 }
 
-// offer runs the load and makes the report.
-func (c loadCmd) offer(ctx context.Context, target load.Target, asked []askedModel) (*report.Report, error) {
+// source is where the arrivals come from; play is nil where nothing is replayed. ended tells, after
+// them, what was wrong.
+func (c loadCmd) source(asked []askedModel, play *recording) (from load.Arrivals, ended func() error, err error) {
+	if play != nil {
+		return play.open(c, asked)
+	}
 	process, shape, err := c.arrivals()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	gen, err := workload.New(workload.Config{Process: process, Shape: shape, Rate: c.Rate, Models: len(asked), Popularity: c.Popularity, Seed: c.Seed})
+	from, err = workload.New(workload.Config{Process: process, Shape: shape, Rate: c.Rate, Models: len(asked), Popularity: c.Popularity, Seed: c.Seed})
+	return from, func() error { return nil }, err
+}
+
+// offer runs the load and makes the report.
+func (c loadCmd) offer(ctx context.Context, target load.Target, asked []askedModel, play *recording) (*report.Report, error) {
+	gen, ended, err := c.source(asked, play)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +165,9 @@ func (c loadCmd) offer(ctx context.Context, target load.Target, asked []askedMod
 	load.Run(ctx, cfg, target, gen, rec, counts)
 	span := counted()
 	stop()
+	if err := ended(); err != nil {
+		return nil, err
+	}
 	if span <= 0 {
 		return nil, errors.New("interrupted in the warm-up: nothing was counted")
 	}
@@ -170,7 +193,7 @@ func (c loadCmd) countedUntil(ctx context.Context) func() time.Duration {
 
 func (c loadCmd) describe(models []string) map[string]any {
 	return map[string]any{"rate": c.Rate, "duration": c.Duration.String(), "warmup": c.Warmup.String(), "arrivals": c.Arrivals, "popularity": c.Popularity,
-		"seed": c.Seed, "slo": c.SLO.String(), "models": models, "scheduler": strings.Join(c.Scheduler, ","), "url": c.URL, "version": version.Number}
+		"seed": c.Seed, "slo": c.SLO.String(), "models": models, "scheduler": strings.Join(c.Scheduler, ","), "url": c.URL, "replay": c.Replay, "speed": c.Speed, "version": version.Number}
 }
 
 // observer drops what belongs to the warm-up.

@@ -33,6 +33,12 @@ func (c loadCmd) check() error {
 	if c.URL == "" && len(c.Input) > 0 {
 		return errors.New("--input is about a server over HTTP: give --url")
 	}
+	if c.Replay != "" && !(c.Speed >= 0.001 && c.Speed <= 1000) {
+		return fmt.Errorf("--speed: %g, must be 0.001 to 1000", c.Speed)
+	}
+	if c.Replay == "" && c.Speed != 1 {
+		return errors.New("--speed is of a recording: give --replay, or --rate for made arrivals")
+	}
 	if c.SLO < 0 {
 		return fmt.Errorf("--slo: %v, must not be negative", c.SLO)
 	}

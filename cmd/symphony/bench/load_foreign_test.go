@@ -93,7 +93,7 @@ func TestLoadDrivesAForeignServer(t *testing.T) {
 	if len(asked) != 1 || asked[0].slo != 200*mono.Millisecond {
 		t.Errorf("asked %v", asked)
 	}
-	rep, err := c.offer(t.Context(), target, asked)
+	rep, err := c.offer(t.Context(), target, asked, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,8 @@ func TestLoadRefuses(t *testing.T) {
 		"--url=http://u --arrivals=gamma:x":       `--arrivals: "gamma:x", must be`,
 		"--url=http://u --arrivals=gamma:0":       `a shape of 0.01 to 100`,
 		"--url=http://u --arrivals=weibull":       `--arrivals: "weibull", must be`,
+		"--url=http://u --replay=r --speed=0":     "--speed: 0, must be 0.001 to 1000",
+		"--url=http://u --speed=2":                "--speed is of a recording",
 		"--url=http://u --json=/nowhere/out.json": "--json: ",
 	} {
 		if err := parsed[loadCmd](t, strings.Fields(flags)...).check(); err == nil || !strings.Contains(err.Error(), want) {

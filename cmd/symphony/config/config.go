@@ -113,6 +113,8 @@ type Frontend struct {
 	AccessLog   string    `yaml:"access_log"`    // a line of JSON for each request, into this file; -: standard output; empty: none
 	AccessShare float64   `yaml:"access_share"`  // of the requests that were served in time; all others are told in any case
 	AccessRate  int       `yaml:"access_rate"`   // lines a second, at most; those beyond are counted
+	Record      string    `yaml:"record"`        // file into which it is written which inferences come when, for bench load --replay; empty: none
+	RecordMax   Size      `yaml:"record_max"`    // of that file
 }
 
 // Backend configures the owner of devices.
@@ -175,7 +177,7 @@ func Default() Config {
 			ImagePixels: 16 << 20, ImageMemory: 48 << 20,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,
 			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second, BodyRate: 16 << 10,
-			AccessShare: 1, AccessRate: 1000,
+			AccessShare: 1, AccessRate: 1000, RecordMax: 1 << 30,
 		},
 		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000", Watch: true, CacheSize: 20 << 30},
 		Control: Control{Prefix: store.PrefixDefault, Autoscale: defaultAutoscale(), Lease: 10 * mono.Second, HTTP: "127.0.0.1:8002", Scheduler: Addresses{"tcp:127.0.0.1:9000"},

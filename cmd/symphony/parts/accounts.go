@@ -1,10 +1,12 @@
 package parts
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 	"github.com/symphony-serving/symphony/frontend/accesslog"
+	"github.com/symphony-serving/symphony/frontend/recording"
 	"github.com/symphony-serving/symphony/frontend/tracing"
 )
 
@@ -25,13 +27,6 @@ func (p *Process) accessLog() (*accesslog.Log, error) {
 		return nil, fmt.Errorf("frontend.access_log: %w", err)
 	}
 	return l, nil
-}
-
-func closeLog(l *accesslog.Log) error {
-	if l == nil {
-		return nil
-	}
-	return l.Close()
 }
 
 // tracer makes the configured one; nil: there are no traces.
@@ -58,8 +53,60 @@ func (p *Process) tracer() (*tracing.Tracer, error) {
 	return t, nil
 }
 
-func closeTracer(t *tracing.Tracer) {
-	if t != nil {
-		t.Close()
+// recorder begins the configured recording; nil: there is none.
+func (p *Process) recorder() (*recording.Recorder, error) {
+	c := p.cfg.Frontend
+	if c.Record == "" {
+		return nil, nil
 	}
+	r, err := recording.Open(recording.Config{Path: c.Record, Max: int64(c.RecordMax), Metrics: p.registry, Failed: func(err error) {
+		switch {
+		case err == nil:
+			p.Log.Info().Str("frontend.record", c.Record).Msg("the recording is written again")
+		case errors.Is(err, recording.ErrFull):
+			p.Log.Warn().Str("frontend.record", c.Record).Int64("frontend.record_max", int64(c.RecordMax)).Msg("the recording has reached its size and ends; requests are served")
+		default:
+			p.Log.Warn().Err(err).Str("frontend.record", c.Record).Msg("the recording cannot be written: requests are missing in it until it can be; they are served")
+		}
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("frontend.record: %w", err)
+	}
+	p.Log.Info().Str("frontend.record", c.Record).Msg("inferences are recorded: when, of which model, with how much time; not their inputs")
+	return r, nil
+}
+
+// accounts are what an ingress tells of its requests; each may be nil.
+type accounts struct {
+	access *accesslog.Log
+	tracer *tracing.Tracer
+	record *recording.Recorder
+}
+
+func (p *Process) accounts() (a accounts, err error) {
+	if a.access, err = p.accessLog(); err == nil {
+		a.tracer, err = p.tracer()
+	}
+	if err == nil {
+		a.record, err = p.recorder()
+	}
+	if err != nil {
+		err = errors.Join(err, a.close())
+	}
+	return a, err
+}
+
+// close writes what there is to tell.
+func (a *accounts) close() error {
+	var errs []error
+	if a.access != nil {
+		errs = append(errs, a.access.Close())
+	}
+	if a.tracer != nil {
+		a.tracer.Close()
+	}
+	if a.record != nil {
+		errs = append(errs, a.record.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -10,18 +10,15 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/version"
 	"github.com/symphony-serving/symphony/frontend"
-	"github.com/symphony-serving/symphony/frontend/accesslog"
 	"github.com/symphony-serving/symphony/frontend/grpcin"
 	"github.com/symphony-serving/symphony/frontend/ingress"
-	"github.com/symphony-serving/symphony/frontend/tracing"
 	control "github.com/symphony-serving/symphony/scheduler/control/client"
 )
 
 // Web is a running HTTP ingress.
 type Web struct {
 	server  *ingress.Server
-	access  *accesslog.Log  // nil: none
-	tracer  *tracing.Tracer // nil: none
+	told    accounts
 	Address string
 	Metrics string // where /metrics is; "": at Address
 	Admin   string // where admin calls are; "": at Address
@@ -41,23 +38,18 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 		}
 		p.Models = Repository(plane)
 	}
-	access, err := p.accessLog()
+	told, err := p.accounts()
 	if err != nil {
 		return nil, err
 	}
-	tracer, err := p.tracer()
-	if err != nil {
-		return nil, errors.Join(err, closeLog(access))
-	}
-	server, err := ingress.New(ingress.Config{Client: client, AccessLog: access, Tracer: tracer, Repository: p.Models, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
+	server, err := ingress.New(ingress.Config{Client: client, AccessLog: told.access, Tracer: told.tracer, Recorder: told.record, Repository: p.Models, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
 		GiveUp: func() { _ = client.Close() }, MetricsApart: p.cfg.Metrics != "", AdminApart: c.Admin != "",
 		Connections: c.Connections, FullStatus: c.FullStatus,
 		HeaderTimeout: c.HeaderTime.Std(), BodyTimeout: c.BodyTime.Std(), BodyRate: bodyRate(c)})
 	if err != nil {
-		closeTracer(tracer)
-		return nil, errors.Join(err, closeLog(access))
+		return nil, errors.Join(err, told.close())
 	}
-	w := &Web{server: server, access: access, tracer: tracer, failed: make(chan error, 4)}
+	w := &Web{server: server, told: told, failed: make(chan error, 4)}
 	w.Address, err = p.open(w, "frontend.http", "--http", c.HTTP, server.Serve)
 	if err == nil && p.cfg.Metrics != "" {
 		w.Metrics, err = p.open(w, "metrics", "--metrics", p.cfg.Metrics, server.ServeMetrics)
@@ -104,15 +96,9 @@ func (p *Process) openGRPC(w *Web, client *frontend.Client) error {
 // close ends at once.
 func (w *Web) close() error {
 	if w.grpc != nil {
-		return errors.Join(w.grpc.Close(), w.server.Close(), w.closeAccounts())
+		return errors.Join(w.grpc.Close(), w.server.Close(), w.told.close())
 	}
-	return errors.Join(w.server.Close(), w.closeAccounts())
-}
-
-// closeAccounts ends what is told of requests, when no more come.
-func (w *Web) closeAccounts() error {
-	closeTracer(w.tracer)
-	return closeLog(w.access)
+	return errors.Join(w.server.Close(), w.told.close())
 }
 
 // open serves at one of the ingress's addresses.
@@ -147,10 +133,10 @@ func bodyRate(c config.Frontend) int64 {
 // Drain refuses new requests and waits for the open ones.
 func (w *Web) Drain(ctx context.Context) error {
 	if w.grpc == nil {
-		return errors.Join(w.server.Drain(ctx), w.closeAccounts())
+		return errors.Join(w.server.Drain(ctx), w.told.close())
 	}
 	calls := make(chan error, 1)
 	go func() { calls <- w.grpc.Drain(ctx) }() // what comes meanwhile HTTP's drain refuses for both
 	err := w.server.Drain(ctx)
-	return errors.Join(err, <-calls, w.closeAccounts())
+	return errors.Join(err, <-calls, w.told.close())
 }

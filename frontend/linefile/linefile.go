@@ -1,14 +1,14 @@
-package accesslog
+// Package linefile appends lines to a file behind a bounded buffer: who writes never waits for the
+// disk. Lines that the buffer or a file that fails cost are counted. A file that was moved away, as rotators of
+// logs do, is followed by a new one of its name.
+package linefile
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -20,10 +20,19 @@ const (
 	lookEvery = time.Second
 )
 
-// sink is a file behind a bounded buffer. Its Write never waits for the file.
-type sink struct {
+// Options of a File. Path is required.
+type Options struct {
+	Path   string      // "-" is standard output
+	Failed func(error) // is told when the file cannot be written, and with nil when it can again; may be nil
+	// Tell appends a line that tells how many were lost since the last time; nil: that is not told.
+	Tell func(dst []byte, lost uint64) []byte
+}
+
+// File is safe for concurrent use.
+type File struct {
 	path   string
 	failed func(error)
+	tell   func(dst []byte, lost uint64) []byte
 
 	mu     sync.Mutex // Guards filling and closed.
 	full   []byte
@@ -46,12 +55,13 @@ type sink struct {
 	err    error // of the last write
 }
 
-func openSink(path string, failed func(error)) (*sink, error) {
-	s := &sink{path: path, failed: failed, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+// Open opens the file and starts the goroutine that writes.
+func Open(o Options) (*File, error) {
+	s := &File{path: o.Path, failed: o.Failed, tell: o.Tell, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	if s.failed == nil {
 		s.failed = func(error) {}
 	}
-	if path == "-" {
+	if s.path == "-" {
 		s.file = os.Stdout
 	} else if err := s.open(); err != nil {
 		return nil, err
@@ -60,17 +70,17 @@ func openSink(path string, failed func(error)) (*sink, error) {
 	return s, nil
 }
 
-func (s *sink) open() error {
+func (s *File) open() error {
 	file, err := os.OpenFile(s.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
-		return fmt.Errorf("access log: %w", err)
+		return err // it names the path
 	}
 	s.file = file
 	return nil
 }
 
-// Write takes a line, or counts it as lost where there is no room.
-func (s *sink) Write(line []byte) (int, error) {
+// Write implements io.Writer: it takes a line, or counts it as lost where there is no room.
+func (s *File) Write(line []byte) (int, error) {
 	s.mu.Lock()
 	if s.closed || len(s.full)+len(line) > bufferMax {
 		s.mu.Unlock()
@@ -87,7 +97,7 @@ func (s *sink) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (s *sink) run() {
+func (s *File) run() {
 	defer close(s.ended)
 	for {
 		select {
@@ -105,14 +115,14 @@ func (s *sink) run() {
 }
 
 // flush writes what there is. Lines that the file does not take are lost.
-func (s *sink) flush() {
+func (s *File) flush() {
 	s.mu.Lock()
 	lines, n := s.full, s.lines
 	s.full, s.lines = s.spare[:0], 0
 	s.mu.Unlock()
 	s.spare = lines
-	if lost := s.lost.Load(); lost != s.told && len(lines) > 0 {
-		lines = fmt.Appendf(lines, "{\"time\":%q,\"lost_lines\":%d}\n", time.Now().Format(time.RFC3339Nano), lost-s.told)
+	if lost := s.lost.Load(); lost != s.told && len(lines) > 0 && s.tell != nil {
+		lines = s.tell(lines, lost-s.told)
 		s.told = lost
 	}
 	if len(lines) == 0 {
@@ -140,7 +150,7 @@ func (s *sink) flush() {
 }
 
 // follow opens the path again where what is open was moved away, as rotators of logs do.
-func (s *sink) follow() {
+func (s *File) follow() {
 	now := time.Now()
 	if s.file == nil || now.Sub(s.looked) < lookEvery {
 		return
@@ -156,7 +166,14 @@ func (s *sink) follow() {
 	}
 }
 
-func (s *sink) close() error {
+// Lose counts lines that their writer has not even begun.
+func (s *File) Lose(n uint64) { s.lost.Add(n) }
+
+// Counts are the lines that were written, and that were lost.
+func (s *File) Counts() (written, lost uint64) { return s.written.Load(), s.lost.Load() }
+
+// Close writes what there is, and closes the file. What comes after is lost.
+func (s *File) Close() error {
 	s.mu.Lock()
 	was := s.closed
 	s.closed = true
@@ -175,17 +192,4 @@ func (s *sink) close() error {
 	return s.err
 }
 
-var _ io.Writer = (*sink)(nil)
-
-func linesDesc() *prometheus.Desc {
-	return prometheus.NewDesc("symphony_access_log_lines_total", "Lines of the access log: written, or lost to the rate, a full buffer or a file that fails.", []string{"what"}, nil)
-}
-
-// Describe implements prometheus.Collector.
-func (s *sink) Describe(to chan<- *prometheus.Desc) { to <- linesDesc() }
-
-// Collect implements prometheus.Collector.
-func (s *sink) Collect(to chan<- prometheus.Metric) {
-	to <- prometheus.MustNewConstMetric(linesDesc(), prometheus.CounterValue, float64(s.written.Load()), "written")
-	to <- prometheus.MustNewConstMetric(linesDesc(), prometheus.CounterValue, float64(s.lost.Load()), "lost")
-}
+var _ io.Writer = (*File)(nil)
