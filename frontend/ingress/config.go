@@ -47,6 +47,9 @@ type Config struct {
 	IndexTimeout time.Duration // likewise of an index or unload for the Repository [5 s]
 	GiveUp       func()        // answers all open inferences of Client: a drain's time is over [nobody does]
 
+	// NoSharedMemory: clients on this host cannot send names of shared memory instead of tensors.
+	NoSharedMemory bool
+
 	MetricsApart bool // ServeMetrics has /metrics and statistics, Serve has not
 	AdminApart   bool // likewise ServeAdmin
 

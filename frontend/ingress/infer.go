@@ -53,7 +53,11 @@ func (s *Server) infer(x *exchange) error {
 	if err := s.label(x, spec); err != nil {
 		return err
 	}
-	if err := x.compose(spec, b, answers); err != nil {
+	err = x.compose(spec, b, answers)
+	if err == nil {
+		err = s.deposit(x)
+	}
+	if err != nil {
 		return err
 	}
 	err = s.send(x)
@@ -77,6 +81,9 @@ func (s *Server) inferWhole(x *exchange, spec *catalog.ModelSpec, b *batch) ([]*
 	}
 	x.wanted = x.wanted[:0]
 	if err := x.choose(spec); err != nil {
+		return nil, err
+	}
+	if err := s.reachable(x, *b); err != nil {
 		return nil, err
 	}
 	return s.ask(x, spec, *b)
@@ -173,7 +180,7 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 	r.Model, r.Version, r.ID = spec.Name, spec.Version, x.request.ID
 	r.Parameters = AppendTimes(r.Parameters[:0], answers)
 	for _, w := range x.wanted {
-		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary}
+		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary, Region: w.region}
 		first := len(x.parts)
 		for _, a := range answers {
 			t := pick(a.Outputs, w)
