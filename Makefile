@@ -12,7 +12,7 @@ TAGS    := $(strip $(shell pkg-config --exists libibverbs 2>/dev/null && echo rd
 comma   := ,
 space   := $(subst ,, )
 
-.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-k8s test-rules test-operations gpu-libs cuda-headers gpu-suite test-gpu
+.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-k8s test-rules test-operations test-clients proto gpu-libs cuda-headers gpu-suite test-gpu
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,12 @@ test-k8s: ## the same in a real control plane of Kubernetes on loopback, which i
 
 test-rules: ## deploy/monitoring under promtool, which it fetches from Debian where it is not there
 	@scripts/test-rules.sh
+
+test-clients: build ## other people's clients, unmodified, over HTTP and gRPC: a table of what works (installs them from PyPI)
+	@scripts/test-clients.sh
+
+proto: ## the Go files of the gRPC interface anew, from frontend/grpcin/inference/inference.proto
+	@scripts/proto.sh
 
 test-operations: build models ## docs/operations.md on this machine, word for word; a minute or two
 	@scripts/test-operations.sh

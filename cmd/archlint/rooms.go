@@ -105,18 +105,19 @@ func policyRooms() map[string]room {
 func dataRooms() map[string]room {
 	return map[string]room{
 		"frontend":                   {shell, []string{"transport", "transport/sampled", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
+		"frontend/regions":           {shell, nil},
 		"frontend/inflight":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
 		"frontend/arena":             {shell, []string{"transport", "transport/wire"}},
 		"frontend/preprocess":        {core, []string{"transport/catalog"}},
 		"frontend/ingress/oip":       {core, []string{"transport/catalog"}},
 		"frontend/ingress/malformed": {leaf, nil},
-		"frontend/grpcin":            {shell, []string{"frontend", "frontend/grpcin/inference", "frontend/ingress", "frontend/ingress/oip", "transport/catalog", "transport/wire", "transport/mono"}},
+		"frontend/grpcin":            {shell, []string{"frontend", "frontend/grpcin/inference", "frontend/ingress", "frontend/ingress/oip", "frontend/regions", "transport/catalog", "transport/wire", "transport/mono"}},
 		"frontend/grpcin/inference":  {shell, nil},
 		"frontend/linefile":          {shell, nil},
 		"frontend/accesslog":         {shell, []string{"frontend/linefile"}},
 		"frontend/recording":         {shell, []string{"frontend/linefile", "transport/mono"}},
 		"frontend/tracing":           {shell, []string{"frontend", "transport/mono", "transport/wire"}},
-		"frontend/ingress":           {shell, []string{"frontend", "frontend/accesslog", "frontend/recording", "frontend/tracing", "frontend/arena", "frontend/ingress/oip", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},
+		"frontend/ingress":           {shell, []string{"frontend", "frontend/accesslog", "frontend/recording", "frontend/tracing", "frontend/arena", "frontend/ingress/oip", "frontend/regions", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},
 
 		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile", "scheduler/standby"}},
 		"backend/executor":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring"}},

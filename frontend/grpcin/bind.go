@@ -5,6 +5,7 @@ import (
 
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/ingress/oip"
+	"github.com/symphony-serving/symphony/frontend/regions"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -13,7 +14,7 @@ type binding struct {
 	spec *catalog.TensorSpec
 	from int // where its items begin in an item's slab
 	size int // bytes of an item
-	raw  int // which of the raw tensors; -1: typed contents
+	raw  int // which of the raw tensors; -1: typed contents, or shared memory
 }
 
 // wanted is an output that the reply shall have.
@@ -21,6 +22,8 @@ type wanted struct {
 	spec    *catalog.TensorSpec
 	index   int // in the model's outputs
 	classes int
+	region  *place // where it is to be written; nil: into the reply
+	written int    // bytes that were
 }
 
 // batch is how many items a request has. batched: its shapes have a leading dimension for them.
@@ -54,7 +57,9 @@ func (q *request) bind(spec *catalog.ModelSpec, itemsMax int) (b batch, err erro
 		k := binding{spec: want, from: offset(spec, at), size: int(want.ByteSize()), raw: -1}
 		switch {
 		case t.region.name != nil:
-			return b, oip.Errorf(oip.Field("inputs", i, "parameters.shared_memory_region"), "shared memory is not served here: send the tensor's bytes")
+			if err := t.shared(i, own.items*k.size); err != nil {
+				return b, err
+			}
 		case len(q.raw) > 0 && t.contented:
 			return b, oip.Errorf(oip.Field("inputs", i, "contents"), "given, and raw_input_contents as well: one of them")
 		case t.contented:
@@ -113,21 +118,31 @@ func (t *input) fit(i int, want *catalog.TensorSpec, batches bool, itemsMax int)
 }
 
 // fill writes the one item's tensors to their places in a slab.
-func (q *request) fill(slab []byte) error {
+func (q *request) fill(slab []byte, shared *regions.Regions) error {
 	for i := range q.bound {
 		k := &q.bound[i]
-		to := slab[k.from : k.from+k.size]
-		if k.raw >= 0 {
-			copyView(to, q.data, q.raw[k.raw], 0)
-		} else if err := q.inputs[i].decode(to, i, k.spec.Type); err != nil {
+		if err := q.read(slab[k.from:k.from+k.size], i, shared); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// read writes an input's tensor, of all items, to dst.
+func (q *request) read(dst []byte, i int, shared *regions.Regions) error {
+	k, t := &q.bound[i], &q.inputs[i]
+	switch {
+	case k.raw >= 0:
+		copyView(dst, q.data, q.raw[k.raw], 0)
+		return nil
+	case t.region.name != nil:
+		return shared.Read(string(t.region.name), t.region.offset, dst)
+	}
+	return t.decode(dst, i, k.spec.Type)
+}
+
 // items makes the inferences' inputs of a batch: items times inputs tensors.
-func (q *request) items(b batch) ([]frontend.Tensor, error) {
+func (q *request) items(b batch, shared *regions.Regions) ([]frontend.Tensor, error) {
 	n, total := len(q.bound), 0
 	for i := range q.bound {
 		total += b.items * q.bound[i].size
@@ -139,9 +154,7 @@ func (q *request) items(b batch) ([]frontend.Tensor, error) {
 		k := &q.bound[i]
 		all := rest[:b.items*k.size]
 		rest = rest[len(all):]
-		if k.raw >= 0 {
-			copyView(all, q.data, q.raw[k.raw], 0)
-		} else if err := q.inputs[i].decode(all, i, k.spec.Type); err != nil {
+		if err := q.read(all, i, shared); err != nil {
 			return nil, err
 		}
 		for item := range b.items {
@@ -166,10 +179,14 @@ func (q *request) choose(spec *catalog.ModelSpec) error {
 			return oip.Errorf(oip.Field("outputs", i, "name"), "%q is no output of model %s, which has %s", o.name, spec.Name, names(spec.Outputs))
 		case slices.ContainsFunc(q.outputs[:i], func(p output) bool { return string(p.name) == string(o.name) }):
 			return oip.Errorf(oip.Field("outputs", i, "name"), "%q is asked for twice", o.name)
-		case o.region.name != nil:
-			return oip.Errorf(oip.Field("outputs", i, "parameters.shared_memory_region"), "shared memory is not served here: read the tensor from the reply")
+		case o.region.name != nil && !o.region.sized:
+			return oip.Errorf(oip.Field("outputs", i, "parameters.shared_memory_byte_size"), "missing")
 		}
-		q.wanted = append(q.wanted, wanted{spec: &spec.Outputs[at], index: at, classes: int(min(o.classes, 1<<30))})
+		w := wanted{spec: &spec.Outputs[at], index: at, classes: int(min(o.classes, 1<<30))}
+		if o.region.name != nil {
+			w.region = &o.region
+		}
+		q.wanted = append(q.wanted, w)
 	}
 	return nil
 }

@@ -250,6 +250,24 @@ func start(t *testing.T, cfg Config) *server {
 	return k
 }
 
+// bare is a server that no connection leads to.
+func bare(t testing.TB) *Server {
+	f := newFake()
+	web, err := ingress.New(ingress.Config{Client: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{Web: web, Client: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		web.Close()
+	})
+	return s
+}
+
 func (k *server) dial() *grpc.ClientConn {
 	k.t.Helper()
 	c, err := grpc.NewClient(k.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))

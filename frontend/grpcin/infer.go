@@ -90,6 +90,9 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (*reply, 
 	if err != nil {
 		return nil, err
 	}
+	if err := s.reachable(ctx, q, b); err != nil {
+		return nil, err
+	}
 	if err = s.ask(ctx, q, spec, b); err == nil {
 		spec.Version = q.answers[0].Version
 	}
@@ -110,6 +113,9 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (*reply, 
 			break
 		}
 	}
+	if err := s.deposit(q); err != nil {
+		return nil, err
+	}
 	return s.compose(q, spec, b, streamed)
 }
 
@@ -119,7 +125,7 @@ func (s *Server) ask(ctx context.Context, q *request, spec *catalog.ModelSpec, b
 	if b.items == 1 {
 		return s.askOne(ctx, q, spec, timeout)
 	}
-	tensors, err := q.items(b)
+	tensors, err := q.items(b, s.cfg.Web.Regions())
 	if q.drop(); err != nil {
 		return err
 	}
@@ -151,7 +157,7 @@ func (s *Server) askOne(ctx context.Context, q *request, spec *catalog.ModelSpec
 		s.cfg.Client.Release(&q.slab)
 		return errChanged
 	}
-	err := q.fill(q.slab.Input)
+	err := q.fill(q.slab.Input, s.cfg.Web.Regions())
 	if q.drop(); err != nil {
 		s.cfg.Client.Release(&q.slab)
 		return err

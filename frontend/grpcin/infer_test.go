@@ -95,7 +95,7 @@ func TestLargeTensor(t *testing.T) {
 	raw := make([]byte, 400_000)
 	rng := rand.NewChaCha8([32]byte{1})
 	rng.Read(raw)
-	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
+	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}, {grpc.UseCompressor("deflate")}, {grpc.UseCompressor("deflate")}} {
 		r, err := k.client.ModelInfer(within(t), ask("big", "x", catalog.FP32, []int64{100_000}, raw), options...)
 		if err != nil || !bytes.Equal(r.RawOutputContents[0], raw) {
 			t.Fatalf("%v, or another tensor", err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/ingress"
-	"github.com/symphony-serving/symphony/frontend/ingress/oip"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -35,7 +34,9 @@ func (s *Server) compose(q *request, spec *catalog.ModelSpec, b batch, streamed 
 			if t == nil {
 				return nil, fmt.Errorf("the backend sent no output %q", w.spec.Name)
 			}
-			raw += len(t.Data)
+			if w.region == nil {
+				raw += len(t.Data)
+			}
 		}
 	}
 	pool := mem.DefaultBufferPool()
@@ -46,7 +47,9 @@ func (s *Server) compose(q *request, spec *catalog.ModelSpec, b batch, streamed 
 	}
 	out = q.appendHead(out, spec, b, streamed)
 	for i := range q.wanted {
-		out = q.appendRaw(out, &q.wanted[i])
+		if q.wanted[i].region == nil {
+			out = q.appendRaw(out, &q.wanted[i])
+		}
 	}
 	if streamed {
 		out = streamHeader(out)
@@ -92,7 +95,7 @@ func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch, strea
 	}
 	q.times = ingress.AppendTimes(q.times[:0], q.answers)
 	for _, p := range q.times {
-		dst = appendNumber(dst, &p)
+		dst = appendEntry(dst, fieldAnswerParameters, p.Name, p.Value)
 	}
 	if streamed {
 		dst = append(dst, finalResponse...)
@@ -109,7 +112,11 @@ func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch, strea
 		if b.batched {
 			items = int64(b.items)
 		}
-		dst = appendOutput(dst, w.spec.Name, string(kind), items, shape)
+		var where []byte
+		if w.region != nil {
+			where = appendPlace(nil, w.region, w.written)
+		}
+		dst = appendOutput(dst, w.spec.Name, string(kind), items, shape, where)
 	}
 	return dst
 }
@@ -118,18 +125,32 @@ func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch, strea
 // answers to a request look at it. Here there is one.
 const finalResponse = "\x22\x1b\x0a\x15triton_final_response\x12\x02\x08\x01"
 
-// appendNumber appends an entry of the map of parameters, an int64_param.
-func appendNumber(dst []byte, p *oip.Parameter) []byte {
-	value := protowire.SizeTag(paramInt) + protowire.SizeVarint(uint64(p.Value))
-	size := protowire.SizeTag(1) + protowire.SizeBytes(len(p.Name)) + protowire.SizeTag(2) + protowire.SizeBytes(value)
-	dst = protowire.AppendVarint(protowire.AppendTag(dst, fieldAnswerParameters, protowire.BytesType), uint64(size))
-	dst = protowire.AppendString(protowire.AppendTag(dst, 1, protowire.BytesType), p.Name)
+// appendEntry appends an entry of a map of parameters, an int64_param.
+func appendEntry(dst []byte, field protowire.Number, name string, v int64) []byte {
+	value := protowire.SizeTag(paramInt) + protowire.SizeVarint(uint64(v))
+	size := protowire.SizeTag(1) + protowire.SizeBytes(len(name)) + protowire.SizeTag(2) + protowire.SizeBytes(value)
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.BytesType), uint64(size))
+	dst = protowire.AppendString(protowire.AppendTag(dst, 1, protowire.BytesType), name)
 	dst = protowire.AppendVarint(protowire.AppendTag(dst, 2, protowire.BytesType), uint64(value))
-	return protowire.AppendVarint(protowire.AppendTag(dst, paramInt, protowire.VarintType), uint64(p.Value))
+	return protowire.AppendVarint(protowire.AppendTag(dst, paramInt, protowire.VarintType), uint64(v))
 }
 
-// appendOutput appends an InferOutputTensor; items 0: its shape has no leading dimension for them.
-func appendOutput(dst []byte, name, kind string, items int64, shape []int64) []byte {
+// appendPlace appends an output's parameters that say where in shared memory it was written to.
+func appendPlace(dst []byte, p *place, size int) []byte {
+	value := protowire.AppendBytes(protowire.AppendTag(nil, paramText, protowire.BytesType), p.name)
+	entry := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "shared_memory_region")
+	entry = protowire.AppendBytes(protowire.AppendTag(entry, 2, protowire.BytesType), value)
+	dst = protowire.AppendBytes(protowire.AppendTag(dst, fieldInputParameters, protowire.BytesType), entry)
+	dst = appendEntry(dst, fieldInputParameters, "shared_memory_byte_size", int64(size))
+	if p.offset > 0 {
+		dst = appendEntry(dst, fieldInputParameters, "shared_memory_offset", int64(p.offset))
+	}
+	return dst
+}
+
+// appendOutput appends an InferOutputTensor with what is encoded of it already; items 0: its shape has
+// no leading dimension for them.
+func appendOutput(dst []byte, name, kind string, items int64, shape []int64, more []byte) []byte {
 	dims := 0
 	if items > 0 {
 		dims = protowire.SizeVarint(uint64(items))
@@ -138,7 +159,7 @@ func appendOutput(dst []byte, name, kind string, items int64, shape []int64) []b
 		dims += protowire.SizeVarint(uint64(d))
 	}
 	size := protowire.SizeTag(fieldName) + protowire.SizeBytes(len(name)) + protowire.SizeTag(fieldType) + protowire.SizeBytes(len(kind)) +
-		protowire.SizeTag(fieldShape) + protowire.SizeBytes(dims)
+		protowire.SizeTag(fieldShape) + protowire.SizeBytes(dims) + len(more)
 	dst = protowire.AppendVarint(protowire.AppendTag(dst, fieldAnswerOutputs, protowire.BytesType), uint64(size))
 	dst = protowire.AppendString(protowire.AppendTag(dst, fieldName, protowire.BytesType), name)
 	dst = protowire.AppendString(protowire.AppendTag(dst, fieldType, protowire.BytesType), kind)
@@ -149,18 +170,14 @@ func appendOutput(dst []byte, name, kind string, items int64, shape []int64) []b
 	for _, d := range shape {
 		dst = protowire.AppendVarint(dst, uint64(d))
 	}
-	return dst
+	return append(dst, more...)
 }
 
 // appendRaw appends an output's tensor, of all items.
 func (q *request) appendRaw(dst []byte, w *wanted) []byte {
 	dst = protowire.AppendTag(dst, fieldAnswerRaw, protowire.BytesType)
 	if w.classes > 0 {
-		var all []byte
-		for _, a := range q.answers {
-			all = append(all, ingress.Classes(pick(a.Outputs, w), w.classes, q.labels)...)
-		}
-		return protowire.AppendBytes(dst, all)
+		return protowire.AppendBytes(dst, q.ranked(w))
 	}
 	n := 0
 	for _, a := range q.answers {
@@ -171,6 +188,14 @@ func (q *request) appendRaw(dst []byte, w *wanted) []byte {
 		dst = append(dst, pick(a.Outputs, w).Data...)
 	}
 	return dst
+}
+
+// ranked is an output as classes, of all items.
+func (q *request) ranked(w *wanted) (all []byte) {
+	for _, a := range q.answers {
+		all = append(all, ingress.Classes(pick(a.Outputs, w), w.classes, q.labels)...)
+	}
+	return all
 }
 
 // streamHead is the room for the header of a ModelStreamInferResponse: a tag, and a length of five

@@ -66,6 +66,8 @@ func codeOf(httpStatus int, reason string) codes.Code {
 		return codes.InvalidArgument
 	case 404:
 		return codes.NotFound
+	case 409:
+		return codes.AlreadyExists
 	case 501:
 		return codes.Unimplemented
 	case 503:

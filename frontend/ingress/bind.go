@@ -23,6 +23,7 @@ type wanted struct {
 	index   int // in the model's outputs
 	binary  bool
 	classes int
+	region  *oip.Region // where it is to be written; nil: into the reply
 }
 
 // batch is how many items the request has. batched: its shapes have a leading
@@ -99,7 +100,7 @@ func outer(shape []int64, batches bool) []int64 {
 func (s *Server) decode(x *exchange) error {
 	for i := range x.bound {
 		b, t := &x.bound[i], &x.request.Inputs[i]
-		if t.JSON == nil {
+		if t.JSON == nil && t.Region.Name == nil {
 			continue
 		}
 		elements, _ := oip.Elements(t.Shape)
@@ -110,7 +111,12 @@ func (s *Server) decode(x *exchange) error {
 		x.scratch = slices.Grow(x.scratch, int(size))
 		b.from = len(x.scratch)
 		var err error
-		if x.scratch, err = t.Decode(x.scratch, i); err != nil {
+		if t.Region.Name != nil {
+			err = s.fetch(x, t, i, int(size))
+		} else {
+			x.scratch, err = t.Decode(x.scratch, i)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -156,10 +162,13 @@ func (x *exchange) choose(spec *catalog.ModelSpec) error {
 		if o.BinarySet {
 			w.binary = o.Binary
 		}
+		if o.Region.Name != nil {
+			w.region, w.binary = &o.Region, false
+		}
 		x.wanted = append(x.wanted, w)
 	}
 	for i, w := range x.wanted {
-		if w.spec.Type == catalog.FP16 && !w.binary && w.classes == 0 {
+		if w.spec.Type == catalog.FP16 && !w.binary && w.classes == 0 && w.region == nil {
 			return oip.Errorf(fmt.Sprintf("outputs[%d]", i), "%q is FP16, which has no JSON form: ask for binary_data, or binary_data_output for all", w.spec.Name)
 		}
 	}

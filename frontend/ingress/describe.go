@@ -68,7 +68,7 @@ func (s *Server) serverMetadata(x *exchange) error { return x.json(200, s.metada
 
 func (s *Server) metadata() object {
 	return object{"name": "symphony", "version": s.cfg.Version,
-		"extensions": []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "statistics", "parameters"}}
+		"extensions": []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "statistics", "system_shared_memory", "parameters"}}
 }
 
 // modelMetadata serves GET /v2/models/M.
@@ -164,13 +164,13 @@ func (s *Server) fixedSettings(x *exchange) error {
 	return FixedSettings()
 }
 
-// noRegions serves shared memory's status: there is none.
+// noRegions serves the status of GPUs' shared memory: there is none.
 func (s *Server) noRegions(x *exchange) error { return x.json(200, []object{}) }
 
 func (s *Server) noRegion(x *exchange) error {
-	return badRequest("no shared memory region is registered: shared memory is not supported")
+	return badRequest("no CUDA shared memory region is registered: it is not supported")
 }
 
 func (s *Server) noSharedMemory(x *exchange) error {
-	return unsupported("shared memory is not supported: send tensors in the body")
+	return unsupported("CUDA shared memory is not supported: send tensors in the body, or in system shared memory")
 }

@@ -74,7 +74,7 @@ func (s *Server) readAhead(x *exchange, spec *catalog.ModelSpec, header, rest in
 	if x.ahead, err = io.ReadFull(x.ctx.Request.BodyStream(), x.buffer[:header]); err != nil {
 		return false, s.bodyError(x, shortBody(err, x.ahead, header+rest))
 	}
-	return x.parseAhead(x.buffer[:header]) && x.request.Timeout <= timeoutMax && x.plain(spec, rest) && x.choose(spec) == nil, nil
+	return x.parseAhead(x.buffer[:header]) && x.request.Timeout <= timeoutMax && x.plain(spec, rest) && x.choose(spec) == nil && !x.elsewhere(), nil
 }
 
 // parsedMax is the longest header that is remembered.

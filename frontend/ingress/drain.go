@@ -37,6 +37,9 @@ func (s *Server) Drain(ctx context.Context) error {
 		err = s.emptied(ctx)
 	}
 	defer s.metrics.unregister()
+	if s.regions != nil {
+		defer s.regions.Unregister("")
+	}
 	if busy := s.open(); busy > 0 {
 		s.giveUp()
 		return fmt.Errorf("ingress: %d connections were still busy; %d have been cut without an answer: %w", busy, s.abort(), err)

@@ -23,6 +23,7 @@ type exchange struct {
 
 	// The path: views of it, and unescaped.
 	name, versionName []byte
+	region            []byte // of shared memory, as sent
 	model, version    string
 
 	// The body.

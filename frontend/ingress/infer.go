@@ -55,7 +55,11 @@ func (s *Server) infer(x *exchange) error {
 	if err := s.label(x, spec); err != nil {
 		return err
 	}
-	if err := x.compose(spec, b, answers); err != nil {
+	err = x.compose(spec, b, answers)
+	if err == nil {
+		err = s.deposit(x)
+	}
+	if err != nil {
 		return err
 	}
 	err = s.send(x)
@@ -79,6 +83,9 @@ func (s *Server) inferWhole(x *exchange, spec *catalog.ModelSpec, b *batch) ([]*
 	}
 	x.wanted = x.wanted[:0]
 	if err := x.choose(spec); err != nil {
+		return nil, err
+	}
+	if err := s.reachable(x, *b); err != nil {
 		return nil, err
 	}
 	s.record(x, spec, x.request.Timeout, b.items)
@@ -179,7 +186,7 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 	x.outcome.take(answers)
 	r.Parameters = x.outcome.appendTimes(r.Parameters[:0])
 	for _, w := range x.wanted {
-		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary}
+		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary, Region: w.region}
 		first := len(x.parts)
 		for _, a := range answers {
 			t := pick(a.Outputs, w)

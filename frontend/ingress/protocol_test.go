@@ -57,7 +57,7 @@ func TestDescriptions(t *testing.T) {
 		{"GET", "/v2/models/digits/trace/setting", 200, "OFF"},
 		{"GET", "/v2/systemsharedmemory/status", 200, "[]"},
 		{"GET", "/v2/cudasharedmemory/region/r/status", 400, "not supported"},
-		{"POST", "/v2/systemsharedmemory/region/r/register", 501, "not supported"},
+		{"POST", "/v2/cudasharedmemory/region/r/register", 501, "not supported"},
 		{"POST", "/v2/cudasharedmemory/unregister", 200, "{}"},
 		{"GET", "/metrics", 200, "symphony_http_requests_in_flight 1"},
 		{"GET", "/nowhere", 404, "GET / lists"},

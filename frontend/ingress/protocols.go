@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/regions"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -28,6 +29,9 @@ func (s *Server) Refusal(model, version string, err error) Refusal {
 
 // Full is the refusal of whatever is bounded.
 func (s *Server) Full(what string) error { return s.full(what) }
+
+// Regions are the clients' shared memory; nil: it is not served.
+func (s *Server) Regions() *regions.Regions { return s.regions }
 
 // Draining reports whether the Server is shutting down.
 func (s *Server) Draining() bool { return s.draining.Load() }

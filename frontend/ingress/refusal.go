@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/ingress/oip"
+	"github.com/symphony-serving/symphony/frontend/regions"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -48,6 +50,16 @@ func (s *Server) refusalOf(model, version string, err error) *refusal {
 		return r
 	case errors.As(err, &bad):
 		return badRequest("%s", bad.Error())
+	case errors.Is(err, regions.ErrUnknown):
+		return &refusal{status: 404, reason: "unknown_region", msg: plain(err, regions.ErrUnknown)}
+	case errors.Is(err, regions.ErrExists):
+		return &refusal{status: 409, reason: "exists", msg: plain(err, regions.ErrExists)}
+	case errors.Is(err, regions.ErrFull):
+		return s.full(err.Error())
+	case errors.Is(err, regions.ErrInput):
+		return badRequest("%s", plain(err, regions.ErrInput))
+	case errors.Is(err, regions.ErrGone):
+		return badRequest("%s", plain(err, regions.ErrGone))
 	case !errors.As(err, &e):
 		return &refusal{status: 500, reason: "internal", msg: err.Error()}
 	}
@@ -71,6 +83,9 @@ func (s *Server) refusalOf(model, version string, err error) *refusal {
 	}
 	return &refusal{status: 500, reason: reason, msg: e.Error()}
 }
+
+// plain is an error's text without its kind's, as clients of Triton know it.
+func plain(err, kind error) string { return strings.TrimPrefix(err.Error(), kind.Error()+": ") }
 
 func unknownModel(model, version string) *refusal {
 	msg := fmt.Sprintf("Request for unknown model: '%s' is not found", model)

@@ -51,15 +51,18 @@ func table() []route {
 		{name: "settings", method: "GET", pattern: m + "/trace/setting", serve: (*Server).traceSettings},
 		{name: "settings", method: "POST", pattern: m + "/trace/setting", serve: (*Server).fixedSettings},
 	}
-	for _, kind := range []string{"systemsharedmemory", "cudasharedmemory"} {
-		p := "/v2/" + kind
-		routes = append(routes,
-			route{name: "shared_memory", method: "GET", pattern: p + "/status", serve: (*Server).noRegions},
-			route{name: "shared_memory", method: "GET", pattern: p + "/region/{name}/status", serve: (*Server).noRegion},
-			route{name: "shared_memory", method: "POST", pattern: p + "/region/{name}/register", serve: (*Server).noSharedMemory},
-			route{name: "shared_memory", method: "POST", pattern: p + "/region/{name}/unregister", serve: (*Server).nothing},
-			route{name: "shared_memory", method: "POST", pattern: p + "/unregister", serve: (*Server).nothing})
-	}
+	const system, cuda = "/v2/systemsharedmemory", "/v2/cudasharedmemory"
+	routes = append(routes,
+		route{name: "shared_memory", method: "GET", pattern: system + "/status", text: "regions of clients on this host", serve: (*Server).regionsStatus},
+		route{name: "shared_memory", method: "GET", pattern: system + "/region/{name}/status", serve: (*Server).regionsStatus},
+		route{name: "shared_memory", method: "POST", pattern: system + "/region/{name}/register", serve: (*Server).registerRegion},
+		route{name: "shared_memory", method: "POST", pattern: system + "/region/{name}/unregister", serve: (*Server).unregisterRegion},
+		route{name: "shared_memory", method: "POST", pattern: system + "/unregister", serve: (*Server).unregisterRegion},
+		route{name: "shared_memory", method: "GET", pattern: cuda + "/status", serve: (*Server).noRegions},
+		route{name: "shared_memory", method: "GET", pattern: cuda + "/region/{name}/status", serve: (*Server).noRegion},
+		route{name: "shared_memory", method: "POST", pattern: cuda + "/region/{name}/register", serve: (*Server).noSharedMemory},
+		route{name: "shared_memory", method: "POST", pattern: cuda + "/region/{name}/unregister", serve: (*Server).nothing},
+		route{name: "shared_memory", method: "POST", pattern: cuda + "/unregister", serve: (*Server).nothing})
 	routes = append(routes, route{name: "index", method: "GET", pattern: "/", text: "this page", serve: (*Server).index})
 	for i := range routes {
 		switch routes[i].name {
@@ -133,7 +136,7 @@ func split(path []byte, segments *[segmentsMax][]byte) (int, bool) {
 // match compares segment by segment and notes what stands for model and
 // version.
 func (x *exchange) match(r *route, segments [][]byte) bool {
-	x.name, x.versionName = nil, nil
+	x.name, x.versionName, x.region = nil, nil, nil
 	for i, want := range r.segments {
 		got := segments[i]
 		switch want {
@@ -142,6 +145,7 @@ func (x *exchange) match(r *route, segments [][]byte) bool {
 		case "{version}":
 			x.versionName = got
 		case "{name}":
+			x.region = got
 		default:
 			if string(got) != want {
 				return false

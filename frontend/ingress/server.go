@@ -8,6 +8,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
+
+	"github.com/symphony-serving/symphony/frontend/regions"
 )
 
 // Server is the HTTP ingress.
@@ -20,6 +22,7 @@ type Server struct {
 	admin    *fasthttp.Server
 	metrics  *metrics
 	stats    *statistics
+	regions  *regions.Regions // nil: there is no shared memory
 	pools    pools
 
 	ending   context.Context // ended when a drain begins
@@ -45,6 +48,9 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Logger, routes: table(), conns: map[*conn]struct{}{}}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.stats = newStatistics(cfg.Client)
+	if !cfg.NoSharedMemory {
+		s.regions = regions.New()
+	}
 	if s.metrics, err = newMetrics(cfg.Metrics, s.routes); err != nil {
 		return nil, fmt.Errorf("ingress: %w", err)
 	}

@@ -97,6 +97,7 @@ type Frontend struct {
 	HTTP        string    `yaml:"http"`          // host:port of the ingress; empty: none
 	GRPC        string    `yaml:"grpc"`          // host:port of the same over gRPC; auto: port 8001 where http has port 8000, else none; empty: none
 	Admin       string    `yaml:"admin"`         // host:port of repository, settings and shared memory calls; empty: that of http
+	Shared      bool      `yaml:"shared_memory"` // clients on this host may send names of shared memory instead of tensors
 	Control     string    `yaml:"control"`       // URL of the control plane's API, for clients that load and unload models; empty: those calls are refused
 	Arena       Size      `yaml:"arena"`         // memory for inputs
 	MaxInFlight int       `yaml:"max_in_flight"` // open requests
@@ -172,7 +173,7 @@ func Default() Config {
 			Headroom: "all", Tuner: tuner.ShareDefault, Watch: "viewers",
 		},
 		Frontend: Frontend{
-			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000", GRPC: GRPCAuto,
+			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000", GRPC: GRPCAuto, Shared: true,
 			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: frontend.ReplyMarginDefault,
 			ImagePixels: 16 << 20, ImageMemory: 48 << 20,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,

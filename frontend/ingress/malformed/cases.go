@@ -83,7 +83,7 @@ func (t Target) tensors() []Case {
 		t.body("a string in the data", t.JSON(d, "FP32", list(`"1"`, n, ","), ""), "inputs[0].data[0]: "),
 		t.body("FP32 overflows", t.JSON(d, "FP32", "1e999"+strings.Repeat(",1", n-1), ""), "out of the range of FP32"),
 		t.body("leading zero", t.JSON(d, "FP32", "01"+strings.Repeat(",1", n-1), ""), "inputs[0].data"),
-		t.body("shared memory", strings.Replace(t.announced("4"), "binary_data_size", "shared_memory_region", 1), "shared memory is not supported"),
+		t.body("shared memory", strings.Replace(t.announced("4"), "binary_data_size", "shared_memory_offset", 1), "data: missing"),
 		t.body("unknown output", t.JSON(d, "FP32", full, `"outputs":[{"name":"nobody"}],`), `outputs[0].name: "nobody" is no output`),
 		t.body("output twice", t.JSON(d, "FP32", full, fmt.Sprintf(`"outputs":[{"name":%q},{"name":%q}],`, t.Output, t.Output)), "outputs[1].name"),
 		t.body("output without a name", t.JSON(d, "FP32", full, `"outputs":[{}],`), "outputs[0].name: missing"),

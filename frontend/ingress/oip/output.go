@@ -14,6 +14,10 @@ func (r *Request) output(s *scanner, i int) error {
 		s.at = place{section: "outputs", index: i, key: "name", element: -1}
 		return s.fail("missing")
 	}
+	if o.Region.Name != nil && !o.Region.sized {
+		s.at = place{section: "outputs", index: i, key: "parameters.shared_memory_byte_size", element: -1}
+		return s.fail("missing")
+	}
 	r.Outputs = append(r.Outputs, o)
 	return nil
 }
@@ -51,10 +55,8 @@ func (o *Output) parameter(s *scanner, key []byte) (err error) {
 	case "classification":
 		s.at.key = "parameters.classification"
 		o.Classes, err = s.natural()
-	case "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset":
-		return s.fail("shared memory is not supported: read the tensor from the reply")
 	default:
-		err = s.skip()
+		err = o.Region.parameter(s, key)
 	}
 	return err
 }

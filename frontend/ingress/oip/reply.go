@@ -31,6 +31,7 @@ type Result struct {
 	Shape  []int64
 	Parts  [][]byte
 	Binary bool
+	Region *Region // where the tensor was written to; nil: it is in the reply
 }
 
 // Size is the bytes of the tensor.
@@ -118,6 +119,14 @@ func (o *Result) append(dst []byte, index int) ([]byte, error) {
 		dst = strconv.AppendInt(dst, d, 10)
 	}
 	dst = append(dst, ']')
+	if r := o.Region; r != nil {
+		dst = append(AppendString(append(dst, `,"parameters":{"shared_memory_region":`...), r.Name), `,"shared_memory_byte_size":`...)
+		dst = strconv.AppendInt(dst, int64(o.Size()), 10)
+		if r.Offset > 0 {
+			dst = strconv.AppendInt(append(dst, `,"shared_memory_offset":`...), r.Offset, 10)
+		}
+		return append(dst, "}}"...), nil
+	}
 	if o.Binary {
 		dst = append(dst, `,"parameters":{"binary_data_size":`...)
 		return append(strconv.AppendInt(dst, int64(o.Size()), 10), "}}"...), nil

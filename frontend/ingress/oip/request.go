@@ -24,14 +24,23 @@ type Request struct {
 	Outputs       []Output // those asked for, in order; none: all
 }
 
-// Input is one tensor of a request: Binary or JSON, never both.
+// Region is where a tensor lies in shared memory.
+type Region struct {
+	Name   []byte // nil: it does not
+	Offset int64
+	Size   int64
+	sized  bool
+}
+
+// Input is one tensor of a request: Binary, JSON or in a Region, never two of them.
 type Input struct {
 	Name     []byte
 	Type     catalog.DataType
 	Shape    []int64
 	Binary   []byte // little-endian; nil: the tensor is JSON
 	JSON     []byte // the undecoded array
-	size     int64  // parameters.binary_data_size; -1: not given
+	Region   Region
+	size     int64 // parameters.binary_data_size; -1: not given
 	keysSeen uint8
 }
 
@@ -41,6 +50,7 @@ type Output struct {
 	Binary     bool
 	BinarySet  bool  // Binary was given; otherwise Request.BinaryOutputs holds
 	Classes    int64 // parameters.classification: the k highest as "value:index:label"; 0: the tensor
+	Region     Region
 	parameters bool
 }
 
@@ -263,8 +273,27 @@ func (t *Input) parameter(s *scanner, key []byte) (err error) {
 			return s.fail("given twice")
 		}
 		t.size, err = s.natural()
-	case "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset":
-		return s.fail("shared memory is not supported: send the tensor's bytes")
+	default:
+		err = t.Region.parameter(s, key)
+	}
+	return err
+}
+
+// parameter reads one of those that say where a tensor lies, or skips it.
+func (r *Region) parameter(s *scanner, key []byte) (err error) {
+	switch string(key) {
+	case "shared_memory_region":
+		s.at.key = "parameters.shared_memory_region"
+		if r.Name, err = s.text(); err == nil && len(r.Name) == 0 {
+			err = s.fail("empty")
+		}
+	case "shared_memory_byte_size":
+		s.at.key = "parameters.shared_memory_byte_size"
+		r.Size, err = s.natural()
+		r.sized = true
+	case "shared_memory_offset":
+		s.at.key = "parameters.shared_memory_offset"
+		r.Offset, err = s.natural()
 	default:
 		err = s.skip()
 	}
@@ -284,7 +313,12 @@ func (t *Input) complete(s *scanner) error {
 		return missing("shape")
 	case t.keysSeen&keyType == 0:
 		return missing("datatype")
-	case t.JSON == nil && t.size < 0:
+	case t.Region.Name != nil && !t.Region.sized:
+		return missing("parameters.shared_memory_byte_size")
+	case t.Region.Name != nil && (t.JSON != nil || t.size >= 0):
+		s.at.key = "parameters.shared_memory_region"
+		return s.fail("given, and data as well; one of them")
+	case t.JSON == nil && t.size < 0 && t.Region.Name == nil:
 		return missing("data")
 	case t.JSON != nil && t.size >= 0:
 		s.at.key = "data"
