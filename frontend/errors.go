@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -34,6 +35,21 @@ type Error struct {
 	Reason wire.Reason
 	Model  string
 	Msg    string
+
+	// Frontend and Request are what the scheduler calls the request; Request 0: it did not reach one.
+	Frontend wire.FrontendID
+	Request  wire.RequestID
+}
+
+// ID is what symphony explain takes, to tell why the scheduler dropped the request; "" where it
+// did not reach one.
+func (e *Error) ID() string { return requestID(e.Frontend, e.Request) }
+
+func requestID(frontend wire.FrontendID, id wire.RequestID) string {
+	if id == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(frontend), 10) + "-" + strconv.FormatUint(uint64(id), 16)
 }
 
 func (e *Error) Error() string {

@@ -34,7 +34,7 @@ func (c *Client) release(k *call) {
 // fail answers a call with a reason.
 func (c *Client) fail(id wire.RequestID, reason wire.Reason) {
 	if k, ok := c.take(id); ok {
-		c.answerError(&k, reason)
+		c.answerError(&k, reason, id)
 	}
 }
 
@@ -46,12 +46,24 @@ func (c *Client) failWith(id wire.RequestID, err *Error) {
 	}
 }
 
-func (c *Client) answerError(k *call, reason wire.Reason) {
+// answerError answers with a reason; id 0: it is not at hand.
+func (c *Client) answerError(k *call, reason wire.Reason, id wire.RequestID) {
 	err := reasonError(k.model.entry.Spec.Name, reason)
+	if k.submitted != 0 {
+		err.Frontend, err.Request = k.frontend(), id
+	}
 	k.sayDecoding(err)
 	k.sayVacant(err)
 	k.model.metrics.count(err)
 	k.done(nil, err)
+}
+
+// frontend is the number that the call's scheduler knows this client by.
+func (k *call) frontend() wire.FrontendID {
+	if a := k.model.uplink.admitted.Load(); a != nil {
+		return a.id
+	}
+	return 0
 }
 
 // sayVacant puts it in words when nobody led to whom a call could be sent.
@@ -77,7 +89,7 @@ func (c *Client) failOf(u *uplink, reason wire.Reason) {
 	c.mu.Unlock()
 	for i := range calls {
 		c.release(&calls[i])
-		c.answerError(&calls[i], reason)
+		c.answerError(&calls[i], reason, 0)
 	}
 }
 
@@ -121,7 +133,7 @@ func (c *Client) expireLoop() {
 		c.mu.Unlock()
 		for i := range calls {
 			c.release(&calls[i])
-			c.answerError(&calls[i], wire.ReasonExpired)
+			c.answerError(&calls[i], wire.ReasonExpired, 0)
 		}
 		t.Reset(pause.Std())
 		select {
@@ -149,7 +161,7 @@ func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 		return false // answered already: expired, cancelled, or run twice after a loss
 	}
 	if m.Reason != wire.ReasonNone {
-		c.answerError(&k, m.Reason)
+		c.answerError(&k, m.Reason, m.Request)
 		return false
 	}
 	if !k.model.read(payload, r) {
@@ -161,6 +173,7 @@ func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 	now := mono.Now()
 	ended := m.Start.Add(m.Execute)
 	r.Version = k.model.entry.Spec.Version
+	r.Frontend = k.frontend()
 	r.Request, r.BatchSize, r.GPU = m.Request, int(m.BatchSize), int(m.Device)
 	r.Preprocess, r.Fetch, r.Execute = k.preprocess.Std(), m.Fetch.Std(), m.Execute.Std()
 	r.Queue = max(0, m.Start.Sub(k.submitted)-m.Fetch).Std()

@@ -15,6 +15,7 @@ type Response struct {
 	BatchSize int
 	GPU       int            // its id at the scheduler that served it: each has its own
 	Request   wire.RequestID // what scheduler and backend call the request
+	Frontend  wire.FrontendID
 
 	Preprocess time.Duration // decoding and resizing at the frontend
 	Queue      time.Duration // from the submission until the inputs were fetched
@@ -43,6 +44,9 @@ type Times struct {
 	End       mono.Time // execution ended
 	Answered  mono.Time // the output was here
 }
+
+// ID is what symphony explain takes, to tell the request's way.
+func (r *Response) ID() string { return requestID(r.Frontend, r.Request) }
 
 // dataKeep is the most bytes that a released response holds for its next life.
 const dataKeep = 1 << 20

@@ -314,15 +314,15 @@ func TestBatchFails(t *testing.T) {
 	s := start(t, Config{})
 	s.fake.failWith(func(r frontend.Request) error {
 		if r.Inputs[0].Data[0] == 5 {
-			return &frontend.Error{Kind: frontend.ErrDropped, Reason: wire.ReasonShed}
+			return &frontend.Error{Kind: frontend.ErrDropped, Reason: wire.ReasonShed, Frontend: 3, Request: 255}
 		}
 		return nil
 	})
 	body := `{"inputs":[{"name":"x","shape":[3,2,3],"datatype":"UINT8","data":[1,1,1,1,1,1,%d,1,1,1,1,1,1,1,1,1,1,1]}]}`
 	a := s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(body, 5))
 	s.want(a, 503, "Request timeout expired")
-	if a.header.Get(reasonHeader) != "shed" {
-		t.Errorf("reason %q", a.header.Get(reasonHeader))
+	if a.header.Get(reasonHeader) != "shed" || a.header.Get(requestHeader) != "3-ff" {
+		t.Errorf("reason %q, request %q, want shed and 3-ff", a.header.Get(reasonHeader), a.header.Get(requestHeader))
 	}
 	s.want(s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(body, 6)), 200, `"shape":[3,2,3]`)
 }

@@ -19,10 +19,14 @@ import (
 // one of the ingress's own words.
 const reasonHeader = "X-Symphony-Reason"
 
+// requestHeader has what symphony explain takes, of a request that the scheduler knew.
+const requestHeader = "X-Symphony-Request"
+
 // refusal is an answer without a result.
 type refusal struct {
 	status int
 	reason string
+	id     string // of the request, for symphony explain; "": the scheduler did not know it
 	msg    string
 	retry  bool // Retry-After: it may work in a second
 	close  bool // the request was not read whole: the connection cannot go on
@@ -75,7 +79,7 @@ func (s *Server) refusalOf(model, version string, err error) *refusal {
 	case e.Kind == frontend.ErrOverloaded:
 		return s.full(e.Error())
 	case e.Kind == frontend.ErrDropped, errors.Is(e, frontend.ErrDeadlineExceeded):
-		return &refusal{status: 503, reason: reason, msg: "Request timeout expired: " + e.Error()}
+		return &refusal{status: 503, reason: reason, id: e.ID(), msg: "Request timeout expired: " + e.Error()}
 	case e.Kind == frontend.ErrUnavailable:
 		return &refusal{status: 503, reason: reason, msg: e.Error(), retry: true}
 	case e.Kind == frontend.ErrCancelled:
@@ -101,6 +105,9 @@ func (r *refusal) write(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(r.status)
 	ctx.SetContentType("application/json")
 	ctx.Response.Header.Set(reasonHeader, r.reason)
+	if r.id != "" {
+		ctx.Response.Header.Set(requestHeader, r.id)
+	}
 	if r.retry {
 		ctx.Response.Header.Set("Retry-After", "1")
 	}

@@ -11,6 +11,7 @@ type History struct {
 	n      int
 	bytes  int
 	from   mono.Time // all since then is here, but for what Missed tells
+	forgot bool
 	missed uint64
 	last   mono.Time
 }
@@ -20,8 +21,8 @@ func NewHistory(span mono.Dur, bytes int) *History { return &History{span: span,
 
 // Add takes an event. Who tells events tells them about in order.
 func (h *History) Add(e *Event) {
-	if h.n == 0 && h.from == 0 {
-		h.from = e.At
+	if !h.forgot && e.Kind < Model && (h.from == 0 || e.At < h.from) {
+		h.from = e.At // surroundings may be told again, later than what they surround
 	}
 	if h.n == len(h.events) {
 		h.grow()
@@ -52,7 +53,7 @@ func (h *History) forget() {
 		h.missed -= uint64(e.Size)
 	}
 	h.bytes -= e.bytes()
-	h.from = max(h.from, e.At)
+	h.from, h.forgot = max(h.from, e.At), true
 	*e = Event{}
 	h.first = (h.first + 1) % len(h.events)
 	h.n--

@@ -26,8 +26,8 @@ func (s *State) Surroundings(at mono.Time) (out []Event) {
 		}
 		info, counts := m.Info, m.counts
 		out = append(out, Event{Kind: Model, At: at, Pool: m.Pool, Model: wire.ModelID(id), Info: &info})
-		if m.counted > 0 {
-			out = append(out, Event{Kind: Counts, At: min(at, m.counted), Pool: m.Pool, Model: wire.ModelID(id), Info: &counts})
+		if m.counted > 0 && m.counted <= at { // those of later are events of their own
+			out = append(out, Event{Kind: Counts, At: m.counted, Pool: m.Pool, Model: wire.ModelID(id), Info: &counts})
 		}
 	}
 	for _, i := range s.Links {

@@ -113,6 +113,12 @@ func TestHistory(t *testing.T) {
 	if h.Len() != 1001 || h.From() != 3998*ms || h.To() != 4999*ms || h.At(0).At != 3999*ms || h.Missed() != 1001 {
 		t.Errorf("%d events from %v to %v, first %v, %d missed", h.Len(), h.From(), h.To(), h.At(0).At, h.Missed())
 	}
+	late := NewHistory(mono.Second, 1<<20) // a document begins with surroundings as they were at its end
+	late.Add(&Event{Kind: Pool, At: 500 * ms, Info: &Info{}})
+	late.Add(&Event{Kind: Batch, At: 100 * ms})
+	if late.From() != 100*ms || late.To() != 500*ms {
+		t.Errorf("from %v to %v, want 100 to 500 ms", late.From(), late.To())
+	}
 	h = NewHistory(mono.Second, 10*eventBytes)
 	for i := range 100 {
 		h.Add(&Event{Kind: Batch, At: mono.Time(i)})
@@ -150,6 +156,32 @@ func TestState(t *testing.T) {
 	s.Apply(&Event{Kind: Link, Info: &Info{Name: "backend b", Gone: true}})
 	if s.Model(2) != nil || len(s.Links) != 0 || s.Name(2) != "model 2" || s.Missed != 12 {
 		t.Errorf("after its end: %+v, links %v, %d missed", s.Model(2), s.Links, s.Missed)
+	}
+}
+
+// Who begins with the surroundings knows what there is, and not the counts of later.
+func TestSurroundings(t *testing.T) {
+	var s, again State
+	for _, e := range all() {
+		s.Apply(&e)
+	}
+	counts := 0
+	for _, e := range s.Surroundings(10 * ms) {
+		again.Apply(&e)
+		if e.Kind == Counts {
+			counts++
+		}
+	}
+	if counts != 0 || again.Pool(1).Name != "a100" || !again.Pool(1).Rows[1].Present || again.Model(2).Profile == nil || len(again.Links) != 1 || len(again.Texts) != 1 {
+		t.Errorf("%d counts of later; pool %+v, model %+v", counts, again.Pool(1), again.Model(2).Info)
+	}
+	for _, e := range s.Surroundings(20 * ms) {
+		if e.Kind == Counts {
+			counts++
+		}
+	}
+	if counts != 1 {
+		t.Errorf("%d counts of before, want one", counts)
 	}
 }
 

@@ -3,6 +3,7 @@ package uie2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -37,16 +38,23 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// binary is bin/symphony, or UI_BINARY.
+func binary(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(cmp.Or(os.Getenv("UI_BINARY"), "../../../bin/symphony"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func startCluster(t *testing.T, gpus int) *cluster {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{binary: filepath.Join(root, "bin", "symphony"), address: "tcp:" + free(t), host: free(t)}
-	if from := os.Getenv("UI_BINARY"); from != "" {
-		c.binary = from
-	}
+	c := &cluster{binary: binary(t), address: "tcp:" + free(t), host: free(t)}
 	c.admin = "http://" + c.host
 	c.scheduler = start(t, c.binary, "scheduler", "--listen", c.address, "--admin", c.host)
 	config := filepath.Join(t.TempDir(), "backend.yaml")

@@ -91,7 +91,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("the page has %.0f MB, want at most %.0f", heap/1e6, heapMost/1e6)
 	}
 	var rows, models, missed int
-	b.eval(t, "symphony.store.pools.get(0).rows.filter((r) => r.here).length", &rows)
+	b.eval(t, "symphony.store.pools.get(0).rows.length", &rows)
 	b.eval(t, "symphony.store.models.size", &models)
 	b.eval(t, "symphony.store.missed", &missed)
 	if rows != gpus || models == 0 || missed != 0 {
@@ -187,6 +187,27 @@ func TestStoryInThePage(t *testing.T) {
 	b.await(t, "document.querySelector('#story .headline')", callMost)
 	time.Sleep(500 * time.Millisecond)
 	b.shoot(t, filepath.Join(dir, "file.png"))
+	b.clean(t)
+}
+
+// A simulation's file shows the staggered pattern: batches of one model begin at other times on each GPU.
+func TestSimulation(t *testing.T) {
+	path, dir := chromium(t), shots(t)
+	c := &cluster{binary: binary(t)}
+	file := filepath.Join(t.TempDir(), "sim.jsonl")
+	c.symphony(t, "sim", "--models", "resnet50:1.053:5.072:25,bert:7:9:120", "--gpus", "12", "--rate", "3000", "--popularity", "zipf:3", "--policy", "symphony/defer",
+		"--duration", "4s", "--warmup", "0s", "--quiet", "--events", file)
+	b := startBrowser(t, path)
+	b.open(t, c.open(t, file), 1280, 640, false)
+	b.await(t, "symphony.store.still && symphony.store.batches.size > 100", callMost)
+	b.eval(t, "symphony.view.span = 2, symphony.go(2.2e9)", nil)
+	var starts int
+	b.eval(t, "new Set([...symphony.store.batches.values()].filter((b) => b.exec > 2e9 && b.exec < 2.2e9).map((b) => Math.round(b.exec / 1e6))).size", &starts)
+	if starts < 20 {
+		t.Errorf("batches begin in %d of 200 milliseconds, want them spread", starts)
+	}
+	time.Sleep(500 * time.Millisecond)
+	b.shoot(t, filepath.Join(dir, "staggered.png"))
 	b.clean(t)
 }
 

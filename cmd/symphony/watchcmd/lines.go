@@ -24,7 +24,7 @@ func (p *picture) lines(width, height int) []string {
 			out = append(out, gpuLines(s, pool, width, max(1, min(4, (height/2-len(out))/max(1, len(s.Pools)-i))))...)
 		}
 	}
-	out = append(out, "", fmt.Sprintf("%-22s %8s %8s %6s %9s %8s %6s %7s", "MODEL", "OFFERED", "GOOD", "BAD %", "P99 ms", "SLO ms", "BATCH", "WAITING"))
+	out = append(out, "", fmt.Sprintf("%-22s %7s %7s %6s %9s %8s %6s %7s", "MODEL", "OFFERED", "GOOD", "BAD %", "P99 ms", "SLO ms", "BATCH", "WAITING"))
 	lost := watch.Lost(p.history, 3)
 	room := height - len(out)
 	if len(lost) > 0 {
@@ -87,9 +87,9 @@ func poolLine(s *watch.State, p *watch.PoolState) string {
 	if p.Kept > 0 && p.Kept < present {
 		line += fmt.Sprintf(", %d kept", p.Kept)
 	}
-	line += fmt.Sprintf("  %.0f %% of the deferral", 100*p.Spent)
+	line += fmt.Sprintf("  deferral %.0f %%", 100*p.Spent)
 	if p.Ctrl > 0 {
-		line += fmt.Sprintf("  network %.2f ms", p.Ctrl.Millis())
+		line += fmt.Sprintf("  network %.1f ms", p.Ctrl.Millis())
 	}
 	if p.Every > 1 {
 		line += fmt.Sprintf("  1 batch in %d", p.Every)
@@ -146,7 +146,7 @@ func modelLines(s *watch.State, most int) (out []string) {
 		if s.Now.Sub(m.Queue.At) < mono.Second {
 			waiting = int(m.Queue.Queued)
 		}
-		out = append(out, strings.TrimRight(fmt.Sprintf("%-22s %8.0f %8.0f %6.2f %9s %8.0f %6s %7d", fit(m.Name, 22), m.Rate.Came, m.Rate.Served, 100*m.Rate.Bad(), p99, m.SLO.Millis(), batch, waiting), " "))
+		out = append(out, strings.TrimRight(fmt.Sprintf("%-22s %7.0f %7.0f %6.2f %9s %8.0f %6s %7d", fit(m.Name, 22), m.Rate.Came, m.Rate.Served, 100*m.Rate.Bad(), p99, m.SLO.Millis(), batch, waiting), " "))
 	}
 	return out
 }

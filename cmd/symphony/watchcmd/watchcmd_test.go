@@ -193,7 +193,7 @@ func TestTopFits(t *testing.T) {
 	}
 	text := strings.Join(p.lines(80, 24), "\n")
 	t.Log("\n" + text)
-	for _, want := range []string{"100 GPUs", "12.2 needed", "50 kept", "50 % of the deferral", "MODEL", "10.00", "2-2a", "late by 8.0 ms", "more models"} {
+	for _, want := range []string{"100 GPUs", "12.2 needed", "50 kept", "deferral 50 %", "WAITING", "MODEL", "10.00", "2-2a", "late by 8.0 ms", "more models"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the picture lacks %q", want)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/symphony-serving/symphony/scheduler/watch"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 //go:embed page
@@ -69,7 +70,7 @@ func (h *Hub) join() (*viewer, []byte, error) {
 	head := h.head()
 	first := head.Append([]byte("data: "))
 	if h.file.Symphony != "" {
-		return v, encode(h.document(first, h.history.From()), []watch.Event{{Kind: watch.Now, At: h.history.To()}}), nil
+		return v, encode(h.document(first, mono.Past), []watch.Event{{Kind: watch.Now, At: h.history.To()}}), nil
 	}
 	h.viewers[v] = true
 	return v, append(h.document(first, h.history.To().Add(-recent)), '\n'), nil

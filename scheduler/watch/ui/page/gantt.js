@@ -95,7 +95,8 @@ export class Gantt {
     c.font = "11px system-ui, sans-serif";
     c.textBaseline = "middle";
     c.textAlign = "center";
-    for (let t = Math.ceil(this.from / step) * step; t <= this.to; t += step) {
+    const off = ((this.store.head && this.store.head.began) || 0) % step; // full units of the time of day
+    for (let t = Math.ceil((this.from + off) / step) * step - off; t <= this.to; t += step) {
       const x = this.x(t);
       c.fillStyle = this.colours.line;
       c.fillRect(x, 16, 1, this.bottom - 16 + strip);
@@ -108,7 +109,7 @@ export class Gantt {
   tick(t, step) {
     const began = this.store.head && this.store.head.began;
     if (!began) return (t / 1e9).toFixed(step < 1e7 ? 3 : step < 1e8 ? 2 : step < 1e9 ? 1 : 0) + " s";
-    const d = new Date((began + t) / 1e6);
+    const d = new Date(Math.round((began + t) / 1e6));
     const s = d.getSeconds() + d.getMilliseconds() / 1000;
     const digits = step < 1e7 ? 3 : step < 1e8 ? 2 : step < 1e9 ? 1 : 0;
     return String(d.getMinutes()).padStart(2, "0") + ":" + s.toFixed(digits).padStart(digits ? 3 + digits : 2, "0");

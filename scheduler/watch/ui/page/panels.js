@@ -49,7 +49,7 @@ export function models(box, store, palette, at, dark) {
       latency(q, slo), el("td", {}, q ? q.size.toFixed(1) : ""), queue(w, at)));
   }
   const heads = [["model", ""], ["offered", "requests/s"], ["good", "requests/s within their SLO", "wide"], ["bad", "share in % that was dropped or late, of what was answered"],
-    ["p99 / SLO", "latency up to the end of the batch, against the SLO"], ["batch", "mean size"], ["waiting", "requests that wait; size of the candidate, and its window from now on"]];
+    ["p99 ms / SLO", "latency in ms up to the end of the batch, against the SLO"], ["batch", "mean size"], ["waiting", "requests that wait; size of the candidate, and its window from now on"]];
   const table = el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(([h, t, c]) => el("th", { title: t, scope: "col", class: c || "" }, h)))), body);
   const more = list.length > rowsMost ? [el("p", { class: "faint" }, "and " + (list.length - rowsMost) + " more models")] : [];
   box.replaceChildren(table, ...more);
@@ -59,7 +59,7 @@ function latency(q, slo) {
   if (!q) return el("td", {}, "");
   const share = slo ? q.p99 / slo : 0;
   const bar = el("span", { class: share > 1 ? "bar over" : "bar" }, el("i", { width: Math.min(100, 100 * share) + "%" }));
-  return el("td", { title: "p50 " + ms(q.p50) + ", p99 " + ms(q.p99) + ", SLO " + ms(slo) }, ms(q.p99) + " ", bar);
+  return el("td", { title: "p50 " + ms(q.p50) + ", p99 " + ms(q.p99) + ", SLO " + ms(slo) }, (q.p99 / 1e6).toFixed(1) + " ", bar);
 }
 
 // queue is what waits, and the candidate's window.
