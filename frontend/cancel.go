@@ -29,7 +29,7 @@ func (c *Client) watch(ctx context.Context, id wire.RequestID) {
 		}
 		if k, ok := c.take(id); ok {
 			c.tellCancelled(id, &k)
-			c.answerError(&k, wire.ReasonCancelled)
+			c.answerError(&k, wire.ReasonCancelled, id)
 		}
 	})
 	c.mu.Lock()

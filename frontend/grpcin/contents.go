@@ -2,6 +2,7 @@ package grpcin
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -63,7 +64,11 @@ func (t *input) decode(dst []byte, i int, of catalog.DataType) error {
 		}
 		return packed(b, of, one)
 	})
-	if err == nil && len(dst) > 0 {
+	var bad *oip.Error
+	switch {
+	case err != nil && !errors.As(err, &bad):
+		return oip.Errorf(at(), "%v", err)
+	case err == nil && len(dst) > 0:
 		return oip.Errorf(at(), "%d elements in %s, the shape says %d", count, name, all/size)
 	}
 	return err
