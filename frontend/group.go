@@ -334,6 +334,14 @@ func (g *group) refused(l transport.Link, id wire.RequestID, reason wire.Reason)
 	c.fail(id, reason)
 }
 
+// restsLater has the loop look when it does so by itself, each lackPause until the reign is settled: a
+// leader that gives requests back while it takes over would be sent them again at once, and again.
+func (g *group) restsLater(r *reign) {
+	if !g.parked.Swap(true) && r.settled() { // which pass asks before it looks at parked
+		g.wake()
+	}
+}
+
 // park puts a call down that its reign gave back.
 func (g *group) park(id wire.RequestID, r *reign) {
 	c := g.client
@@ -341,6 +349,6 @@ func (g *group) park(id wire.RequestID, r *reign) {
 	if slot, open := c.table.Find(id); open && c.open[slot].at == r {
 		c.open[slot].at, c.open[slot].again = nil, true
 	}
-	g.rests()
+	g.restsLater(r)
 	c.mu.Unlock()
 }

@@ -85,6 +85,7 @@ func (g *group) pass() mono.Dur {
 		g.seen = nil
 		return 3600 * mono.Second
 	}
+	settled := r.settled() // see restsLater
 	g.settle(r)
 	var done resends
 	if g.parked.Swap(false) || r != g.seen {
@@ -99,7 +100,7 @@ func (g *group) pass() mono.Dur {
 	switch {
 	case done.full:
 		return fullPause
-	case done.wait > 0 || g.held.Load() != nil || !r.settled():
+	case done.wait > 0 || g.held.Load() != nil || !settled:
 		return lackPause
 	}
 	return 3600 * mono.Second
