@@ -69,7 +69,7 @@ func newGroup(s *Server) *group {
 		g.places = append(g.places, &place{group: g, index: i, address: address})
 	}
 	g.core = standby.New(standby.Config{Number: numberOf(&s.cfg, s.epoch), Life: uint64(s.epoch), Places: len(g.places), Beat: s.cfg.Heartbeat,
-		Unheard: int(g.past.unheard.Load()), Wall: g.past.wall()}, mono.Now())
+		Unheard: int(g.past.unheard.Load()), Heard: wire.Epoch(g.past.heard.Load()), Wall: g.past.wall()}, mono.Now())
 	return g
 }
 
@@ -159,6 +159,7 @@ func (g *group) perform() {
 			s.leads.Store(false)
 			g.ended = true
 			g.past.unheard.Store(int64(g.core.Unheard()))
+			g.past.heard.Store(uint64(g.core.Heard()))
 		}
 		g.todo = append(g.todo, *e)
 		wake(g.carries)

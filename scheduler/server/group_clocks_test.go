@@ -43,3 +43,21 @@ func TestClocksApart(t *testing.T) {
 	}
 	s.settled()
 }
+
+// All schedulers die, and one comes back alone whose clock is behind the reigns before: it leads above
+// what the backends have promised, though it hears of that from them alone.
+func TestTheOnlyOneThatComesBackIsBehind(t *testing.T) {
+	s := newScene(t, 2, 2, 2, single("m", 2*mono.Millisecond))
+	it := s.settled()
+	for _, m := range s.all {
+		m.kill()
+	}
+	it.ahead = -time.Hour
+	began := it.servers.Load()
+	it.start()
+	s.ask(30, "m")
+	s.front.served("by the only one that came back")
+	if n := it.servers.Load() - began; n > 4 { // the one that is overtaken by a promise, and the next; two to spare
+		t.Errorf("it began %d times", n)
+	}
+}

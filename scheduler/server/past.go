@@ -15,6 +15,7 @@ type Past struct {
 	held      atomic.Uint64 // requests that were held at the door
 	late      atomic.Uint64 // heartbeats that were due late
 	unheard   atomic.Int64  // standby.Scheduler.Unheard, as it last led
+	heard     atomic.Uint64 // standby.Scheduler.Heard, likewise
 
 	once  sync.Once
 	begun uint64

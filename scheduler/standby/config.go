@@ -7,13 +7,14 @@ import (
 
 // Config says who a scheduler is in its group.
 type Config struct {
-	Number  uint16   // of this member: no other has it
-	Life    uint64   // of this process, as in its Hello
-	Places  int      // addresses of the group that the shell dials; its own may be among them
-	Beat    mono.Dur // between heartbeats, of a leader that serves (default 1 ms)
-	Silence mono.Dur // after which a leader is suspected, at least (default 5 ms)
-	Unheard int      // what Unheard said of the one before in this process; 0: there was none
-	Wall    uint64   // unix time in ns at mono instant 0, read once: jumps of the clock later are nothing to reigns
+	Number  uint16     // of this member: no other has it
+	Life    uint64     // of this process, as in its Hello
+	Places  int        // addresses of the group that the shell dials; its own may be among them
+	Beat    mono.Dur   // between heartbeats, of a leader that serves (default 1 ms)
+	Silence mono.Dur   // after which a leader is suspected, at least (default 5 ms)
+	Unheard int        // what Unheard said of the one before in this process; 0: there was none
+	Heard   wire.Epoch // what Heard said of it; 0: likewise
+	Wall    uint64     // unix time in ns at mono instant 0, read once: jumps of the clock later are nothing to reigns
 }
 
 const (

@@ -87,7 +87,7 @@ func New(cfg Config, now mono.Time) *Scheduler {
 		patience = max(patience, unheardWait(cfg.Unheard-1))
 	}
 	return &Scheduler{cfg: cfg, places: make([]place, cfg.Places), wake: now, vacant: now, patience: patience, unheard: cfg.Unheard,
-		steady: now, first: mono.Never, few: mono.Never, every: cfg.Beat, beat: now}
+		highest: cfg.Heard, steady: now, first: mono.Never, few: mono.Never, every: cfg.Beat, beat: now}
 }
 
 // Role is what it is now.
@@ -316,6 +316,10 @@ func (s *Scheduler) lead(now mono.Time, out *Effects) {
 // Unheard is how often in a row it was overtaken by a reign that it did not hear: whoever begins anew after
 // a reign hands it on (Config), or it would take the backends from a leader beyond a cut again and again.
 func (s *Scheduler) Unheard() int { return s.unheard }
+
+// Heard is the highest reign that it has heard of: whoever begins anew hands it on (Config). Where the wall
+// clock is behind it, the next reign would be below what backends have promised, and they would end it again and again.
+func (s *Scheduler) Heard() wire.Epoch { return s.highest }
 
 // unheardWait is how long one is believed in that is not heard, after so many.
 func unheardWait(before int) mono.Dur { return min(unheardMin<<min(before, 8), unheardMax) }
