@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
+	"net"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -68,7 +70,11 @@ func newGroup(s *Server) *group {
 	for i, address := range s.cfg.Group {
 		g.places = append(g.places, &place{group: g, index: i, address: address})
 	}
-	g.core = standby.New(standby.Config{Number: numberOf(&s.cfg, s.epoch), Life: uint64(s.epoch), Places: len(g.places), Beat: s.cfg.Heartbeat,
+	number := numberOf(&s.cfg, s.epoch)
+	if number >= transport.GroupMax && !listensEverywhere(s.cfg.Listen) {
+		s.log.Warn().Strs("listen", s.cfg.Listen).Strs("group", s.cfg.Group).Msg("this scheduler listens on none of its group's addresses (scheduler.standby): no other member reaches it unless an address of these leads here by another name")
+	}
+	g.core = standby.New(standby.Config{Number: number, Life: uint64(s.epoch), Places: len(g.places), Beat: s.cfg.Heartbeat,
 		Unheard: int(g.past.unheard.Load()), Heard: wire.Epoch(g.past.heard.Load()), Wall: g.past.wall()}, mono.Now())
 	return g
 }
@@ -84,6 +90,14 @@ func numberOf(cfg *Config, life wire.Epoch) uint16 {
 	h := fnv.New32a()
 	_, _ = h.Write(binary.LittleEndian.AppendUint64([]byte(cfg.Name), uint64(life)))
 	return uint16(transport.GroupMax + h.Sum32()%(1<<16-transport.GroupMax))
+}
+
+// listensEverywhere reports whether some address is one of all the host's, so that others write it otherwise.
+func listensEverywhere(addresses []string) bool {
+	return slices.ContainsFunc(addresses, func(a string) bool {
+		host, _, err := net.SplitHostPort(strings.TrimPrefix(a, "tcp:"))
+		return err == nil && (host == "" || net.ParseIP(host).IsUnspecified())
+	})
 }
 
 func (g *group) start() {

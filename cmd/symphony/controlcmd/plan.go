@@ -63,7 +63,11 @@ func (s *session) stateLines(st *api.Status) {
 	if st.Leader != nil {
 		leader = st.Leader.Name + " leads"
 	}
-	fmt.Fprintf(s.out, "%s; %d schedulers, %d backends, %d GPUs in service\n", leader, len(st.Schedulers), st.Backends, st.GPUs)
+	if st.Leader != nil && !st.Leads { // which has no links to schedulers
+		fmt.Fprintf(s.out, "%s (%s), and knows what is in service; this is %s, a spare\n", leader, cmp.Or(st.Leader.Address, "its address is not known"), st.Name)
+	} else {
+		fmt.Fprintf(s.out, "%s; %d schedulers, %d backends, %d GPUs in service\n", leader, len(st.Schedulers), st.Backends, st.GPUs)
+	}
 	if len(st.Lost) > 0 {
 		fmt.Fprintf(s.out, "not linked: %s; what it serves goes on, and its models stay its\n", strings.Join(st.Lost, ", "))
 	}
