@@ -43,4 +43,31 @@ for _ in $(seq 300); do
   sleep 0.1
 done
 [ -n "$ready" ] || { echo "the server is not ready:"; cat "$log"; exit 1; }
-"$venv/bin/python" scripts/clients/triton.py "$http" "$grpc" m
+failed=0
+"$venv/bin/python" scripts/clients/triton.py "$http" "$grpc" m || failed=1
+
+# row NAME WORDS COMMAND...: what the command says must have the words in it.
+row() {
+  local name=$1 words=$2 said
+  shift 2
+  if said=$("$@" 2>&1) && grep -qF -- "$words" <<<"$said"; then
+    printf '%-66s  ok\n' "$name"
+  else
+    printf '%-66s  FAILED  %s\n' "$name" "${said:0:300}"
+    failed=1
+  fi
+}
+bin=$PWD/build/clients/bin
+tool() { # NAME PACKAGE@VERSION
+  [ -x "$bin/$1" ] || GOFLAGS= GOBIN="$bin" go install "$2" 2>build/clients/$1.log || { echo "$1 cannot be had here: see build/clients/$1.log"; return 1; }
+}
+if tool grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3; then
+  q='{"model_name": "m", "inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 8], "contents": {"fp32_contents": [1, 2, 3, 4, 5, 6, 7, 8]}}]}'
+  row "grpcurl: services by reflection" inference.GRPCInferenceService "$bin/grpcurl" -plaintext "$grpc" list
+  row "grpcurl: health" SERVING "$bin/grpcurl" -plaintext -d '{"service": "m"}' "$grpc" grpc.health.v1.Health/Check
+  row "grpcurl: an inference" rawOutputContents "$bin/grpcurl" -plaintext -d "$q" "$grpc" inference.GRPCInferenceService/ModelInfer
+fi
+if tool ghz github.com/bojand/ghz/cmd/ghz@v0.121.0; then
+  row "ghz: 2,000 inferences, 20 at a time, none fails" "[OK]   2000 responses" "$bin/ghz" --insecure --call inference.GRPCInferenceService.ModelInfer -d "$q" -n 2000 -c 20 "$grpc"
+fi
+exit $failed

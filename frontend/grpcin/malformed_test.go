@@ -96,6 +96,7 @@ func wireCases() []badCall {
 		{"300 outputs", bytes.Repeat(field(fieldOutputs, nil), 300), bad, "outputs: more than 256"},
 		{"contents given twice", append(bytes.Clone(good), field(fieldInputs, append(field(fieldContents, nil), field(fieldContents, nil)...))...), bad, "given twice"},
 		{"nothing", nil, codes.NotFound, "unknown model: ''"},
+		{"a huge name", field(fieldModel, bytes.Repeat([]byte{'m'}, 100_000)), codes.NotFound, "unknown model"},
 	}
 }
 
@@ -103,7 +104,6 @@ func wireCases() []badCall {
 func requestCases() []badCall {
 	const bad = codes.InvalidArgument
 	type q = *inference.ModelInferRequest
-	many := make([]int64, 40)
 	cases := map[string]struct {
 		f    func(q)
 		code codes.Code
@@ -129,7 +129,7 @@ func requestCases() []badCall {
 		"a batch of none":      {func(m q) { m.Inputs[0].Shape[0] = 0 }, bad, "must be 1 to"},
 		"a batch of too many":  {func(m q) { m.Inputs[0].Shape[0] = 1 << 40 }, bad, "must be 1 to"},
 		"a batch of 2^63-1":    {func(m q) { m.Inputs[0].Shape[0] = 1<<63 - 1 }, bad, "must be 1 to"},
-		"40 dimensions":        {func(m q) { m.Inputs[0].Shape = many }, bad, "more than 32 dimensions"},
+		"40 dimensions":        {func(m q) { m.Inputs[0].Shape = make([]int64, 40) }, bad, "more than 32 dimensions"},
 		"raw and contents":     {func(m q) { m.Inputs[0].Contents = &inference.InferTensorContents{} }, bad, "raw_input_contents as well"},
 		"an unknown output": {func(m q) {
 			m.Outputs = append(m.Outputs, &inference.ModelInferRequest_InferRequestedOutputTensor{Name: "z"})
@@ -164,7 +164,6 @@ func requestCases() []badCall {
 		"FP16 as contents": {func(m q) {
 			m.ModelName, m.Inputs[0].Datatype, m.RawInputContents, m.Inputs[0].Contents = "echo-FP16", "FP16", nil, &inference.InferTensorContents{Fp32Contents: make([]float32, 6)}
 		}, bad, "send it as raw_input_contents"},
-		"a huge name": {func(m q) { m.ModelName = strings.Repeat("m", 100_000) }, codes.NotFound, "unknown model"},
 	}
 	var all []badCall
 	for name, c := range cases {
