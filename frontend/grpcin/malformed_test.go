@@ -109,7 +109,6 @@ func requestCases() []badCall {
 		code codes.Code
 		text string
 	}{
-		"unknown model":        {func(m q) { m.ModelName = "nobody" }, codes.NotFound, "unknown model: 'nobody'"},
 		"unknown version":      {func(m q) { m.ModelVersion = "9" }, codes.NotFound, "version 9"},
 		"a path as the model":  {func(m q) { m.ModelName = "../../etc" }, codes.NotFound, "unknown model"},
 		"no inputs":            {func(m q) { m.Inputs = nil }, bad, "takes \"x\""},
