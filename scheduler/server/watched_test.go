@@ -54,11 +54,13 @@ func TestWatched(t *testing.T) {
 	if m := w.state.Model(0); m == nil || m.Profile == nil || m.SLO == 0 || w.kinds[watch.Model] != 2 || w.kinds[watch.GPU] != 2 || len(w.state.Links) != 2 {
 		t.Fatalf("model %+v, told %v, links %v", m.Info, w.kinds, w.state.Links)
 	}
-	f.submit(1, 0, 200*mono.Millisecond)
 	f.submit(2, 0, 1) // nobody could
+	id := wire.RequestID(2)
 	f.wait("a batch, its report, and the drop", func() bool {
+		id++
+		f.submit(id, 0, 200*mono.Millisecond) // on a busy machine not each of them is in time
 		w.look()
-		return w.kinds[watch.Batch] == 1 && w.kinds[watch.Done] == 1 && w.lost[2] == wire.ReasonDeadline
+		return w.kinds[watch.Batch] > 0 && w.kinds[watch.Done] > 0 && w.lost[2] == wire.ReasonDeadline
 	})
 	f.wait("counts", func() bool {
 		w.look()

@@ -11,6 +11,7 @@ type History struct {
 	n      int
 	bytes  int
 	from   mono.Time // all since then is here, but for what Missed tells
+	begun  bool      // from is set
 	forgot bool
 	missed uint64
 	last   mono.Time
@@ -21,8 +22,8 @@ func NewHistory(span mono.Dur, bytes int) *History { return &History{span: span,
 
 // Add takes an event. Who tells events tells them about in order.
 func (h *History) Add(e *Event) {
-	if !h.forgot && e.Kind < Model && (h.from == 0 || e.At < h.from) {
-		h.from = e.At // surroundings may be told again, later than what they surround
+	if !h.forgot && e.Kind < Model && (!h.begun || e.At < h.from) {
+		h.from, h.begun = e.At, true // surroundings may be told again, later than what they surround
 	}
 	if h.n == len(h.events) {
 		h.grow()

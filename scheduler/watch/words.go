@@ -78,7 +78,7 @@ func (t *Story) needed(s *State) string {
 	if t.FreeAt <= t.Last {
 		return fmt.Sprintf("the GPU that it needed, %s, free at %s, went to %s", s.GPUName(t.Pool, t.Needed.GPU), t.at(t.FreeAt), t.Needed.words(t, s))
 	}
-	return fmt.Sprintf("the GPU that was free next, %s, was held until %s, %v too late, by %s", s.GPUName(t.Pool, t.Needed.GPU), t.at(t.FreeAt), span(t.Short), t.Needed.words(t, s))
+	return fmt.Sprintf("the GPU that was free next, %s (at %s, %v too late), was held by %s", s.GPUName(t.Pool, t.Needed.GPU), t.at(t.FreeAt), span(t.Short), t.Needed.words(t, s))
 }
 
 // hadBy is needed behind a joint, where there is such a batch.

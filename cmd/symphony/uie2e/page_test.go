@@ -166,14 +166,23 @@ func TestStoryInThePage(t *testing.T) {
 	b.shoot(t, filepath.Join(dir, "story.png"))
 
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
-	var doc string
-	b.eval(t, "symphony.store.document()", &doc)
-	if err := os.WriteFile(file, []byte(doc), 0o644); err != nil {
-		t.Fatal(err)
+	same := false
+	for range 5 { // a batch of then may be reported between two questions
+		var doc string
+		b.eval(t, "symphony.store.document()", &doc)
+		if err := os.WriteFile(file, []byte(doc), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		told = c.symphony(t, "explain", id, "--admin", c.host)
+		again := c.symphony(t, "explain", id, "--file", file)
+		first, _, _ := strings.Cut(told, "\n")
+		if same = strings.HasPrefix(again, first+"\n"); same {
+			break
+		}
+		t.Logf("live\n%s\nof the saved file\n%s", told, again)
 	}
-	again := c.symphony(t, "explain", id, "--file", file)
-	if !strings.Contains(again, headline) {
-		t.Errorf("of the saved file symphony explain says\n%s\nwant %q", again, headline)
+	if !same {
+		t.Error("the saved file never tells what the scheduler does")
 	}
 	if top := c.symphony(t, "top", "--once", "2s", "--admin", c.host); !strings.Contains(top, "8 GPUs") || slices.MaxFunc(strings.Split(top, "\n"), func(a, b string) int { return len([]rune(a)) - len([]rune(b)) }) == "" {
 		t.Errorf("symphony top says\n%s", top)

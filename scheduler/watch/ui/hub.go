@@ -62,6 +62,7 @@ type Hub struct {
 	viewers map[*viewer]bool
 	events  []watch.Event // scratch
 	asked   time.Time     // when Texts were
+	chunk   int           // bytes of the last chunk: the next will be about as long
 }
 
 // viewer is one who follows the stream.
@@ -221,7 +222,9 @@ func (h *Hub) turn() {
 	}
 	if len(h.viewers) > 0 {
 		h.events = append(h.events, watch.Event{Kind: watch.Now, At: mono.Now()})
-		h.hand(encode(nil, h.events))
+		chunk := encode(make([]byte, 0, h.chunk+h.chunk/4), h.events)
+		h.chunk = len(chunk)
+		h.hand(chunk)
 	}
 	clear(h.events)
 	h.events = h.events[:0]

@@ -415,3 +415,23 @@ func TestEncode(t *testing.T) {
 		t.Errorf("it begins with %q", text[:6])
 	}
 }
+
+// BenchmarkTurn is what the hub pays for a batch of one request and its report, with a viewer.
+func BenchmarkTurn(b *testing.B) {
+	f := &fake{}
+	h := NewHub(Config{Source: func() Source { return f }, Always: true})
+	defer h.Close()
+	v := &viewer{chunks: make(chan []byte, 1)}
+	all := overload()
+	b.ReportAllocs()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.viewers[v] = true
+	for i := 0; i < b.N; i += 200 {
+		for range 200 {
+			h.events = append(h.events, all[0], all[2])
+		}
+		h.turn()
+		<-v.chunks
+	}
+}
