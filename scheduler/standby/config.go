@@ -28,8 +28,8 @@ const (
 	// a beat's lateness, which is half forgotten after some latenessMemory beats.
 	silenceBeats   = 5
 	latenessTimes  = 3
-	latenessMost   = 5 * mono.Millisecond
-	latenessMemory = 1024
+	latenessMost   = 20 * mono.Millisecond
+	latenessMemory = 8192
 
 	// BeatMost is the longest span between heartbeats of a leader that serves.
 	BeatMost = everyMax / idleBeats
