@@ -124,7 +124,8 @@ func TestFetch(t *testing.T) {
 		if !maps.Equal(have(t, got), files) || filepath.Base(filepath.Dir(got)) != string(want) || s.Bytes() != size {
 			t.Errorf("%s: %v in %s, %d bytes are kept", at, have(t, got), got, s.Bytes())
 		}
-		if !slices.Equal(told, []int64{0, size, size, size}) {
+		// On a busy machine it takes seconds, each of which is told.
+		if n := len(told); n < 4 || !slices.Equal(told[:2], []int64{0, size}) || !slices.Equal(told[n-2:], []int64{size, size}) {
 			t.Errorf("%s: told %v", at, told)
 		}
 		release()
