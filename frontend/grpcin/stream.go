@@ -107,7 +107,9 @@ func (k *inferStream) answer(ctx context.Context, q *request) (r *reply) {
 		if err != nil {
 			r = failure(err, q.id)
 		}
-		s.metrics.observe(methodStream, err, mono.Now().Sub(began))
+		ended := mono.Now()
+		s.tell(ctx, q, methodStream, r, err, began, ended)
+		s.metrics.observe(methodStream, err, ended.Sub(began), &q.trace)
 	}()
 	if r, err = s.infer(ctx, q, true); err != nil {
 		err = s.status(string(q.model), string(q.version), err)
