@@ -111,7 +111,7 @@ func dataRooms() map[string]room {
 		"frontend/preprocess":        {core, []string{"transport/catalog"}},
 		"frontend/ingress/oip":       {core, []string{"transport/catalog"}},
 		"frontend/ingress/malformed": {leaf, nil},
-		"frontend/grpcin":            {shell, []string{"frontend", "frontend/grpcin/inference", "frontend/ingress", "frontend/ingress/oip", "frontend/regions", "transport/catalog", "transport/wire", "transport/mono"}},
+		"frontend/grpcin":            {shell, []string{"frontend", "frontend/grpcin/inference", "frontend/ingress", "frontend/ingress/oip", "frontend/regions", "frontend/tracing", "transport/catalog", "transport/wire", "transport/mono"}},
 		"frontend/grpcin/inference":  {shell, nil},
 		"frontend/linefile":          {shell, nil},
 		"frontend/accesslog":         {shell, []string{"frontend/linefile"}},

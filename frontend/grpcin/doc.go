@@ -20,6 +20,9 @@
 //     is told, and what waits there leaves its queue (frontend, cancel.go).
 //  5. Everything is bounded: connections, calls of one at a time, inferences, a message, items of a
 //     batch, answers that a stream's client does not read.
+//  6. An inference is told of once, by the same account as HTTP's (ingress.Account): in the access log, to
+//     the tracer, and in the recording. Each of a stream's is for itself. What grpc-go refuses before a
+//     handler has it (a message that is too large, or does not come) is told to its client alone.
 //
 // # Ownership
 //

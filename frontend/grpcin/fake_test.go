@@ -35,6 +35,7 @@ type fake struct {
 	fail error
 	hold chan struct{} // not nil: answers wait for it, or for their context
 	last time.Duration // the timeout of the last request
+	seen frontend.TraceID
 	left time.Duration // until its context's deadline; 0: it had none
 }
 
@@ -100,10 +101,10 @@ func (f *fake) Labels(context.Context, string, string) ([]string, error) {
 }
 
 // answer waits where it shall, and returns the inputs.
-func (f *fake) answer(ctx context.Context, e catalog.Entry, slab []byte, timeout time.Duration) (*frontend.Response, error) {
+func (f *fake) answer(ctx context.Context, e catalog.Entry, slab []byte, timeout time.Duration, trace frontend.TraceID) (*frontend.Response, error) {
 	f.mu.Lock()
 	fail, hold := f.fail, f.hold
-	f.last, f.left = timeout, 0
+	f.last, f.left, f.seen = timeout, 0, trace
 	if d, ok := ctx.Deadline(); ok {
 		f.left = time.Until(d)
 	}
@@ -145,7 +146,7 @@ func (f *fake) Infer(ctx context.Context, r frontend.Request) (*frontend.Respons
 			}
 		}
 	}
-	return f.answer(ctx, e, slab, r.Timeout)
+	return f.answer(ctx, e, slab, r.Timeout, r.Trace)
 }
 
 func (f *fake) InferAsync(ctx context.Context, r frontend.Request, done func(*frontend.Response, error)) {
@@ -179,7 +180,7 @@ func (f *fake) InferReserved(ctx context.Context, r *frontend.Reservation, timeo
 	if err != nil {
 		return nil, err
 	}
-	return f.answer(ctx, e, r.Input, timeout)
+	return f.answer(ctx, e, r.Input, timeout, r.Trace)
 }
 
 func (f *fake) set(fail error, hold chan struct{}) {
@@ -195,6 +196,13 @@ func (f *fake) asked() (timeout, left time.Duration) {
 	return f.last, f.left
 }
 
+// traced is the trace that the last request was of.
+func (f *fake) traced() frontend.TraceID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen
+}
+
 // server is a running one over a fake, and a client of it.
 type server struct {
 	t *testing.T
@@ -208,8 +216,15 @@ type server struct {
 
 func start(t *testing.T, cfg Config) *server {
 	t.Helper()
+	return startWith(t, cfg, ingress.Config{})
+}
+
+// startWith says more of what both protocols share.
+func startWith(t *testing.T, cfg Config, shared ingress.Config) *server {
+	t.Helper()
 	f := newFake()
-	web, err := ingress.New(ingress.Config{Client: f, Version: "7", Requests: 64})
+	shared.Client, shared.Version, shared.Requests = f, "7", 64
+	web, err := ingress.New(shared)
 	if err != nil {
 		t.Fatal(err)
 	}

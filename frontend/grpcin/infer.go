@@ -16,13 +16,18 @@ import (
 // timeoutMax is the longest parameters.timeout, an hour, in microseconds.
 const timeoutMax = int64(time.Hour / time.Microsecond)
 
+// methodInfer is the name of the call that is one inference.
+const methodInfer = "ModelInfer"
+
 // modelInfer serves ModelInfer. It has the place of the handler that was made.
 func modelInfer(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	s, began := srv.(*Server), mono.Now()
 	q := s.request()
 	defer s.give(q)
 	r, err := s.answerInfer(ctx, q, decode)
-	s.metrics.observe("ModelInfer", err, mono.Now().Sub(began))
+	ended := mono.Now()
+	s.tell(ctx, q, methodInfer, r, err, began, ended)
+	s.metrics.observe(methodInfer, err, ended.Sub(began), &q.trace)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +38,7 @@ func modelInfer(srv any, ctx context.Context, decode func(any) error, _ grpc.Una
 func (s *Server) answerInfer(ctx context.Context, q *request, decode func(any) error) (r *reply, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = s.failed(p, "ModelInfer")
+			err = s.failed(p, methodInfer)
 		}
 	}()
 	a := arrivalOf(ctx)
@@ -68,13 +73,14 @@ func (s *Server) give(q *request) {
 
 // infer asks, waits, and composes the reply; streamed: as a ModelStreamInferResponse.
 func (s *Server) infer(ctx context.Context, q *request, streamed bool) (*reply, error) {
-	if q.err != nil {
-		return nil, badRequest(q.err)
-	}
 	if err := s.cfg.Web.Enter(); err != nil {
 		return nil, err
 	}
 	defer s.cfg.Web.Leave()
+	s.sample(ctx, q)
+	if q.err != nil {
+		return nil, badRequest(q.err)
+	}
 	entry, err := s.cfg.Client.Choose(string(q.model), string(q.version))
 	if err != nil {
 		return nil, err
@@ -93,8 +99,10 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (*reply, 
 	if err := s.reachable(ctx, q, b); err != nil {
 		return nil, err
 	}
+	s.cfg.Web.Asked(spec, string(q.version), q.timeout, b.items)
 	if err = s.ask(ctx, q, spec, b); err == nil {
 		spec.Version = q.answers[0].Version
+		q.outcome.Take(q.answers)
 	}
 	s.cfg.Web.Record(spec, q.answers, err)
 	if err != nil {
@@ -135,7 +143,7 @@ func (s *Server) ask(ctx context.Context, q *request, spec *catalog.ModelSpec, b
 	}
 	ctx, cancel := context.WithCancel(ctx) // with the first item that fails the others are for nothing
 	defer cancel()
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: version == "", Timeout: timeout}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: version == "", Timeout: timeout, Trace: q.trace.Trace}
 	j := ingress.NewJoin(b.items)
 	for k := range b.items {
 		r.Inputs = tensors[k*len(q.bound) : (k+1)*len(q.bound)]
@@ -162,6 +170,7 @@ func (s *Server) askOne(ctx context.Context, q *request, spec *catalog.ModelSpec
 		s.cfg.Client.Release(&q.slab)
 		return err
 	}
+	q.slab.Trace = q.trace.Trace
 	answer, err := s.cfg.Client.InferReserved(ctx, &q.slab, timeout)
 	if err == nil {
 		q.answers = append(q.answers[:0], answer)

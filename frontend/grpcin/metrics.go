@@ -1,6 +1,7 @@
 package grpcin
 
 import (
+	"encoding/hex"
 	"strings"
 	"sync"
 
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/symphony-serving/symphony/frontend/grpcin/inference"
+	"github.com/symphony-serving/symphony/frontend/tracing"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -74,8 +76,8 @@ func (m *metrics) unregister() {
 // methodOf is the name behind the service's.
 func methodOf(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }
 
-// observe counts a call. Those of health and reflection are one.
-func (m *metrics) observe(method string, err error, took mono.Dur) {
+// observe counts a call; where it is traced, that is its exemplar. Those of health and reflection are one.
+func (m *metrics) observe(method string, err error, took mono.Dur, trace *tracing.Context) {
 	if !m.methods[method] {
 		method = "other"
 	}
@@ -85,5 +87,10 @@ func (m *metrics) observe(method string, err error, took mono.Dur) {
 		c, _ = m.found.LoadOrStore(key, m.calls.WithLabelValues(method, key.code.String()))
 	}
 	c.(prometheus.Counter).Inc()
-	m.duration.WithLabelValues(method).Observe(took.Seconds())
+	observer := m.duration.WithLabelValues(method)
+	if trace.Sampled() {
+		observer.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": hex.EncodeToString(trace.Trace[:])})
+		return
+	}
+	observer.Observe(took.Seconds())
 }

@@ -93,7 +93,7 @@ func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch, strea
 	if len(q.id) > 0 {
 		dst = protowire.AppendBytes(protowire.AppendTag(dst, fieldAnswerID, protowire.BytesType), q.id)
 	}
-	q.times = ingress.AppendTimes(q.times[:0], q.answers)
+	q.times = q.outcome.AppendTimes(q.times[:0])
 	for _, p := range q.times {
 		dst = appendEntry(dst, fieldAnswerParameters, p.Name, p.Value)
 	}

@@ -10,7 +10,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/ingress"
 	"github.com/symphony-serving/symphony/frontend/ingress/oip"
+	"github.com/symphony-serving/symphony/frontend/tracing"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -54,6 +56,8 @@ type request struct {
 	answers []*frontend.Response
 	labels  []string
 	times   []oip.Parameter
+	outcome ingress.Outcome
+	trace   tracing.Context
 }
 
 // input is one tensor of a request.

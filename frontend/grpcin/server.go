@@ -11,13 +11,16 @@ import (
 
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
 
 	"github.com/symphony-serving/symphony/frontend/grpcin/inference"
+	"github.com/symphony-serving/symphony/frontend/tracing"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -70,7 +73,7 @@ func service() *grpc.ServiceDesc {
 		d.Streams[i].Handler = modelStreamInfer
 	}
 	for i := range d.Methods {
-		if d.Methods[i].MethodName == "ModelInfer" {
+		if d.Methods[i].MethodName == methodInfer {
 			d.Methods[i].Handler = modelInfer
 		}
 	}
@@ -121,7 +124,9 @@ func (s *Server) unary(ctx context.Context, q any, info *grpc.UnaryServerInfo, h
 		if p := recover(); p != nil {
 			err = s.failed(p, info.FullMethod)
 		}
-		s.metrics.observe(methodOf(info.FullMethod), err, mono.Now().Sub(began))
+		method, ended := methodOf(info.FullMethod), mono.Now()
+		s.tellCall(ctx, q, method, err, began, ended)
+		s.metrics.observe(method, err, ended.Sub(began), &tracing.Context{})
 	}()
 	return handler(ctx, q)
 }
@@ -134,8 +139,12 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		if p := recover(); p != nil {
 			err = s.failed(p, info.FullMethod)
 		}
-		if method := methodOf(info.FullMethod); method != methodStream { // whose inferences count, each
-			s.metrics.observe(method, err, mono.Now().Sub(began))
+		method, ended := methodOf(info.FullMethod), mono.Now()
+		switch {
+		case method != methodStream:
+			s.metrics.observe(method, err, ended.Sub(began), &tracing.Context{})
+		case err != nil && status.Code(err) != codes.Canceled: // its inferences are told of and count, each; this is what ended it
+			s.tellCall(stream.Context(), nil, method, err, began, ended)
 		}
 	}()
 	return handler(srv, stream)

@@ -29,24 +29,19 @@ type inferStream struct {
 	stream grpc.ServerStream
 	order  chan chan *reply // answers to come, in the order of the requests
 	gone   chan struct{}    // deliver has ended
+	ended  chan error       // of receive: why no more comes; it never waits here
 }
 
 // errEnding ends a stream when the server drains, once what was begun is answered.
 var errEnding = status.Error(codes.Unavailable, "the server is shutting down: connect again, to another one or later")
 
-// message is what the client sent, or why nothing more comes.
-type message struct {
-	q   *request
-	err error
-}
-
 // modelStreamInfer has the place of the handler that was made.
 func modelStreamInfer(srv any, stream grpc.ServerStream) error {
 	s := srv.(*Server)
-	k := &inferStream{s: s, stream: stream, order: make(chan chan *reply, s.cfg.StreamCalls), gone: make(chan struct{})}
+	k := &inferStream{s: s, stream: stream, order: make(chan chan *reply, s.cfg.StreamCalls), gone: make(chan struct{}), ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	messages := make(chan message)
+	messages := make(chan *request)
 	go k.receive(ctx, messages)
 	go k.deliver()
 	err := k.run(ctx, messages)
@@ -59,19 +54,18 @@ func modelStreamInfer(srv any, stream grpc.ServerStream) error {
 }
 
 // run begins an inference for each message, until there are no more.
-func (k *inferStream) run(ctx context.Context, messages <-chan message) error {
+func (k *inferStream) run(ctx context.Context, messages <-chan *request) error {
 	for {
 		select {
-		case m := <-messages:
-			if errors.Is(m.err, io.EOF) {
-				return nil
-			}
-			if m.err != nil {
-				return m.err
-			}
+		case q := <-messages:
 			answer := make(chan *reply, 1)
 			k.order <- answer // full: the client must read
-			go func() { answer <- k.answer(ctx, m.q) }()
+			go func() { answer <- k.answer(ctx, q) }()
+		case err := <-k.ended:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
 		case <-k.s.ending.Done():
 			return errEnding
 		}
@@ -79,7 +73,7 @@ func (k *inferStream) run(ctx context.Context, messages <-chan message) error {
 }
 
 // receive reads the client's messages. It ends with the stream, which ends with its handler.
-func (k *inferStream) receive(ctx context.Context, messages chan<- message) {
+func (k *inferStream) receive(ctx context.Context, messages chan<- *request) {
 	for {
 		q := k.s.request()
 		err := k.stream.RecvMsg(q)
@@ -88,17 +82,14 @@ func (k *inferStream) receive(ctx context.Context, messages chan<- message) {
 		}
 		if err != nil {
 			k.s.give(q)
-			q = nil
-		}
-		select {
-		case messages <- message{q, err}:
-		case <-ctx.Done():
-			if q != nil {
-				k.s.give(q)
-			}
+			k.ended <- err
 			return
 		}
-		if err != nil {
+		select {
+		case messages <- q:
+		case <-ctx.Done():
+			k.s.give(q)
+			k.ended <- status.FromContextError(ctx.Err()).Err()
 			return
 		}
 	}
@@ -116,7 +107,9 @@ func (k *inferStream) answer(ctx context.Context, q *request) (r *reply) {
 		if err != nil {
 			r = failure(err, q.id)
 		}
-		s.metrics.observe(methodStream, err, mono.Now().Sub(began))
+		ended := mono.Now()
+		s.tell(ctx, q, methodStream, r, err, began, ended)
+		s.metrics.observe(methodStream, err, ended.Sub(began), &q.trace)
 	}()
 	if r, err = s.infer(ctx, q, true); err != nil {
 		err = s.status(string(q.model), string(q.version), err)

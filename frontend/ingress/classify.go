@@ -78,7 +78,7 @@ func (s *Server) classify(x *exchange) error {
 	if cap(x.buffer) > keepMax { // would not be kept: the client need not copy it
 		r.ImageGiven, x.buffer = true, nil
 	}
-	s.record(x, spec, timeout.Microseconds(), 1)
+	s.Asked(spec, x.version, timeout.Microseconds(), 1)
 	answer, err := s.cfg.Client.Infer(context.Background(), r)
 	if x.answers = append(x.answers[:0], answer); err == nil {
 		spec.Version = answer.Version
@@ -87,7 +87,7 @@ func (s *Server) classify(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.outcome.take(x.answers)
+	x.outcome.Take(x.answers)
 	if spec.Version != labelled { // another one answered
 		if labels, err = s.Labels(spec); err != nil {
 			return err

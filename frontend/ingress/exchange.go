@@ -47,7 +47,7 @@ type exchange struct {
 
 	// The reply.
 	answers []*frontend.Response
-	outcome outcome
+	outcome Outcome
 	trace   tracing.Context
 	reply   oip.Reply
 	parts   [][]byte // of its outputs

@@ -29,11 +29,8 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, d door) {
 	}
 	ended := mono.Now()
 	trace := x.trace
-	if trace.Sampled() {
-		s.trace(x, route, began, ended)
-	}
-	if s.cfg.AccessLog != nil {
-		s.tell(x, route, ended.Sub(began))
+	if s.Tells(&trace) {
+		s.tell(x, route, began, ended)
 	}
 	s.give(x)
 	s.metrics.inFlight.Dec()

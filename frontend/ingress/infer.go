@@ -38,7 +38,7 @@ func (s *Server) infer(x *exchange) error {
 		return err
 	case filled:
 		b.batched = x.batched
-		s.record(x, spec, x.request.Timeout, 1)
+		s.Asked(spec, x.version, x.request.Timeout, 1)
 		answers, err = s.askDirect(x)
 	default:
 		if answers, err = s.inferWhole(x, spec, &b); answers == nil {
@@ -88,7 +88,7 @@ func (s *Server) inferWhole(x *exchange, spec *catalog.ModelSpec, b *batch) ([]*
 	if err := s.reachable(x, *b); err != nil {
 		return nil, err
 	}
-	s.record(x, spec, x.request.Timeout, b.items)
+	s.Asked(spec, x.version, x.request.Timeout, b.items)
 	return s.ask(x, spec, *b)
 }
 
@@ -183,8 +183,8 @@ func (s *Server) askDirect(x *exchange) ([]*frontend.Response, error) {
 func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend.Response) error {
 	r := &x.reply
 	r.Model, r.Version, r.ID = spec.Name, spec.Version, x.request.ID
-	x.outcome.take(answers)
-	r.Parameters = x.outcome.appendTimes(r.Parameters[:0])
+	x.outcome.Take(answers)
+	r.Parameters = x.outcome.AppendTimes(r.Parameters[:0])
 	for _, w := range x.wanted {
 		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary, Region: w.region}
 		first := len(x.parts)

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/symphony-serving/symphony/frontend"
-	"github.com/symphony-serving/symphony/frontend/ingress/oip"
 )
 
 // Join collects the items of a client's batch. The first failure is the batch's answer, at once; a
@@ -43,23 +42,3 @@ func (j *Join) Take(item int, answer *frontend.Response, err error) {
 
 // Wait waits until all have come, or one has failed.
 func (j *Join) Wait() ([]*frontend.Response, error) { return j.answers, <-j.done }
-
-// AppendTimes tells where the time went, in microseconds: of a batch's items the longest, and the
-// least slack, which is negative when late.
-func AppendTimes(dst []oip.Parameter, answers []*frontend.Response) []oip.Parameter {
-	var o outcome
-	o.take(answers)
-	return o.appendTimes(dst)
-}
-
-func (o *outcome) appendTimes(dst []oip.Parameter) []oip.Parameter {
-	return append(dst,
-		oip.Parameter{Name: "queue_us", Value: o.queue.Microseconds()},
-		oip.Parameter{Name: "fetch_us", Value: o.fetch.Microseconds()},
-		oip.Parameter{Name: "execute_us", Value: o.execute.Microseconds()},
-		oip.Parameter{Name: "reply_us", Value: o.reply.Microseconds()},
-		oip.Parameter{Name: "total_us", Value: o.total.Microseconds()},
-		oip.Parameter{Name: "slack_us", Value: o.slack.Microseconds()},
-		oip.Parameter{Name: "batch_size", Value: int64(o.batchSize)},
-		oip.Parameter{Name: "gpu", Value: int64(o.gpu)})
-}

@@ -16,7 +16,7 @@
 
 {{- define "symphony.config.frontend" -}}
 {{- $c := include "symphony.config.common" .root | fromYaml -}}
-{{- $f := dict "scheduler" (include "symphony.group" .root) "listen" "tcp:0.0.0.0:4000" "http" "0.0.0.0:8000" "admin" "127.0.0.1:8001" -}}
+{{- $f := dict "scheduler" (include "symphony.group" .root) "listen" "tcp:0.0.0.0:4000" "http" "0.0.0.0:8000" "grpc" "0.0.0.0:8001" "admin" "127.0.0.1:8004" -}}
 {{- if .root.Values.controller.enabled }}{{ $_ := set $f "control" (printf "http://%s-controller:8002" (include "symphony.name" .root)) }}{{ end -}}
 {{- $_ := set $c "frontend" (mergeOverwrite $f (deepCopy .values.config)) -}}
 {{ toYaml $c }}

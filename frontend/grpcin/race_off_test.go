@@ -1,0 +1,5 @@
+//go:build !race
+
+package grpcin
+
+const raceEnabled = false
