@@ -179,6 +179,7 @@ func (p *pipeline) prepareApart(s *served) error {
 	case <-stall.C:
 		p.lose(fmt.Errorf("loading model %s has not ended after %v", s.m.Spec.Key(), p.o.Stall))
 	}
+	s.apart = true
 	return fmt.Errorf("%w: %s", ErrLost, p.name())
 }
 
@@ -304,9 +305,10 @@ func (p *pipeline) gap(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// giveUp gives back what a model had got; of a device that ends, with the rest.
+// giveUp gives back what a model had got; of a device that ends, or while its preparation goes on, with
+// the rest, when nobody loads any more.
 func (p *pipeline) giveUp(s *served) {
-	if p.call(func() { p.unloadModel(s) }) == nil {
+	if !s.apart && p.call(func() { p.unloadModel(s) }) == nil {
 		return
 	}
 	p.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/symphony-serving/symphony/backend/cuda"
@@ -179,6 +180,55 @@ func TestLostWhileLoadedLater(t *testing.T) {
 		}
 		for _, err := range r.driver.Misused() {
 			t.Error(name, err)
+		}
+	}
+}
+
+// heldRuntime loads models that come later when it is let.
+type heldRuntime struct {
+	cuda.Runtime
+	later  atomic.Bool
+	begun  chan struct{}
+	resume chan struct{}
+}
+
+func (h *heldRuntime) Load(c cuda.Context, s cuda.Stream, m *cuda.Model) (cuda.Program, error) {
+	if h.later.Load() {
+		close(h.begun)
+		<-h.resume
+	}
+	return h.Runtime.Load(c, s, m)
+}
+
+// What a GPU that is lost was loading on a thread of its own is given back when that thread has ended,
+// and by nobody before.
+func TestLostWhilePreparing(t *testing.T) {
+	defer leaks(t)
+	for range 10 { // who is asked to give back may find the device ending, or not yet
+		r, o := prepare(t, config{})
+		h := &heldRuntime{Runtime: r.runtime, begun: make(chan struct{}), resume: make(chan struct{})}
+		var err error
+		if r.device, _, err = cuda.NewDevice(r.open(), h, r.models, o); err != nil {
+			t.Fatal(err)
+		}
+		h.later.Store(true)
+		loaded := make(chan error, 1)
+		go func() {
+			_, err := r.device.Load(t.Context(), 2, anotherFlip())
+			loaded <- err
+		}()
+		<-h.begun
+		r.device.Fail(cuda.ErrLost)
+		if err := <-loaded; !isLost(err) {
+			t.Errorf("loaded onto a lost device: %v", err)
+		}
+		close(h.resume)
+		r.device.Close()
+		if left := r.driver.Counts(); left != (fakecuda.Counts{}) {
+			t.Errorf("left open: %+v", left)
+		}
+		for _, err := range r.driver.Misused() {
+			t.Error(err)
 		}
 	}
 }
