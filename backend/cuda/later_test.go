@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/symphony-serving/symphony/backend/cuda"
@@ -179,6 +180,54 @@ func TestLostWhileLoadedLater(t *testing.T) {
 		}
 		for _, err := range r.driver.Misused() {
 			t.Error(name, err)
+		}
+	}
+}
+
+// slowLoads is a runtime whose loads wait, once it is told to, until they may go on.
+type slowLoads struct {
+	cuda.Runtime
+	waits    atomic.Bool
+	here, on chan struct{}
+}
+
+func (k *slowLoads) Load(c cuda.Context, s cuda.Stream, m *cuda.Model) (cuda.Program, error) {
+	if k.waits.Load() {
+		k.here <- struct{}{}
+		<-k.on
+	}
+	return k.Runtime.Load(c, s, m)
+}
+
+// A GPU that is lost while a thread prepares a model leaves that model to the thread: it is given back once, and
+// only when the thread is through.
+func TestLostWhilePrepared(t *testing.T) {
+	defer leaks(t)
+	for range 30 { // whether the device's thread is still there when it is asked to give back is chance
+		slow := &slowLoads{here: make(chan struct{}), on: make(chan struct{})}
+		r := newRig(t, config{runtime: func(k cuda.Runtime) cuda.Runtime { slow.Runtime = k; return slow }})
+		slow.waits.Store(true)
+		loaded := make(chan error, 1)
+		go func() {
+			_, err := r.device.Load(t.Context(), 2, anotherFlip())
+			loaded <- err
+		}()
+		<-slow.here
+		r.device.Fail(cuda.ErrLost)
+		if err := <-loaded; !isLost(err) {
+			t.Error(err)
+		}
+		if r.device.Released() == nil {
+			t.Error("it is given back under the thread that prepares")
+		}
+		close(slow.on)
+		until(t, "all is given back", func() bool { return r.device.Released() == nil })
+		r.device.Close()
+		if left := r.driver.Counts(); left != (fakecuda.Counts{}) {
+			t.Errorf("left open: %+v", left)
+		}
+		for _, err := range r.driver.Misused() {
+			t.Error(err)
 		}
 	}
 }
