@@ -29,7 +29,7 @@ cat > build/clients/serve.yaml <<YAML
 log: {level: warn}
 rdma: {mode: never}
 scheduler: {listen: ["inproc:s"]}
-frontend: {scheduler: "inproc:s", listen: "inproc:f", http: "$http", grpc: "$grpc"}
+frontend: {scheduler: "inproc:s", listen: "inproc:f", http: "$http", grpc: "$grpc", shared_memory: true}
 control: {http: "127.0.0.1:0"}
 backend: {scheduler: "inproc:s", pools: [{device_type: e, kind: emulated, devices: 1, zoo: [{csv: build/clients/model.csv}]}]}
 YAML

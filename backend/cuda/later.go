@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -134,11 +135,14 @@ func (p *pipeline) call(f func()) error {
 	}
 }
 
-// loadLater loads a model; with an error, what it had got so far.
+// loadLater loads a model; with an error, what it had got so far, or nil: a thread of the loading is still at
+// it, and sees to that itself.
 func (p *pipeline) loadLater(ctx context.Context, m *Model) (*served, error) {
 	s := newServed(m)
 	s.need = Depth * (s.in.bytes + s.out.bytes)
-	if err := p.prepareApart(s); err != nil {
+	if mine, err := p.prepareApart(s); !mine {
+		return nil, err
+	} else if err != nil {
 		return s, err
 	}
 	if err := p.try(func() error { return p.makeEvents(&s.marks.begin, &s.marks.end) }); err != nil {
@@ -161,26 +165,32 @@ func (p *pipeline) try(f func() error) error {
 }
 
 // prepareApart prepares on a thread of its own. One that hangs is left alone, and the device is
-// lost: it is not given back before.
-func (p *pipeline) prepareApart(s *served) error {
-	loaded := make(chan error, 1)
+// lost: it is not given back before. mine: that thread is through with the model. Else it is not, and
+// leaves to the device what it has got.
+func (p *pipeline) prepareApart(s *served) (mine bool, err error) {
+	loaded, alone := make(chan error), make(chan struct{})
 	p.loaders.Add(1)
 	go func() {
 		defer p.loaders.Done()
 		runtime.LockOSThread() // and never unlocked: whatever the driver keeps for the thread ends with it
-		loaded <- p.prepareLater(s)
+		err := p.prepareLater(s)
+		select {
+		case loaded <- err:
+		case <-alone:
+			p.orphan(s)
+		}
 	}()
 	stall := time.NewTimer(p.o.Stall.Std())
 	defer stall.Stop()
 	select {
 	case err := <-loaded:
-		return err
+		return true, err
 	case <-p.dropped:
 	case <-stall.C:
 		p.lose(fmt.Errorf("loading model %s has not ended after %v", s.m.Spec.Key(), p.o.Stall))
 	}
-	s.apart = true
-	return fmt.Errorf("%w: %s", ErrLost, p.name())
+	close(alone)
+	return false, fmt.Errorf("%w: %s", ErrLost, p.name())
 }
 
 func (p *pipeline) makeEvents(events ...*Event) (err error) {
@@ -305,12 +315,27 @@ func (p *pipeline) gap(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// giveUp gives back what a model had got; of a device that ends, or while its preparation goes on, with
-// the rest, when nobody loads any more.
+// giveUp gives back what a model had got; of a device that ends, with the rest. nil: that is another's.
 func (p *pipeline) giveUp(s *served) {
-	if !s.apart && p.call(func() { p.unloadModel(s) }) == nil {
+	if s == nil {
 		return
 	}
+	p.orphan(s)
+	_ = p.call(func() { // with an error it may run yet: so it looks whether the model is still there
+		p.mu.Lock()
+		i := slices.Index(p.orphans, s)
+		if i >= 0 {
+			p.orphans = slices.Delete(p.orphans, i, i+1)
+		}
+		p.mu.Unlock()
+		if i >= 0 {
+			p.unloadModel(s)
+		}
+	})
+}
+
+// orphan leaves a model to the giving back of the device.
+func (p *pipeline) orphan(s *served) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.orphans = append(p.orphans, s)

@@ -184,45 +184,44 @@ func TestLostWhileLoadedLater(t *testing.T) {
 	}
 }
 
-// heldRuntime loads models that come later when it is let.
-type heldRuntime struct {
+// slowLoads is a runtime whose loads wait, once it is told to, until they may go on.
+type slowLoads struct {
 	cuda.Runtime
-	later  atomic.Bool
-	begun  chan struct{}
-	resume chan struct{}
+	waits    atomic.Bool
+	here, on chan struct{}
 }
 
-func (h *heldRuntime) Load(c cuda.Context, s cuda.Stream, m *cuda.Model) (cuda.Program, error) {
-	if h.later.Load() {
-		close(h.begun)
-		<-h.resume
+func (k *slowLoads) Load(c cuda.Context, s cuda.Stream, m *cuda.Model) (cuda.Program, error) {
+	if k.waits.Load() {
+		k.here <- struct{}{}
+		<-k.on
 	}
-	return h.Runtime.Load(c, s, m)
+	return k.Runtime.Load(c, s, m)
 }
 
-// What a GPU that is lost was loading on a thread of its own is given back when that thread has ended,
-// and by nobody before.
-func TestLostWhilePreparing(t *testing.T) {
+// A GPU that is lost while a thread prepares a model leaves that model to the thread: it is given back once, and
+// only when the thread is through.
+func TestLostWhilePrepared(t *testing.T) {
 	defer leaks(t)
-	for range 10 { // who is asked to give back may find the device ending, or not yet
-		r, o := prepare(t, config{})
-		h := &heldRuntime{Runtime: r.runtime, begun: make(chan struct{}), resume: make(chan struct{})}
-		var err error
-		if r.device, _, err = cuda.NewDevice(r.open(), h, r.models, o); err != nil {
-			t.Fatal(err)
-		}
-		h.later.Store(true)
+	for range 30 { // whether the device's thread is still there when it is asked to give back is chance
+		slow := &slowLoads{here: make(chan struct{}), on: make(chan struct{})}
+		r := newRig(t, config{runtime: func(k cuda.Runtime) cuda.Runtime { slow.Runtime = k; return slow }})
+		slow.waits.Store(true)
 		loaded := make(chan error, 1)
 		go func() {
 			_, err := r.device.Load(t.Context(), 2, anotherFlip())
 			loaded <- err
 		}()
-		<-h.begun
+		<-slow.here
 		r.device.Fail(cuda.ErrLost)
 		if err := <-loaded; !isLost(err) {
-			t.Errorf("loaded onto a lost device: %v", err)
+			t.Error(err)
 		}
-		close(h.resume)
+		if r.device.Released() == nil {
+			t.Error("it is given back under the thread that prepares")
+		}
+		close(slow.on)
+		until(t, "all is given back", func() bool { return r.device.Released() == nil })
 		r.device.Close()
 		if left := r.driver.Counts(); left != (fakecuda.Counts{}) {
 			t.Errorf("left open: %+v", left)

@@ -48,7 +48,6 @@ type served struct {
 	marks   slot           // of a model that is loaded later: events that time its first runs
 	need    int64          // bytes of the device
 	lengths []atomic.Int64 // ns of an execution, the longest so far, by index of size
-	apart   bool           // nobody waits for its preparation any more, which may go on (prepareApart)
 }
 
 func newServed(m *Model) *served {

@@ -80,6 +80,7 @@ type config struct {
 	length  func(int) mono.Dur
 	models  []cuda.Model
 	options cuda.Options
+	runtime func(cuda.Runtime) cuda.Runtime // what goes before the driver's; nil: nothing
 }
 
 // prepare makes a driver and a runtime.
@@ -102,7 +103,11 @@ func newRig(t *testing.T, c config) *rig {
 	r, o := prepare(t, c)
 	var refused []*cuda.RefusedError
 	var err error
-	r.device, refused, err = cuda.NewDevice(r.open(), r.runtime, r.models, o)
+	kernels := cuda.Runtime(r.runtime)
+	if c.runtime != nil {
+		kernels = c.runtime(kernels)
+	}
+	r.device, refused, err = cuda.NewDevice(r.open(), kernels, r.models, o)
 	if err != nil || len(refused) > 0 {
 		t.Fatal(err, refused)
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/symphony-serving/symphony/frontend/grpcin/inference"
+	"github.com/symphony-serving/symphony/frontend/ingress"
 )
 
 // object makes a shared memory object of this test's.
@@ -40,7 +41,7 @@ func in(region string, offset, size int64) map[string]*inference.InferParameter 
 
 // A client on this host sends no tensor, and gets none: both lie in its memory, also those of a batch.
 func TestSharedMemory(t *testing.T) {
-	k, ctx := start(t, Config{}), within(t)
+	k, ctx := startWith(t, Config{}, ingress.Config{SharedMemory: true}), within(t)
 	c := k.client
 	tensors := make([]byte, 48)
 	for i := range tensors {
@@ -95,9 +96,20 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
+// Nobody may name memory unless the server is configured so: who seems to be on this host may have come through a
+// proxy on it. The error says which key it is.
+func TestNoSharedMemoryUnlessConfigured(t *testing.T) {
+	k, ctx := start(t, Config{}), within(t)
+	key, _ := object(t, make([]byte, 100))
+	_, err := k.client.SystemSharedMemoryRegister(ctx, &inference.SystemSharedMemoryRegisterRequest{Name: "r", Key: key, ByteSize: 100})
+	if status.Code(err) != codes.Unimplemented || !strings.Contains(status.Convert(err).Message(), "frontend.shared_memory: true") {
+		t.Error(err)
+	}
+}
+
 // What is wrong with the use of a region is refused before anything runs, and says what.
 func TestSharedMemoryIsChecked(t *testing.T) {
-	k, ctx := start(t, Config{}), within(t)
+	k, ctx := startWith(t, Config{}, ingress.Config{SharedMemory: true}), within(t)
 	key, path := object(t, make([]byte, 100))
 	if _, err := k.client.SystemSharedMemoryRegister(ctx, &inference.SystemSharedMemoryRegisterRequest{Name: "r", Key: key, ByteSize: 100}); err != nil {
 		t.Fatal(err)

@@ -53,8 +53,9 @@ type Config struct {
 	Recorder     *recording.Recorder // is told of each inference that is asked for [none]
 	GiveUp       func()              // answers all open inferences of Client: a drain's time is over [nobody does]
 
-	// NoSharedMemory: clients on this host cannot send names of shared memory instead of tensors.
-	NoSharedMemory bool
+	// SharedMemory: clients on this host may send names of shared memory instead of tensors. Who comes through a
+	// proxy on this host seems to be on it: then this must stay off.
+	SharedMemory bool
 
 	MetricsApart bool // ServeMetrics has /metrics and statistics, Serve has not
 	AdminApart   bool // likewise ServeAdmin

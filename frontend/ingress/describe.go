@@ -67,8 +67,11 @@ func (s *Server) modelReady(x *exchange) error {
 func (s *Server) serverMetadata(x *exchange) error { return x.json(200, s.metadata()) }
 
 func (s *Server) metadata() object {
-	return object{"name": "symphony", "version": s.cfg.Version,
-		"extensions": []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "statistics", "system_shared_memory", "parameters"}}
+	extensions := []string{"binary_tensor_data", "classification", "model_configuration", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "statistics", "parameters"}
+	if s.regions != nil {
+		extensions = append(extensions, "system_shared_memory")
+	}
+	return object{"name": "symphony", "version": s.cfg.Version, "extensions": extensions}
 }
 
 // modelMetadata serves GET /v2/models/M.

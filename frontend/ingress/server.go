@@ -48,7 +48,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Logger, routes: table(), conns: map[*conn]struct{}{}}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.stats = newStatistics(cfg.Client)
-	if !cfg.NoSharedMemory {
+	if cfg.SharedMemory {
 		s.regions = regions.New()
 	}
 	if s.metrics, err = newMetrics(cfg.Metrics, s.routes); err != nil {

@@ -14,7 +14,7 @@ import (
 func (s *Server) NoSharedMemory(sameHost bool) error {
 	switch {
 	case s.regions == nil:
-		return unsupported("shared memory is not served here (frontend.shared_memory): send tensors in the body")
+		return unsupported("shared memory is not served here: send tensors in the body, or have the server started with frontend.shared_memory: true")
 	case !sameHost:
 		return unsupported("shared memory is for clients on the server's host: send tensors in the body")
 	}

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
 // A client on this host sends names instead of tensors; what is wrong with them is said before anything
 // runs. (Bounds are tested in package regions.)
 func TestSharedMemory(t *testing.T) {
-	s := start(t, Config{})
+	s := start(t, Config{SharedMemory: true})
 	f, err := os.CreateTemp("/dev/shm", "symphony-test-*")
 	if err != nil {
 		t.Skipf("there is no shared memory here: %v", err)
@@ -61,8 +62,12 @@ func TestSharedMemory(t *testing.T) {
 	}
 	s.want(s.do("POST", at+"/region/r/unregister", ""), 200, "")
 	s.want(infer(1, ok, ok), 404, "Unable to find")
-	off := start(t, Config{NoSharedMemory: true})
-	off.want(off.do("POST", at+"/region/r/register", "{}"), 501, "frontend.shared_memory")
+	s.want(s.do("GET", "/v2", ""), 200, "system_shared_memory")
+	off := start(t, Config{}) // so it is unless one asks for it
+	if said := string(off.do("GET", "/v2", "").body); strings.Contains(said, "system_shared_memory") {
+		t.Errorf("it promises what it refuses: %s", said)
+	}
+	off.want(off.do("POST", at+"/region/r/register", fmt.Sprintf(`{"key":%q,"offset":0,"byte_size":148}`, key)), 501, "frontend.shared_memory: true")
 	off.want(off.do("GET", at+"/status", ""), 200, "[]")
 	off.want(off.do("POST", "/v2/models/echo-FP32/infer", `{"inputs":[{"name":"x","shape":[1,2,3],"datatype":"FP32",`+ok+`}]}`), 501, "frontend.shared_memory")
 }

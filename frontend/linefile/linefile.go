@@ -24,6 +24,7 @@ const (
 type Options struct {
 	Path   string      // "-" is standard output
 	Failed func(error) // is told when the file cannot be written, and with nil when it can again; may be nil
+	Head   []byte      // lines that a file begins with, also one that follows; they are not counted
 	// Tell appends a line that tells how many were lost since the last time; nil: that is not told.
 	Tell func(dst []byte, lost uint64) []byte
 }
@@ -32,6 +33,8 @@ type Options struct {
 type File struct {
 	path   string
 	failed func(error)
+	head   []byte
+	put    func(file *os.File, p []byte) (int, error) // its Write, but for tests
 	tell   func(dst []byte, lost uint64) []byte
 
 	mu     sync.Mutex // Guards filling and closed.
@@ -48,6 +51,7 @@ type File struct {
 
 	// Owned by run.
 	file   *os.File
+	torn   bool // half a line is at its end
 	looked time.Time
 	spare  []byte
 	told   uint64 // of lost
@@ -57,7 +61,7 @@ type File struct {
 
 // Open opens the file and starts the goroutine that writes.
 func Open(o Options) (*File, error) {
-	s := &File{path: o.Path, failed: o.Failed, tell: o.Tell, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	s := &File{path: o.Path, failed: o.Failed, head: o.Head, put: (*os.File).Write, tell: o.Tell, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	if s.failed == nil {
 		s.failed = func(error) {}
 	}
@@ -75,8 +79,38 @@ func (s *File) open() error {
 	if err != nil {
 		return err // it names the path
 	}
-	s.file = file
+	s.file, s.torn = file, false
+	if info, err := file.Stat(); len(s.head) > 0 && err == nil && info.Size() == 0 {
+		if err := s.append(s.head); err != nil {
+			file.Close()
+			s.file = nil
+			return err
+		}
+	}
 	return nil
+}
+
+// append writes lines whole: what a write that fails has left of them is cut off, or, where that cannot be
+// either, ended, so that the next line is one of its own.
+func (s *File) append(lines []byte) error {
+	if s.torn {
+		if _, err := s.put(s.file, []byte{'\n'}); err != nil {
+			return err
+		}
+		s.torn = false
+	}
+	n, err := s.put(s.file, lines)
+	if err == nil || n <= 0 {
+		return err
+	}
+	info, no := s.file.Stat()
+	if no == nil && info.Mode().IsRegular() {
+		no = s.file.Truncate(max(info.Size()-int64(n), 0))
+	} else {
+		no = err
+	}
+	s.torn = no != nil
+	return err
 }
 
 // Write implements io.Writer: it takes a line, or counts it as lost where there is no room.
@@ -136,7 +170,7 @@ func (s *File) flush() {
 		err = s.open()
 	}
 	if err == nil {
-		_, err = s.file.Write(lines)
+		err = s.append(lines)
 	}
 	if s.err = err; err != nil {
 		s.lost.Add(n)

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -139,6 +141,89 @@ func TestBrokenFile(t *testing.T) {
 	}
 	if _, err := Open(Options{Path: filepath.Join(dir, "none", "a")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder that is not there: %v", err)
+	}
+}
+
+// TestHalfALine: what a write that fails has left is not joined by the next line, in a file that can be cut and
+// in a pipe, that cannot.
+func TestHalfALine(t *testing.T) {
+	half := func(s *File) {
+		s.put = func(file *os.File, p []byte) (int, error) {
+			s.put = (*os.File).Write
+			n, _ := file.Write(p[:len(p)/2])
+			return n, errors.New("no space left")
+		}
+	}
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("before\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, to := range []*os.File{file, w} {
+		s := &File{file: to}
+		half(s)
+		if err := s.append([]byte("1111\n2222\n")); err == nil {
+			t.Error("no error")
+		}
+		s.put = (*os.File).Write
+		for range 2 {
+			if err := s.append([]byte("3333\n")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	w.Close()
+	if got := read(t, path); !slices.Equal(got, []string{"before", "3333", "3333"}) {
+		t.Errorf("%q", got)
+	}
+	if got, err := io.ReadAll(r); err != nil || string(got) != "1111\n\n3333\n3333\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestHead: a file begins with it, also one that follows; one that has lines is left as it is.
+func TestHead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	begin := func() *File {
+		f, err := Open(Options{Path: path, Head: []byte("head\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	for _, line := range []string{"1", "2"} {
+		f := begin()
+		write(f, line)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := read(t, path); !slices.Equal(got, []string{"head", "1", "2"}) {
+		t.Errorf("%q", got)
+	}
+	f := begin()
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, func() bool { // it is looked for once a second
+		write(f, "3")
+		_, err := os.Stat(path)
+		return err == nil
+	})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, path); got[0] != "head" || got[1] != "3" {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -11,6 +11,7 @@
 //
 //  1. Timestamps do not decrease, whatever the host's clock does.
 //  2. No request waits for the file; what is lost is counted. A recording ends at its size.
+//  3. A recording that is there goes on, behind its last whole line: a restart costs what came meanwhile.
 package recording
 
 import (
@@ -35,7 +36,7 @@ var ErrFull = errors.New("the recording has reached its size: nothing more is re
 
 // Config of a Recorder. Path is required.
 type Config struct {
-	Path    string // of a new file
+	Path    string // of a new file, or of a recording to go on with
 	Max     int64  // bytes; 0: 1 GiB
 	Failed  func(error)
 	Metrics prometheus.Registerer // may be nil
@@ -54,7 +55,7 @@ type Recorder struct {
 	full  bool
 }
 
-// Open begins a recording.
+// Open begins a recording, or goes on with it. A file that something else has written is an error.
 func Open(cfg Config) (*Recorder, error) {
 	if cfg.Max == 0 {
 		cfg.Max = 1 << 30
@@ -62,18 +63,21 @@ func Open(cfg Config) (*Recorder, error) {
 	if cfg.Failed == nil {
 		cfg.Failed = func(error) {}
 	}
-	f, err := linefile.Open(linefile.Options{Path: cfg.Path, Failed: cfg.Failed})
+	size, last, err := resume(cfg.Path)
 	if err != nil {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
-	r := &Recorder{cfg: cfg, file: f, base: time.Now().UnixNano(), from: mono.Now(), bytes: int64(len(Header))}
+	f, err := linefile.Open(linefile.Options{Path: cfg.Path, Failed: cfg.Failed, Head: []byte(Header)})
+	if err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	r := &Recorder{cfg: cfg, file: f, base: max(time.Now().UnixNano(), last), from: mono.Now(), bytes: max(size, int64(len(Header)))}
 	if cfg.Metrics != nil {
 		if err := cfg.Metrics.Register((*metrics)(r)); err != nil {
 			f.Close()
 			return nil, fmt.Errorf("recording: %w", err)
 		}
 	}
-	_, _ = f.Write([]byte(Header))
 	return r, nil
 }
 

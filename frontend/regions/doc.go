@@ -10,6 +10,9 @@
 //  2. Whoever removes a region does not wait for its users; they find it gone, or end.
 //  3. There are at most Max regions: each holds a file.
 //
+// Who may register is not decided here but by address (SameHost): an object is any that this process may
+// write. So a server has regions only where its owner says that no proxy on the host lets others in.
+//
 // # Rejected
 //
 // Mapping the memory: who makes an object smaller, or ends it, kills with SIGBUS whoever touches what

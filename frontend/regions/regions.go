@@ -59,7 +59,7 @@ func New() *Regions { return at("/dev/shm") }
 func at(dir string) *Regions { return &Regions{dir: dir, all: map[string]*open{}} }
 
 // SameHost reports whether a client at remote, that was accepted at local, is on this host. Others could
-// only mean memory that is not theirs.
+// only mean memory that is not theirs. It cannot see through a proxy on this host.
 func SameHost(local, remote net.Addr) bool {
 	from, ok := remote.(*net.TCPAddr)
 	if !ok {

@@ -26,7 +26,7 @@ const (
 	attempts   = 5
 	pauseLeast = 500 * time.Millisecond
 	pauseMost  = 30 * time.Second
-	// postMax bounds one attempt, closeMax the last one, of Close.
+	// postMax bounds one attempt; closeMax all that go on or begin after Close is called.
 	postMax  = 10 * time.Second
 	closeMax = 2 * time.Second
 	// answerMax is how much of the collector's answer is read.
@@ -65,7 +65,10 @@ func (t *Tracer) run() {
 	}
 }
 
-// last exports what is there when Close is called, without a second attempt.
+// errEnd is why attempts end that Close has no more time for.
+var errEnd = fmt.Errorf("no answer within %v of the end", closeMax)
+
+// last exports what is there when Close is called, without a second attempt. What there is no time for is lost.
 func (t *Tracer) last(batch []Record) {
 	for {
 		select {
@@ -77,6 +80,10 @@ func (t *Tracer) last(batch []Record) {
 		break
 	}
 	for len(batch) > 0 {
+		if t.life.Err() != nil {
+			t.lost.Add(uint64(len(batch)))
+			return
+		}
 		n := min(len(batch), batchMax)
 		t.export(batch[:n])
 		batch = batch[n:]
@@ -124,11 +131,7 @@ func (t *Tracer) stopped() bool {
 // post asks the collector once. again says when it may be asked again at the earliest; negative: it
 // would not help.
 func (t *Tracer) post(body []byte) (again time.Duration, err error) {
-	limit := postMax
-	if t.stopped() {
-		limit = closeMax
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(t.life, postMax)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(body))
 	if err != nil {
@@ -140,6 +143,9 @@ func (t *Tracer) post(body []byte) (again time.Duration, err error) {
 	}
 	resp, err := t.http.Do(req)
 	if err != nil {
+		if end := context.Cause(t.life); end != nil {
+			err = fmt.Errorf("the collector at %s: %w", t.url, end)
+		}
 		return 0, err
 	}
 	defer resp.Body.Close()

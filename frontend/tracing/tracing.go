@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -65,6 +66,8 @@ type Tracer struct {
 	stop    chan struct{}
 	ended   chan struct{}
 	closing sync.Once
+	life    context.Context // of posts: ends closeMax after stop
+	kill    context.CancelCauseFunc
 
 	seen   atomic.Uint64 // requests without a traceparent
 	second atomic.Int64  // unix time of the second that traces are counted in
@@ -86,6 +89,21 @@ const recordsMax = 2048
 
 // Open starts the goroutine that exports. It does not ask for the collector: that may come later.
 func Open(cfg Config) (*Tracer, error) {
+	t, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Metrics != nil {
+		if err := cfg.Metrics.Register((*tracerMetrics)(t)); err != nil {
+			return nil, fmt.Errorf("traces: %w", err)
+		}
+	}
+	go t.run()
+	return t, nil
+}
+
+// prepare makes one whose goroutine is not started.
+func prepare(cfg Config) (*Tracer, error) {
 	u, err := url.Parse(cfg.Endpoint)
 	switch {
 	case err != nil:
@@ -101,15 +119,9 @@ func Open(cfg Config) (*Tracer, error) {
 	if cfg.Failed == nil {
 		cfg.Failed = func(error) {}
 	}
-	t := &Tracer{cfg: cfg, url: u.String(), records: make(chan Record, recordsMax), stop: make(chan struct{}), ended: make(chan struct{}),
-		instance: rand.Uint64(), http: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1, IdleConnTimeout: time.Minute}}}
-	if cfg.Metrics != nil {
-		if err := cfg.Metrics.Register((*tracerMetrics)(t)); err != nil {
-			return nil, fmt.Errorf("traces: %w", err)
-		}
-	}
-	go t.run()
-	return t, nil
+	life, kill := context.WithCancelCause(context.Background())
+	return &Tracer{cfg: cfg, life: life, kill: kill, url: u.String(), records: make(chan Record, recordsMax), stop: make(chan struct{}), ended: make(chan struct{}),
+		instance: rand.Uint64(), http: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1, IdleConnTimeout: time.Minute}}}, nil
 }
 
 // Begin decides whether a request is told of. header is its traceparent; empty: it has none, or
@@ -163,11 +175,15 @@ func (t *Tracer) End(r *Record) {
 	}
 }
 
-// Close exports what there is, as far as the collector takes it at once. Nothing is told of after.
+// Close exports what there is, as far as the collector takes it at once, and returns after closeMax at the
+// latest: the rest is lost, and counted. Nothing is told of after.
 func (t *Tracer) Close() {
 	t.closing.Do(func() {
+		enough := time.AfterFunc(closeMax, func() { t.kill(errEnd) })
 		close(t.stop)
 		<-t.ended
+		enough.Stop()
+		t.kill(nil)
 		t.http.CloseIdleConnections()
 		if t.cfg.Metrics != nil {
 			t.cfg.Metrics.Unregister((*tracerMetrics)(t))

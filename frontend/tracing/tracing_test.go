@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +28,8 @@ const (
 
 // served is a request that a backend answered: from 1 ms to 9 ms of a second ago.
 func served(c Context, batch wire.BatchID) Record {
-	at := func(ms int) mono.Time { return mono.Now().Add(-mono.Second).Add(mono.Dur(ms) * mono.Millisecond) }
+	base := mono.Now().Add(-mono.Second)
+	at := func(ms int) mono.Time { return base.Add(mono.Dur(ms) * mono.Millisecond) }
 	return Record{Context: c, Protocol: "http", Method: "POST", Route: "infer", Model: "m", Version: "2", Status: 200, Began: at(0), Ended: at(10),
 		Request: 77, Items: 1, BatchSize: 3, GPU: 5, Epoch: 1 << 60, Batch: batch, Slack: time.Millisecond,
 		Times: frontend.Times{Arrival: at(1), Submitted: at(2), Ordered: at(5), Ready: at(6), Start: at(7), End: at(8), Answered: at(9)}}
@@ -112,18 +117,20 @@ func TestRefusedHasAReason(t *testing.T) {
 // link to it still. Another frontend's view of it is in the same trace.
 func TestBatchesAreToldOnce(t *testing.T) {
 	c := newCollector(t)
-	tr := tracer(t, c, nil)
-	send := func(batch wire.BatchID, n int) {
-		for range n {
-			r := served(tr.Begin(nil), batch)
-			tr.End(&r)
-		}
+	tr, err := prepare(Config{Endpoint: c.server.URL, Share: 1}) // not running: what comes together is said here
+	if err != nil {
+		t.Fatal(err)
 	}
-	send(1, 3)
-	send(2, 1)
-	wait(t, func() bool { return len(named(c.all(), "execute")) == 4 })
-	send(1, 1)
-	tr.Close()
+	defer tr.http.CloseIdleConnections()
+	export := func(batches ...wire.BatchID) {
+		var records []Record
+		for _, batch := range batches {
+			records = append(records, served(tr.Begin(nil), batch))
+		}
+		tr.export(records)
+	}
+	export(1, 1, 1, 2)
+	export(1)
 	all := c.all()
 	links := map[int64]int{}
 	for _, b := range named(all, "batch") {
@@ -318,6 +325,36 @@ func TestNobodyCollects(t *testing.T) {
 	tr.Close()
 	if tr.exported.Load() != 0 || tr.lost.Load() != n {
 		t.Errorf("%d exported, %d lost of %d", tr.exported.Load(), tr.lost.Load(), n)
+	}
+}
+
+// TestSilentCollector: Close ends the attempt under way, and begins no other once its time is over; all that
+// was not taken is counted as lost, and it is said why.
+func TestSilentCollector(t *testing.T) {
+	var posts atomic.Int64
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		posts.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body) // only then a client that goes is seen
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	said := make(chan error, 9)
+	tr, err := Open(Config{Endpoint: silent.URL, Share: 1, Failed: func(err error) { said <- err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 6 * batchMax
+	for range n {
+		r := served(tr.Begin(nil), 1)
+		tr.End(&r)
+	}
+	wait(t, func() bool { return posts.Load() == 1 })
+	tr.Close()
+	if posts.Load() != 1 || tr.exported.Load() != 0 || tr.lost.Load() != n {
+		t.Errorf("%d posts, %d exported, %d lost of %d", posts.Load(), tr.exported.Load(), tr.lost.Load(), n)
+	}
+	if err := <-said; !errors.Is(err, errEnd) || len(said) != 0 {
+		t.Errorf("said %v, and %d more", err, len(said))
 	}
 }
 

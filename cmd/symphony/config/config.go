@@ -97,7 +97,7 @@ type Frontend struct {
 	HTTP        string    `yaml:"http"`          // host:port of the ingress; empty: none
 	GRPC        string    `yaml:"grpc"`          // host:port of the same over gRPC; auto: port 8001 where http has port 8000, else none; empty: none
 	Admin       string    `yaml:"admin"`         // host:port of repository, settings and shared memory calls; empty: that of http
-	Shared      bool      `yaml:"shared_memory"` // clients on this host may send names of shared memory instead of tensors
+	Shared      bool      `yaml:"shared_memory"` // clients on this host may send names of shared memory instead of tensors: any object of /dev/shm that this process may write; leave it off behind a proxy on this host, as whoever comes through it seems to be on this host
 	Control     string    `yaml:"control"`       // URL of the control plane's API, for clients that load and unload models; empty: those calls are refused
 	Arena       Size      `yaml:"arena"`         // memory for inputs
 	MaxInFlight int       `yaml:"max_in_flight"` // open requests
@@ -114,7 +114,7 @@ type Frontend struct {
 	AccessLog   string    `yaml:"access_log"`    // a line of JSON for each request, into this file; -: standard output; empty: none
 	AccessShare float64   `yaml:"access_share"`  // of the requests that were served in time; all others are told in any case
 	AccessRate  int       `yaml:"access_rate"`   // lines a second, at most; those beyond are counted
-	Record      string    `yaml:"record"`        // file into which it is written which inferences come when, for bench load --replay; empty: none
+	Record      string    `yaml:"record"`        // file into which it is written which inferences come when, for bench load --replay; one that is there goes on; empty: none
 	RecordMax   Size      `yaml:"record_max"`    // of that file
 }
 
@@ -173,7 +173,7 @@ func Default() Config {
 			Headroom: "all", Tuner: tuner.ShareDefault, Watch: "viewers",
 		},
 		Frontend: Frontend{
-			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000", GRPC: GRPCAuto, Shared: true,
+			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000", GRPC: GRPCAuto,
 			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: frontend.ReplyMarginDefault,
 			ImagePixels: 16 << 20, ImageMemory: 48 << 20,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,

@@ -21,8 +21,12 @@ func write(t *testing.T, text string) string {
 }
 
 func TestDefaultsAreValid(t *testing.T) {
-	if _, err := Load("", nil, nil); err != nil {
+	c, err := Load("", nil, nil)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if c.Frontend.Shared { // whoever comes through a proxy on this host could name any object
+		t.Error("shared memory is served unasked")
 	}
 }
 

@@ -96,17 +96,17 @@ func (p *Process) accounts() (a accounts, err error) {
 	return a, err
 }
 
-// close writes what there is to tell.
+// close writes what there is to tell. The tracer comes last: it may wait for its collector, files need not.
 func (a *accounts) close() error {
 	var errs []error
 	if a.access != nil {
 		errs = append(errs, a.access.Close())
 	}
-	if a.tracer != nil {
-		a.tracer.Close()
-	}
 	if a.record != nil {
 		errs = append(errs, a.record.Close())
+	}
+	if a.tracer != nil {
+		a.tracer.Close()
 	}
 	return errors.Join(errs...)
 }
