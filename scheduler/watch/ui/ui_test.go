@@ -161,8 +161,10 @@ func await(t *testing.T, what string, is func() bool) {
 // kept. With the last one, and Close, the source has rest.
 func TestStream(t *testing.T) {
 	t.Cleanup(func() { // after the server's
-		http.DefaultClient.CloseIdleConnections()
-		goleak.VerifyNone(t)
+		await(t, "all goroutines have ended", func() bool {
+			http.DefaultClient.CloseIdleConnections() // also those that have become idle since
+			return goleak.Find() == nil
+		})
 	})
 	f := &fake{}
 	h, url := serve(t, Config{Source: func() Source { return f }})
@@ -356,8 +358,12 @@ func TestSourceChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = resp.Body.Close()
-		return resp.StatusCode == http.StatusServiceUnavailable
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return false // a stream, and no end of it to read to
+		}
+		text, err := io.ReadAll(resp.Body)
+		return err == nil && resp.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text), "no scheduler here")
 	})
 }
 
