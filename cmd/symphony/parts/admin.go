@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -121,13 +122,13 @@ func (a *admin) source() ui.Source {
 var _ ui.Source = (*server.Server)(nil)
 
 // texts are the control plane's words for the page.
-func (p *Process) texts() func() []watch.Info {
+func (p *Process) texts() func(context.Context) []watch.Info {
 	t := &planTexts{token: p.cfg.Token}
-	return func() []watch.Info {
+	return func(ctx context.Context) []watch.Info {
 		url := p.admin.control.Load()
 		if url == nil {
 			return nil
 		}
-		return t.ask(*url)
+		return t.ask(ctx, *url)
 	}
 }

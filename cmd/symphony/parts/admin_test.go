@@ -4,6 +4,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 )
@@ -46,5 +47,27 @@ func TestAdminBeside(t *testing.T) {
 	defer p.CloseAdmin()
 	if url := p.AdminURL(); url == "" || strings.Contains(url, adminDefault) {
 		t.Errorf("it is at %q, want a free port", url)
+	}
+}
+
+// With scheduler.watch: always the scheduler is watched though nobody looks, and though it is made after the
+// admin address.
+func TestAdminWatchesAlways(t *testing.T) {
+	p := process(t, config.Set{Key: "admin", Value: "127.0.0.1:0"}, config.Set{Key: "scheduler.watch", Value: "always"},
+		config.Set{Key: "scheduler.listen", Value: "inproc:always"})
+	if err := p.ServePicture(false); err != nil {
+		t.Fatal(err)
+	}
+	defer p.CloseAdmin()
+	s, err := p.Scheduler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	// A look at the page would begin it.
+	for begin := time.Now(); !s.Watches(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatal("it is not watched after 20 s")
+		}
 	}
 }
