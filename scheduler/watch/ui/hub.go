@@ -52,6 +52,7 @@ type Hub struct {
 	cfg   Config
 	file  watch.Head // of a file that was read; "" in Symphony: it is live
 	texts asker
+	saves chan struct{} // held by the one that saves
 
 	mu      sync.Mutex // Guards what follows.
 	closed  bool
@@ -84,7 +85,7 @@ func NewHub(cfg Config) *Hub {
 	if cfg.Bytes == 0 {
 		cfg.Bytes = 64 << 20
 	}
-	h := &Hub{cfg: cfg, texts: newAsker(), stop: make(chan struct{}), viewers: map[*viewer]bool{}, history: watch.NewHistory(cfg.Keep, cfg.Bytes), state: &watch.State{}}
+	h := &Hub{cfg: cfg, texts: newAsker(), saves: make(chan struct{}, 1), stop: make(chan struct{}), viewers: map[*viewer]bool{}, history: watch.NewHistory(cfg.Keep, cfg.Bytes), state: &watch.State{}}
 	if cfg.Always {
 		h.mu.Lock()
 		defer h.mu.Unlock()
