@@ -2,6 +2,7 @@ package parts
 
 import (
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,36 @@ func TestAdminWatchesAlways(t *testing.T) {
 	for begin := time.Now(); !s.Watches(); time.Sleep(time.Millisecond) {
 		if time.Since(begin) > 20*time.Second {
 			t.Fatal("it is not watched after 20 s")
+		}
+	}
+}
+
+// Pages of other sites get neither the picture nor profiles, whichever process it is.
+func TestAdminRefusesOtherSites(t *testing.T) {
+	for what, open := range map[string]func(*Process) error{"picture": func(p *Process) error { return p.ServePicture(false) }, "profiles": (*Process).ServeAdmin} {
+		p := process(t, config.Set{Key: "admin", Value: "localhost:0"})
+		if err := open(p); err != nil {
+			t.Fatal(err)
+		}
+		defer p.CloseAdmin()
+		for _, c := range []struct {
+			host, site string
+			want       int
+		}{{"evil.example", "same-origin", 403}, {p.admin.address, "cross-site", 403}, {p.admin.address, "same-site", 403}, {"localhost", "same-origin", 200}} {
+			req, err := http.NewRequest("GET", "http://"+p.admin.address+"/debug/pprof/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host, req.Close = c.host, true
+			req.Header.Set("Sec-Fetch-Site", c.site)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != c.want {
+				t.Errorf("%s: host %s, %s: status %d, want %d", what, c.host, c.site, resp.StatusCode, c.want)
+			}
 		}
 	}
 }

@@ -228,9 +228,19 @@ func TestUI(t *testing.T) {
 	go func() {
 		ended <- UI{File: file(t), Listen: "127.0.0.1:0", Open: true}.run(ctx, &bytes.Buffer{}, func(url string) { opened <- url })
 	}()
-	resp, err := http.Get(<-opened + "story?request=2-1&format=text")
+	url := <-opened
+	resp, err := http.Get(url + "story?request=2-1&format=text")
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%v, %+v", err, resp)
+	}
+	_ = resp.Body.Close()
+	rebound, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rebound.Host = "evil.example"
+	if resp, err = http.DefaultClient.Do(rebound); err != nil || resp.StatusCode != http.StatusForbidden {
+		t.Fatalf("a name that leads here: %v, %+v", err, resp)
 	}
 	_ = resp.Body.Close()
 	cancel()
