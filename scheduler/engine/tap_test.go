@@ -21,14 +21,9 @@ func TestWatchedIsWhatHappened(t *testing.T) {
 			e, _ := start(t, cfg, d, 5, 2)
 			e.Watch(1 << 20)
 			accepted := offer(e, 5, 2500, 400*time.Millisecond)
-			time.Sleep(150 * time.Millisecond)
-			d.wait()
+			events := watchAll(t, e, accepted)
 			e.Stop()
 			d.checkOnce(t, accepted)
-			events, every := e.Watched(7, 1<<20, nil)
-			if every != 1 {
-				t.Fatalf("one in %d was told, want all", every)
-			}
 			batches, answered, queues := map[wire.BatchID]bool{}, map[wire.RequestID]int{}, 0
 			for _, ev := range events {
 				if ev.Pool != 7 || ev.At == 0 {
@@ -69,6 +64,34 @@ func TestWatchedIsWhatHappened(t *testing.T) {
 			}
 		})
 	}
+}
+
+// watchAll reads what is told until all requests are told of, and all batches' reports.
+func watchAll(t *testing.T, e *Engine, accepted int) (events []watch.Event) {
+	t.Helper()
+	open, requests, every := 0, 0, 1
+	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(time.Millisecond) {
+		before := len(events)
+		if events, every = e.Watched(7, 1<<20, events); every != 1 {
+			t.Fatalf("one in %d was told, want all", every)
+		}
+		for _, ev := range events[before:] {
+			switch ev.Kind {
+			case watch.Batch:
+				open++
+				requests += len(ev.Requests)
+			case watch.Done:
+				open--
+			case watch.Drop:
+				requests++
+			}
+		}
+		if requests >= accepted && open == 0 {
+			return events
+		}
+	}
+	t.Fatalf("after 20 s %d of %d requests are told of, and %d batches lack a report", requests, accepted, open)
+	return nil
 }
 
 // A ring that nobody reads fills, counts what is missed, and goes on when it was read; after a
@@ -139,9 +162,13 @@ func TestWatchOnAndOff(t *testing.T) {
 	e, _ := start(t, Config{GPUsMax: 16, RequestsMax: 1 << 12}, d, 2, 2)
 	for range 5 {
 		e.Watch(1)
-		offer(e, 2, 1000, 20*time.Millisecond)
-		if events, _ := e.Watched(0, 1<<10, nil); len(events) == 0 {
-			t.Error("nothing is told")
+		for begin, told := time.Now(), 0; told == 0; {
+			if time.Since(begin) > 20*time.Second {
+				t.Fatal("nothing is told for 20 s")
+			}
+			offer(e, 2, 1000, 5*time.Millisecond)
+			events, _ := e.Watched(0, 1<<10, nil)
+			told = len(events)
 		}
 		e.Watch(0)
 		if events, every := e.Watched(0, 1<<10, nil); len(events) != 0 || every != 1 {

@@ -73,6 +73,13 @@ func (s *Server) Watching(on bool) {
 	}
 }
 
+// Watches reports whether somebody watches (Watching).
+func (s *Server) Watches() bool {
+	s.watching.mu.Lock()
+	defer s.watching.mu.Unlock()
+	return s.watching.on
+}
+
 // watchedPools are those that there are, by index.
 func (s *Server) watchedPools() []*pool {
 	s.mu.Lock()

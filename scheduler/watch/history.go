@@ -13,6 +13,7 @@ type History struct {
 	from   mono.Time // all since then is here, but for what Missed tells
 	begun  bool      // from is set
 	forgot bool
+	gone   uint64 // events that were forgotten: the number of the oldest that is here
 	missed uint64
 	last   mono.Time
 }
@@ -54,6 +55,7 @@ func (h *History) forget() {
 		h.missed -= uint64(e.Size)
 	}
 	h.bytes -= e.bytes()
+	h.gone++
 	h.from, h.forgot = max(h.from, e.At), true
 	*e = Event{}
 	h.first = (h.first + 1) % len(h.events)
@@ -65,6 +67,10 @@ func (h *History) Len() int { return h.n }
 
 // At is the i-th event.
 func (h *History) At(i int) *Event { return &h.events[(h.first+i)%len(h.events)] }
+
+// First is the number of the oldest event: who reads in pieces knows by it what was forgotten
+// between two of them. Numbers begin at 0, and with Clear again.
+func (h *History) First() uint64 { return h.gone }
 
 // From is the instant since which all that was told is here, To that of the newest event.
 func (h *History) From() mono.Time { return h.from }

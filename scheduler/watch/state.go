@@ -220,8 +220,10 @@ func (s *State) gpu(e *Event) *GPUState {
 	return &p.Rows[e.GPU]
 }
 
-// ran counts a batch's time in the slots of the last seconds.
+// ran counts a batch's time in the slots of the last seconds. Of a long one, which a document may
+// tell of, only the slots that are kept are gone through.
 func (g *GPUState) ran(from, to mono.Time) {
+	from = max(from, to.Add(-busySlots*busySlot))
 	for slot := int64(from) / int64(busySlot); slot <= int64(to)/int64(busySlot); slot++ {
 		for g.slot < slot {
 			g.slot = max(g.slot+1, slot-busySlots+1)

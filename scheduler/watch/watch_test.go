@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -255,5 +256,26 @@ func TestLost(t *testing.T) {
 	}
 	if one := Lost(h, 1); len(one) != 1 {
 		t.Errorf("%d of at most 1", len(one))
+	}
+}
+
+// A batch of a document may be as long as a number can be: its GPU was busy, and nothing is counted slot by
+// slot for it.
+func TestBusyOfEndlessBatch(t *testing.T) {
+	const begin, end = mono.Time(-9e18), mono.Time(9e18)
+	counted := make(chan float64, 1)
+	go func() {
+		s := &State{}
+		s.Apply(&Event{Kind: Pool, Info: &Info{Name: "a100", GPUs: 1}})
+		s.Apply(&Event{Kind: Done, At: end, Exec: begin, Until: end})
+		counted <- s.Pools[0].Rows[0].Busy(end)
+	}()
+	select {
+	case busy := <-counted:
+		if busy != 1 {
+			t.Errorf("its GPU was busy for %v of the last seconds, want all", busy)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it is still counted after 20 s")
 	}
 }

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -86,7 +87,7 @@ func (a *admin) serve(p *Process, ln net.Listener, mux *http.ServeMux, path stri
 	if exposed("tcp:" + a.address) {
 		p.Log.Warn().Str("admin", a.address).Msg("this address may be reached from other hosts, and asks nobody who he is: whoever reaches it can take profiles of this process, and see models, loads and the numbers of requests, though no inputs and outputs. Listen on 127.0.0.1, or let a firewall say who may")
 	}
-	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	a.server = &http.Server{Handler: ui.RefuseOtherSites(mux, p.cfg.Admin), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	go a.server.Serve(ln) // until CloseAdmin
 	p.Log.Info().Str("address", "http://"+a.address+path).Msg("admin address")
 }
@@ -121,13 +122,13 @@ func (a *admin) source() ui.Source {
 var _ ui.Source = (*server.Server)(nil)
 
 // texts are the control plane's words for the page.
-func (p *Process) texts() func() []watch.Info {
+func (p *Process) texts() func(context.Context) []watch.Info {
 	t := &planTexts{token: p.cfg.Token}
-	return func() []watch.Info {
+	return func(ctx context.Context) []watch.Info {
 		url := p.admin.control.Load()
 		if url == nil {
 			return nil
 		}
-		return t.ask(*url)
+		return t.ask(ctx, *url)
 	}
 }

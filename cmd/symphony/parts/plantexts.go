@@ -24,7 +24,7 @@ const (
 	partsMost = 40
 )
 
-func (t *planTexts) ask(url string) []watch.Info {
+func (t *planTexts) ask(ctx context.Context, url string) []watch.Info {
 	if t.client == nil || t.url != url {
 		client, err := control.New(control.Options{URL: url, Token: t.token, Timeout: textsWait})
 		if err != nil {
@@ -32,7 +32,7 @@ func (t *planTexts) ask(url string) []watch.Info {
 		}
 		t.client, t.url = client, url
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), textsWait)
+	ctx, cancel := context.WithTimeout(ctx, textsWait)
 	defer cancel()
 	state, err := t.client.State(ctx)
 	if err != nil {

@@ -36,6 +36,8 @@ const (
 	maxLook = 10 * mono.Second
 	// redraw is between two pictures.
 	redraw = 500 * time.Millisecond
+	// reachMost is how long --once waits until a scheduler begins to tell.
+	reachMost = 10 * time.Second
 	// again is between two attempts to reach a scheduler that went.
 	again = time.Second
 )
@@ -60,14 +62,25 @@ func (c Top) once(ctx context.Context, out io.Writer) error {
 	if c.Width < 40 || c.Width > 500 || c.Lines < 8 || c.Lines > 500 {
 		return fmt.Errorf("--width %d and --lines %d: must be 40 to 500 and 8 to 500", c.Width, c.Lines)
 	}
-	limit, done := context.WithTimeout(ctx, c.Once)
+	limit, done := context.WithCancel(ctx)
 	defer done()
-	p := newPicture()
-	if err := c.Admin.follow(limit, p.head, p.take, func() error { return nil }); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
+	over := time.AfterFunc(reachMost, done)
+	defer over.Stop()
+	p, begun := newPicture(), false
+	err := c.Admin.follow(limit, p.head, p.take, func() error {
+		if !begun { // to reach it is no part of the look
+			begun = true
+			over.Reset(c.Once)
+		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
 		return errors.New("interrupted")
+	case !begun && limit.Err() != nil:
+		return fmt.Errorf("%s took the call and told nothing for %v: is it a scheduler's admin address?", c.Admin.Admin, reachMost)
+	case err != nil:
+		return err
 	}
 	for _, line := range p.lines(c.Width, c.Lines) {
 		fmt.Fprintln(out, strings.TrimRight(line, " "))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
+	"github.com/symphony-serving/symphony/scheduler/watch/ui"
 )
 
 // UI is `symphony ui`.
@@ -49,7 +50,7 @@ func (c UI) run(ctx context.Context, out io.Writer, browse func(url string)) err
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler("/ui/", http.StatusFound))
 	hub.Register(mux)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: ui.RefuseOtherSites(mux, c.Listen), ReadHeaderTimeout: 5 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ln) }()
 	url := "http://" + ln.Addr().String() + "/ui/"

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -23,8 +24,9 @@ type Config struct {
 	// scheduler of a group is followed by another one.
 	Source func() Source
 	// Texts are what else the page shows in words, as the plan; asked each few seconds while
-	// somebody looks [none].
-	Texts func() []watch.Info
+	// somebody looks, once at a time, on a goroutine of its own. Close ends the context, and
+	// waits for it [none].
+	Texts func(context.Context) []watch.Info
 	// Always keeps events also while nobody looks, so that each request's story can be told.
 	Always  bool
 	Viewers int      // at a time, at most [8]
@@ -47,8 +49,10 @@ const (
 
 // Hub gathers events while somebody looks, and hands them on.
 type Hub struct {
-	cfg  Config
-	file watch.Head // of a file that was read; "" in Symphony: it is live
+	cfg   Config
+	file  watch.Head // of a file that was read; "" in Symphony: it is live
+	texts asker
+	saves chan struct{} // held by the one that saves
 
 	mu      sync.Mutex // Guards what follows.
 	closed  bool
@@ -81,7 +85,7 @@ func NewHub(cfg Config) *Hub {
 	if cfg.Bytes == 0 {
 		cfg.Bytes = 64 << 20
 	}
-	h := &Hub{cfg: cfg, stop: make(chan struct{}), viewers: map[*viewer]bool{}, history: watch.NewHistory(cfg.Keep, cfg.Bytes), state: &watch.State{}}
+	h := &Hub{cfg: cfg, texts: newAsker(), saves: make(chan struct{}, 1), stop: make(chan struct{}), viewers: map[*viewer]bool{}, history: watch.NewHistory(cfg.Keep, cfg.Bytes), state: &watch.State{}}
 	if cfg.Always {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -99,11 +103,13 @@ func (h *Hub) Close() {
 	}
 	h.closed = true
 	close(h.stop)
+	h.texts.cancel()
 	ended := h.ended
 	h.mu.Unlock()
 	if ended != nil {
 		<-ended
 	}
+	h.texts.running.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cutAll()
@@ -112,8 +118,8 @@ func (h *Hub) Close() {
 // look has it gather events for a while. Caller holds mu.
 func (h *Hub) look() {
 	h.until = time.Now().Add(linger)
-	if h.running || h.closed || h.live() == nil {
-		return
+	if h.running || h.closed || h.live() == nil && !h.cfg.Always {
+		return // with Always it waits for one, that is made later
 	}
 	h.running, h.ended = true, make(chan struct{})
 	h.begin()
@@ -144,7 +150,7 @@ func (h *Hub) run(ended chan struct{}) {
 	defer close(ended)
 	t := time.NewTicker(every)
 	defer t.Stop()
-	for {
+	for { // source and asked change on this goroutine only, while it runs
 		var texts []watch.Info
 		asked := false
 		select {
@@ -154,10 +160,11 @@ func (h *Hub) run(ended chan struct{}) {
 			h.end()
 			return
 		case now := <-t.C:
-			if h.cfg.Texts != nil && now.Sub(h.asked) >= textsEvery {
-				texts, asked = h.cfg.Texts(), true // without the lock: it asks the control plane
+			if h.cfg.Texts != nil && h.source != nil && now.Sub(h.asked) >= textsEvery && h.texts.ask(h.cfg.Texts) {
 				h.asked = now
 			}
+		case texts = <-h.texts.answers:
+			asked = true
 		}
 		if !h.step(texts, asked) {
 			return

@@ -175,28 +175,3 @@ func answer(w http.ResponseWriter, doc any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(doc) // an error is the client's that went
 }
-
-// serveSave is what is kept, as a file.
-func (h *Hub) serveSave(w http.ResponseWriter, r *http.Request) {
-	h.mu.Lock()
-	h.look()
-	var doc []byte
-	if h.file.Symphony != "" || h.source != nil {
-		head := h.head()
-		doc = head.Append(nil)
-		for _, e := range h.state.Surroundings(h.history.From()) {
-			doc = e.Append(doc)
-		}
-		for i := range h.history.Len() {
-			doc = h.history.At(i).Append(doc)
-		}
-	}
-	h.mu.Unlock()
-	if doc == nil {
-		refuse(w, http.StatusServiceUnavailable, errors.New("there is no scheduler here at the moment: try again"))
-		return
-	}
-	w.Header().Set("Content-Type", "application/jsonl")
-	w.Header().Set("Content-Disposition", `attachment; filename="schedule-`+time.Now().UTC().Format("20060102-150405")+`.jsonl"`)
-	_, _ = w.Write(doc)
-}

@@ -3,6 +3,7 @@ package ui
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,8 +163,10 @@ func await(t *testing.T, what string, is func() bool) {
 // kept. With the last one, and Close, the source has rest.
 func TestStream(t *testing.T) {
 	t.Cleanup(func() { // after the server's
-		http.DefaultClient.CloseIdleConnections()
-		goleak.VerifyNone(t)
+		await(t, "all goroutines have ended", func() bool {
+			http.DefaultClient.CloseIdleConnections() // also those that have become idle since
+			return goleak.Find() == nil
+		})
 	})
 	f := &fake{}
 	h, url := serve(t, Config{Source: func() Source { return f }})
@@ -356,8 +360,12 @@ func TestSourceChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = resp.Body.Close()
-		return resp.StatusCode == http.StatusServiceUnavailable
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return false // a stream, and no end of it to read to
+		}
+		text, err := io.ReadAll(resp.Body)
+		return err == nil && resp.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text), "no scheduler here")
 	})
 }
 
@@ -366,7 +374,7 @@ func TestTexts(t *testing.T) {
 	f := &fake{}
 	var mu sync.Mutex
 	texts := []watch.Info{{Name: "plan", Lines: []string{"plan 1"}}}
-	_, url := serve(t, Config{Source: func() Source { return f }, Texts: func() []watch.Info {
+	_, url := serve(t, Config{Source: func() Source { return f }, Texts: func(context.Context) []watch.Info {
 		mu.Lock()
 		defer mu.Unlock()
 		return texts
@@ -377,6 +385,47 @@ func TestTexts(t *testing.T) {
 	texts = nil
 	mu.Unlock()
 	s.until(t, `"name":"plan","gone":true`)
+}
+
+// While texts are asked for, which may take long, events are told on, and nobody asks a second time; Close
+// ends it.
+func TestSlowTexts(t *testing.T) {
+	f := &fake{}
+	asked := make(chan struct{}, 10)
+	h, url := serve(t, Config{Source: func() Source { return f }, Texts: func(ctx context.Context) []watch.Info {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return nil
+	}})
+	s := open(t, url)
+	<-asked
+	f.tell(overload()...)
+	s.until(t, `"e":"drop"`)
+	if h.texts.ask(h.cfg.Texts) {
+		t.Error("it is asked a second time meanwhile")
+	}
+	h.Close()
+	if len(asked) != 0 || len(h.texts.place) != 0 {
+		t.Errorf("after Close %d more were asked, and %d are still at it", len(asked), len(h.texts.place))
+	}
+}
+
+// Always begins before there is a source, and finds it when it comes, though nobody looks.
+func TestAlwaysFindsTheSource(t *testing.T) {
+	f := &fake{}
+	var now atomic.Pointer[fake]
+	h := NewHub(Config{Always: true, Source: func() Source {
+		if f := now.Load(); f != nil {
+			return f
+		}
+		return nil
+	}})
+	defer h.Close()
+	now.Store(f)
+	await(t, "the source is watched", func() bool {
+		on, _ := f.state()
+		return on
+	})
 }
 
 // The page is there, whole, and may load nothing of other hosts.
