@@ -77,9 +77,6 @@ func (k *inferStream) receive(ctx context.Context, messages chan<- *request) {
 	for {
 		q := k.s.request()
 		err := k.stream.RecvMsg(q)
-		if a := arrivalOf(ctx); err == nil && a != nil && a.conn != nil {
-			a.conn.came(q.bytes, false)
-		}
 		if err != nil {
 			k.s.give(q)
 			k.ended <- err
