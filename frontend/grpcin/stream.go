@@ -74,6 +74,11 @@ func (k *inferStream) run(ctx context.Context, messages <-chan *request) error {
 
 // receive reads the client's messages. It ends with the stream, which ends with its handler.
 func (k *inferStream) receive(ctx context.Context, messages chan<- *request) {
+	defer func() {
+		if p := recover(); p != nil { // as where any handler does
+			k.ended <- k.s.failed(p, methodStream)
+		}
+	}()
 	for {
 		q := k.s.request()
 		err := k.stream.RecvMsg(q)
