@@ -36,6 +36,7 @@ type Server struct {
 	requests sync.Pool    // of *request
 	open     atomic.Int64 // connections
 	held     atomic.Int64 // bytes of messages that are coming
+	unsent   atomic.Int64 // bytes of streams' replies that wait for their clients
 
 	ending context.Context // ended when a drain begins
 	end    context.CancelFunc
