@@ -28,6 +28,13 @@ func waitUntil(t *testing.T, what string, is func() bool) {
 	}
 }
 
+// patient is a request that no stall of the host's makes late.
+func patient() Request {
+	r := echo(1)
+	r.Timeout = time.Minute
+	return r
+}
+
 // Each way to ask tells the scheduler when its context is cancelled: with the model and deadline of the
 // Submit, behind it. A context whose deadline passes needs no word.
 func TestTheSchedulerIsTold(t *testing.T) {
@@ -41,17 +48,17 @@ func TestTheSchedulerIsTold(t *testing.T) {
 	}
 	client := c.dial(nil)
 	ask := []func(ctx context.Context) error{
-		func(ctx context.Context) error { _, err := client.Infer(ctx, echo(1)); return err },
+		func(ctx context.Context) error { _, err := client.Infer(ctx, patient()); return err },
 		func(ctx context.Context) error {
 			var r Reservation
 			if err := client.Reserve(&r, "echo", ""); err != nil {
 				return err
 			}
-			_, err := client.InferReserved(ctx, &r, 0)
+			_, err := client.InferReserved(ctx, &r, time.Minute)
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := client.Infer(ctx, Request{Model: "image", Image: grey(t, 2), Timeout: 20 * time.Second})
+			_, err := client.Infer(ctx, Request{Model: "image", Image: grey(t, 2), Timeout: time.Minute})
 			return err
 		},
 	}
@@ -95,7 +102,7 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 			}
 			cancel()
 		}()
-		if _, err := client.Infer(ctx, echo(1)); err != nil && !errors.Is(err, ErrCancelled) {
+		if _, err := client.Infer(ctx, patient()); err != nil && !errors.Is(err, ErrCancelled) {
 			t.Fatal(err)
 		}
 		cancel()

@@ -63,6 +63,9 @@ func (q *request) bind(spec *catalog.ModelSpec, itemsMax int) (b batch, err erro
 		case len(q.raw) > 0 && t.contented:
 			return b, oip.Errorf(oip.Field("inputs", i, "contents"), "given, and raw_input_contents as well: one of them")
 		case t.contented:
+			if err := t.enough(i, want, own.items); err != nil {
+				return b, err
+			}
 		case raw == len(q.raw):
 			return b, oip.Errorf("raw_input_contents", "%d are given, and input %q has none, nor contents", len(q.raw), t.name)
 		default:

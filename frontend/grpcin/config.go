@@ -25,6 +25,7 @@ type Config struct {
 
 	MessageMax  int           // bytes of one message, as sent and decompressed [64 MiB]
 	HeldMax     int64         // bytes of messages that are coming, of all connections [1 GiB, at least twice MessageMax]
+	UnsentMax   int64         // bytes of streams' replies that wait for their clients, of all streams [256 MiB, at least 4 times MessageMax]
 	HeaderMax   int           // bytes of a call's metadata [8 KiB]
 	Connections int           // open at a time [16384]
 	Calls       int           // of one connection at a time [4096]
@@ -54,6 +55,9 @@ func (c Config) complete() (Config, error) {
 	if c.HeldMax == 0 {
 		c.HeldMax = max(1<<30, 2*int64(c.MessageMax))
 	}
+	if c.UnsentMax == 0 {
+		c.UnsentMax = max(256<<20, 4*int64(c.MessageMax))
+	}
 	def(&c.HeaderMax, 8<<10)
 	def(&c.Connections, 1<<14)
 	def(&c.Calls, 1<<12)
@@ -70,6 +74,8 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("grpcin: Config.MessageMax %d, must be 1 to %d", c.MessageMax, MessageMost)
 	case c.HeldMax < int64(c.MessageMax):
 		return c, fmt.Errorf("grpcin: Config.HeldMax %d, must be at least MessageMax %d", c.HeldMax, c.MessageMax)
+	case c.UnsentMax < 1:
+		return c, fmt.Errorf("grpcin: Config.UnsentMax %d, must be at least 1", c.UnsentMax)
 	case c.HeaderMax < 1024 || c.Connections < 1 || c.Calls < 1 || c.StreamCalls < 1 || c.ItemsMax < 1:
 		return c, fmt.Errorf("grpcin: HeaderMax must be at least 1024; Connections, Calls, StreamCalls and ItemsMax at least 1")
 	case c.GreetTime < 0 || c.BodyTime < 0 || c.IdleTime < 0 || c.PingTime < 0:

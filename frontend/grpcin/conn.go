@@ -1,23 +1,17 @@
 package grpcin
 
 import (
-	"context"
 	"errors"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 )
 
 // What a message's bytes take while they come is not grpc-go's to bound: it opens a window as large as
-// the message, for as many calls as there may be. So connections count what they have read and no handler
-// has got yet. Too much of it in all refuses new calls; a connection that goes on to read with much of
+// the message, for as many calls as there may be. So connections count the messages' bytes that they have
+// read and no handler has got yet. Too much of it in all refuses new calls; a connection that goes on to read with much of
 // it is cut.
 
 // errHeld ends a connection's reads.
@@ -27,55 +21,93 @@ var errHeld = errors.New("too many bytes of messages are coming at a time, most 
 type conn struct {
 	net.Conn
 	s      *Server
-	closed atomic.Bool
+	frames frames // Read's
 
 	mu      sync.Mutex // Guards what follows.
-	pending int64      // bytes that were read, and belong to no call that has its message
-	coming  int        // unary calls without their message
+	closed  bool
+	pending int64 // bytes of messages that were read and no handler has
+	coming  int   // calls without their message
+	streams int   // open streams whose client may send more messages
 }
 
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.mu.Lock()
-	c.pending += int64(n)
-	mine := c.pending
-	c.mu.Unlock()
-	if all := c.s.held.Add(int64(n)); all > c.s.cfg.HeldMax && mine > c.s.cfg.HeldMax/heldShare {
-		c.s.metrics.cut.Inc()
-		return 0, errHeld
+	if c.held(int64(c.frames.data(b[:n]))) {
+		return n, err
 	}
-	return n, err
+	c.s.metrics.cut.Inc()
+	return 0, errHeld
 }
 
 // heldShare is which part of HeldMax a connection may hold when there is no more.
 const heldShare = 16
 
-// came counts a message of n bytes out, which its handler has now. What comes beside messages (the
-// frames' headers) is forgotten whenever no call waits for its message.
-func (c *conn) came(n int, unary bool) {
+// held counts n bytes in, and reports whether there is room for them. A connection that was closed
+// meanwhile has none: nobody would count them out.
+func (c *conn) held(n int64) bool {
 	c.mu.Lock()
-	less := min(int64(n), c.pending)
-	if unary {
-		if c.coming--; c.coming == 0 {
-			less = c.pending
-		}
+	defer c.mu.Unlock()
+	if c.closed || n == 0 {
+		return true
 	}
-	c.pending -= less
-	c.mu.Unlock()
-	c.s.held.Add(-less)
+	c.pending += n
+	return c.s.held.Add(n) <= c.s.cfg.HeldMax || c.pending <= c.s.cfg.HeldMax/heldShare
+}
+
+// less counts n bytes out, or all where nothing is awaited: what is left then was for nobody (calls
+// that were refused or have ended). Its caller holds c.mu.
+func (c *conn) less(n int64) {
+	if n = min(n, c.pending); c.coming == 0 && c.streams == 0 {
+		n = c.pending
+	}
+	c.pending -= n
+	c.s.held.Add(-n)
+}
+
+// forget counts out what nobody waits for.
+func (c *conn) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.less(0)
+}
+
+// expect counts a call in whose message comes.
+func (c *conn) expect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.coming++
+}
+
+// came counts a message of n bytes out, which its handler has now; first: it is the one that expect told
+// of, or the call has ended without.
+func (c *conn) came(n int, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first {
+		c.coming--
+	}
+	c.less(int64(n) + messageHead)
+}
+
+// stream counts a stream in (1) or out (-1).
+func (c *conn) stream(d int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams += d
+	c.less(0)
 }
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	if c.closed.CompareAndSwap(false, true) {
-		c.mu.Lock()
-		left := c.pending
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		c.s.held.Add(-c.pending)
 		c.pending = 0
-		c.mu.Unlock()
-		c.s.held.Add(-left)
 		c.s.open.Add(-1)
 	}
+	c.mu.Unlock()
 	return c.Conn.Close()
 }
 
@@ -130,60 +162,3 @@ func (d door) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error
 
 // Clone implements credentials.TransportCredentials.
 func (d door) Clone() credentials.TransportCredentials { return door{d.TransportCredentials.Clone()} }
-
-// arrival is a call whose message may be on its way.
-type arrival struct {
-	conn  *conn
-	limit *time.Timer
-	late  atomic.Bool // the time for it is over
-	once  sync.Once
-}
-
-type arrivalKey struct{}
-
-// arrivalOf is the call's.
-func arrivalOf(ctx context.Context) *arrival {
-	a, _ := ctx.Value(arrivalKey{}).(*arrival)
-	return a
-}
-
-// came is called when the call has its message, or will have none.
-func (a *arrival) came(n int) {
-	if a == nil {
-		return
-	}
-	a.once.Do(func() {
-		a.limit.Stop()
-		if a.conn != nil {
-			a.conn.came(n, true)
-		}
-	})
-}
-
-// tap sees each call before anything is kept for it.
-func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if s.held.Load() > s.cfg.HeldMax {
-		return ctx, s.status("", "", s.cfg.Web.Full("too many bytes of messages are coming at a time"))
-	}
-	a := &arrival{}
-	if p, ok := peer.FromContext(ctx); ok {
-		if k, ok := p.AuthInfo.(known); ok && k.conn != nil {
-			a.conn = k.conn
-			a.conn.mu.Lock()
-			a.conn.coming++
-			a.conn.mu.Unlock()
-		}
-	}
-	ctx, cancel := context.WithCancel(context.WithValue(ctx, arrivalKey{}, a))
-	a.limit = time.AfterFunc(s.cfg.BodyTime, func() {
-		a.late.Store(true)
-		cancel()
-		a.came(0)
-	})
-	return ctx, nil
-}
-
-// tooSlow is the answer to who took too long.
-func (s *Server) tooSlow() error {
-	return status.Errorf(codes.DeadlineExceeded, "the call's message did not come within %v", s.cfg.BodyTime)
-}

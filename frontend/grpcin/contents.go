@@ -51,6 +51,35 @@ func (t *input) decode(dst []byte, i int, of catalog.DataType) error {
 		dst, count = dst[size:], count+1
 		return nil
 	}
+	err := t.elements(i, of, one)
+	if err == nil && len(dst) > 0 {
+		return oip.Errorf(at(), "%d elements in %s, the shape says %d", count, name, all/size)
+	}
+	return err
+}
+
+// enough refuses typed contents that are too short for the shape, before memory is taken for what the
+// shape says: a few bytes may have the shape of many megabytes.
+func (t *input) enough(i int, want *catalog.TensorSpec, items int) error {
+	field, name := list(want.Type)
+	if field == 0 {
+		return oip.Errorf(oip.Field("inputs", i, "contents"), "%s has none: send it as raw_input_contents", want.Type)
+	}
+	all := int64(items) * want.Elements()
+	if int64(len(t.contents)) >= all*int64(max(1, width(want.Type))) {
+		return nil
+	}
+	count := 0
+	if err := t.elements(i, want.Type, func(uint64) error { count++; return nil }); err != nil {
+		return err
+	}
+	return oip.Errorf(oip.Field("inputs", i, "contents"), "%d elements in %s, the shape says %d", count, name, all)
+}
+
+// elements calls one for each element of the typed contents.
+func (t *input) elements(i int, of catalog.DataType, one func(uint64) error) error {
+	field, name := list(of)
+	at := func() string { return oip.Field("inputs", i, "contents") }
 	err := fields(t.contents, func(number protowire.Number, kind protowire.Type, v uint64, b []byte) error {
 		switch {
 		case number != field && number <= 8:
@@ -65,24 +94,26 @@ func (t *input) decode(dst []byte, i int, of catalog.DataType) error {
 		return packed(b, of, one)
 	})
 	var bad *oip.Error
-	switch {
-	case err != nil && !errors.As(err, &bad):
+	if err != nil && !errors.As(err, &bad) {
 		return oip.Errorf(at(), "%v", err)
-	case err == nil && len(dst) > 0:
-		return oip.Errorf(at(), "%d elements in %s, the shape says %d", count, name, all/size)
 	}
 	return err
 }
 
-// packed calls one for each element of a packed list.
-func packed(b []byte, of catalog.DataType, one func(uint64) error) error {
-	step := 0
+// width is the bytes of an element in typed contents; 0: a varint.
+func width(of catalog.DataType) int {
 	switch of {
 	case catalog.FP32:
-		step = 4
+		return 4
 	case catalog.FP64:
-		step = 8
+		return 8
 	}
+	return 0
+}
+
+// packed calls one for each element of a packed list.
+func packed(b []byte, of catalog.DataType, one func(uint64) error) error {
+	step := width(of)
 	for len(b) > 0 {
 		v, n := uint64(0), step
 		switch {

@@ -258,9 +258,7 @@ func startWith(t *testing.T, cfg Config, shared ingress.Config) *server {
 		if n := f.reserved.Load(); n != 0 {
 			t.Errorf("%d reservations are left", n)
 		}
-		if n, held := s.open.Load(), s.held.Load(); n != 0 || held != 0 {
-			t.Errorf("%d connections and %d bytes are left", n, held)
-		}
+		until(t, "no connection and no byte is left", func() bool { return s.open.Load() == 0 && s.held.Load() == 0 && s.unsent.Load() == 0 })
 	})
 	return k
 }

@@ -13,9 +13,13 @@ import (
 
 // reply is an encoded ModelInferResponse, or a ModelStreamInferResponse with one.
 type reply struct {
-	bytes []byte
-	pool  mem.BufferPool
+	bytes   []byte
+	pool    mem.BufferPool
+	counted int // bytes of it in Server.unsent
 }
+
+// free gives the memory of a reply back that is not sent.
+func (r *reply) free() { mem.NewBuffer(&r.bytes, r.pool).Free() }
 
 // Fields of ModelInferResponse, of its outputs, and of ModelStreamInferResponse.
 const (
@@ -55,10 +59,10 @@ func (s *Server) compose(q *request, spec *catalog.ModelSpec, b batch, streamed 
 		out = streamHeader(out)
 	}
 	if cap(out) == cap(*buffer) { // the pool's own
-		return &reply{out, pool}, nil
+		return &reply{bytes: out, pool: pool}, nil
 	}
 	pool.Put(buffer)
-	return &reply{out, mem.NopBufferPool{}}, nil
+	return &reply{bytes: out, pool: mem.NopBufferPool{}}, nil
 }
 
 // headRoom is what a reply takes beside its tensors, mostly.

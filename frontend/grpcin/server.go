@@ -36,6 +36,7 @@ type Server struct {
 	requests sync.Pool    // of *request
 	open     atomic.Int64 // connections
 	held     atomic.Int64 // bytes of messages that are coming
+	unsent   atomic.Int64 // bytes of streams' replies that wait for their clients
 
 	ending context.Context // ended when a drain begins
 	end    context.CancelFunc
@@ -118,7 +119,7 @@ func (s *Server) Close() error {
 
 // unary is around each call but inferences.
 func (s *Server) unary(ctx context.Context, q any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
-	arrivalOf(ctx).came(0)
+	arrivalOf(ctx).came(sizeOf(q))
 	began := mono.Now()
 	defer func() {
 		if p := recover(); p != nil {
@@ -133,7 +134,15 @@ func (s *Server) unary(ctx context.Context, q any, info *grpc.UnaryServerInfo, h
 
 // stream is around each stream.
 func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	arrivalOf(stream.Context()).came(0)
+	if a := arrivalOf(stream.Context()); a != nil && a.conn != nil {
+		if info.IsClientStream {
+			a.conn.stream(1) // before what it has sent may be taken for nobody's
+			defer a.conn.stream(-1)
+			a.came(-messageHead) // its messages are counted, each
+		}
+		defer a.came(0)
+		stream = counted{stream, a}
+	}
 	began := mono.Now()
 	defer func() {
 		if p := recover(); p != nil {

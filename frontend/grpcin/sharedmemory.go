@@ -46,6 +46,13 @@ func (s *Server) reachable(ctx context.Context, q *request, b batch) error {
 	if err := s.shared(ctx); err != nil {
 		return err
 	}
+	for i := range q.inputs {
+		if g := &q.inputs[i].region; g.name != nil { // before memory is taken for it
+			if err := s.cfg.Web.Regions().Check(string(g.name), g.offset, int(g.size)); err != nil {
+				return err
+			}
+		}
+	}
 	for i := range q.wanted {
 		w := &q.wanted[i]
 		if w.region == nil {

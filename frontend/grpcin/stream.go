@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -30,6 +31,8 @@ type inferStream struct {
 	order  chan chan *reply // answers to come, in the order of the requests
 	gone   chan struct{}    // deliver has ended
 	ended  chan error       // of receive: why no more comes; it never waits here
+	unsent unsent           // answers that are there
+	unread atomic.Bool      // the client took none for too long
 }
 
 // errEnding ends a stream when the server drains, once what was begun is answered.
@@ -39,6 +42,7 @@ var errEnding = status.Error(codes.Unavailable, "the server is shutting down: co
 func modelStreamInfer(srv any, stream grpc.ServerStream) error {
 	s := srv.(*Server)
 	k := &inferStream{s: s, stream: stream, order: make(chan chan *reply, s.cfg.StreamCalls), gone: make(chan struct{}), ended: make(chan error, 1)}
+	k.unsent = unsent{s: s, less: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	messages := make(chan *request)
@@ -49,15 +53,22 @@ func modelStreamInfer(srv any, stream grpc.ServerStream) error {
 		cancel()
 	}
 	close(k.order)
-	<-k.gone
+	if <-k.gone; k.unread.Load() {
+		return errUnread
+	}
 	return err
 }
 
 // run begins an inference for each message, until there are no more.
 func (k *inferStream) run(ctx context.Context, messages <-chan *request) error {
 	for {
+		more := messages
+		if k.unsent.many() {
+			more = nil
+		}
 		select {
-		case q := <-messages:
+		case <-k.unsent.less:
+		case q := <-more:
 			answer := make(chan *reply, 1)
 			k.order <- answer // full: the client must read
 			go func() { answer <- k.answer(ctx, q) }()
@@ -74,12 +85,14 @@ func (k *inferStream) run(ctx context.Context, messages <-chan *request) error {
 
 // receive reads the client's messages. It ends with the stream, which ends with its handler.
 func (k *inferStream) receive(ctx context.Context, messages chan<- *request) {
+	defer func() {
+		if p := recover(); p != nil { // as where any handler does
+			k.ended <- k.s.failed(p, methodStream)
+		}
+	}()
 	for {
 		q := k.s.request()
 		err := k.stream.RecvMsg(q)
-		if a := arrivalOf(ctx); err == nil && a != nil && a.conn != nil {
-			a.conn.came(q.bytes, false)
-		}
 		if err != nil {
 			k.s.give(q)
 			k.ended <- err
@@ -113,6 +126,11 @@ func (k *inferStream) answer(ctx context.Context, q *request) (r *reply) {
 	}()
 	if r, err = s.infer(ctx, q, true); err != nil {
 		err = s.status(string(q.model), string(q.version), err)
+	} else if !k.unsent.add(len(r.bytes)) {
+		r.free()
+		err = errUnsent
+	} else {
+		r.counted = len(r.bytes)
 	}
 	return r
 }
@@ -121,13 +139,29 @@ func (k *inferStream) answer(ctx context.Context, q *request) (r *reply) {
 func (k *inferStream) deliver() {
 	defer close(k.gone)
 	var failed error
+	stalled := k.unsent.watch(k.cut)
+	defer stalled.Stop()
 	for answer := range k.order {
 		r := <-answer
+		n := r.counted
 		if failed == nil {
+			stalled.Reset(k.s.cfg.BodyTime)
 			failed = k.stream.SendMsg(r)
-		} else if r.pool != nil {
-			mem.NewBuffer(&r.bytes, r.pool).Free()
+			stalled.Stop()
+		} else {
+			r.free()
 		}
+		if n > 0 {
+			k.unsent.sent(n)
+		}
+	}
+}
+
+// cut ends the stream, whatever it waits for.
+func (k *inferStream) cut() {
+	if a := arrivalOf(k.stream.Context()); a != nil {
+		k.unread.Store(true)
+		a.cancel()
 	}
 }
 
@@ -138,5 +172,5 @@ func failure(err error, id []byte) *reply {
 		inner := protowire.AppendBytes(protowire.AppendTag(nil, fieldAnswerID, protowire.BytesType), id)
 		out = protowire.AppendBytes(protowire.AppendTag(out, fieldAnswer, protowire.BytesType), inner)
 	}
-	return &reply{out, mem.NopBufferPool{}}
+	return &reply{bytes: out, pool: mem.NopBufferPool{}}
 }

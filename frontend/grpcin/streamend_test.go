@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -30,4 +34,20 @@ func TestStreamsEndWithTheirClients(t *testing.T) {
 	until(t, "the handlers' end", func() bool {
 		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "grpcin.modelStreamInfer(")
 	})
+}
+
+// broken is a stream that fails as no stream should.
+type broken struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (b broken) Context() context.Context { return b.ctx }
+func (b broken) RecvMsg(any) error        { panic("broken") }
+
+// A panic where messages are received ends the stream, not the process.
+func TestStreamReceivePanics(t *testing.T) {
+	if err := modelStreamInfer(bare(t), broken{ctx: within(t)}); status.Code(err) != codes.Internal {
+		t.Errorf("%v, want %v", err, codes.Internal)
+	}
 }

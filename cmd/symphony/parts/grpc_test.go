@@ -27,7 +27,7 @@ import (
 func overGRPC(t *testing.T, dispatched *atomic.Int64) (*Process, *System) {
 	t.Helper()
 	csv := filepath.Join(t.TempDir(), "slow.csv")
-	if err := os.WriteFile(csv, []byte("model,alpha_ms,beta_ms,slo_ms\nslow,0.01,3000,600000\n"), 0o644); err != nil {
+	if err := os.WriteFile(csv, []byte("model,alpha_ms,beta_ms,slo_ms\nslow,0.01,5000,3000000\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	cfg := config.Default()
@@ -81,17 +81,22 @@ func (p *Process) value(t *testing.T, name, label, is string) (sum float64) {
 
 func reached(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(60 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within 60 s", what)
+			t.Fatalf("%s: not within 3 minutes", what)
 		}
 	}
 }
 
-// Of 10,000 requests that wait, 1,000 are cancelled over gRPC: none of them runs, their slabs are free,
+// Of 10,000 requests that wait (fewer under the race detector), a tenth is cancelled over gRPC: none of them runs, their slabs are free,
 // and the counters add up.
 func TestCancelledOverGRPC(t *testing.T) {
-	const requests, cancelled, conns = 10_000, 1_000, 4
+	const conns = 4
+	requests := 10_000
+	if raceEnabled {
+		requests = 4_000
+	}
+	cancelled := requests / 10
 	var dispatched atomic.Int64
 	p, s := overGRPC(t, &dispatched)
 	var clients [conns]inference.GRPCInferenceServiceClient
@@ -112,6 +117,7 @@ func TestCancelledOverGRPC(t *testing.T) {
 	var calls sync.WaitGroup
 	var codesSeen [17]atomic.Int64
 	waiting := func() int { return int(p.value(t, "symphony_queue_requests", "", "")) }
+	came := func() int { return waiting() + int(codesSeen[codes.OK].Load()) } // a batch may be through meanwhile
 	send := func(n int, ctx func(i int) context.Context) {
 		for i := range n {
 			calls.Go(func() {
@@ -121,20 +127,20 @@ func TestCancelledOverGRPC(t *testing.T) {
 		}
 	}
 	send(requests/2, func(int) context.Context { return rest })
-	reached(t, "half of them wait", func() bool { return waiting() == requests/2 })
+	reached(t, "half of them wait", func() bool { return came() == requests/2 })
 	send(requests/2, func(i int) context.Context {
 		if i%5 == 0 {
 			return some
 		}
 		return rest
 	})
-	reached(t, "all wait", func() bool { return waiting() == requests })
+	reached(t, "all wait", func() bool { return came() == requests })
 	// What waits runs by deadline, and the first half's came before: as long as that is not through,
-	// none of the thousand has begun.
+	// none of them has begun.
 	endSome()
 	drops := func() float64 { return p.value(t, "symphony_drops_total", "reason", "cancelled") }
-	reached(t, "the thousand have left", func() bool { return drops() == cancelled && codesSeen[codes.Canceled].Load() == cancelled })
-	if n := dispatched.Load(); n > requests/2-64 {
+	reached(t, "they have left", func() bool { return int(drops()) == cancelled && int(codesSeen[codes.Canceled].Load()) == cancelled })
+	if n := dispatched.Load(); n > int64(requests/2-64) {
 		t.Fatalf("%d requests were dispatched meanwhile: the test shows nothing", n)
 	}
 	if got := waiting(); got > requests-cancelled {
@@ -145,9 +151,9 @@ func TestCancelledOverGRPC(t *testing.T) {
 	}
 	endRest()
 	calls.Wait()
-	reached(t, "nothing waits", func() bool { return int64(drops())+dispatched.Load() == requests })
+	reached(t, "nothing waits", func() bool { return int64(drops())+dispatched.Load() == int64(requests) })
 	ok, gone := codesSeen[codes.OK].Load(), codesSeen[codes.Canceled].Load()
-	if ok+gone != requests {
+	if ok+gone != int64(requests) {
 		t.Errorf("%d were answered and %d cancelled, want %d in all", ok, gone, requests)
 	}
 	if n := p.value(t, "symphony_requests_total", "outcome", "cancelled"); int64(n) != gone {
