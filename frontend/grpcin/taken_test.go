@@ -18,7 +18,7 @@ import (
 // What a small message says of its size takes no memory before the tensor is known to be there.
 func TestNoMemoryForWhatIsNotThere(t *testing.T) {
 	f := newFake()
-	web, err := ingress.New(ingress.Config{Client: f})
+	web, err := ingress.New(ingress.Config{Client: f, SharedMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,21 @@ func reached(t *testing.T, what string, is func() bool) {
 	}
 }
 
+// grpcClients are n, each with a connection of its own.
+func grpcClients(t *testing.T, address string, n int) []inference.GRPCInferenceServiceClient {
+	t.Helper()
+	clients := make([]inference.GRPCInferenceServiceClient, n)
+	for i := range clients {
+		c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		clients[i] = inference.NewGRPCInferenceServiceClient(c)
+	}
+	return clients
+}
+
 // Of 10,000 requests that wait (fewer under the race detector), a tenth is cancelled over gRPC: none of them runs, their slabs are free,
 // and the counters add up.
 func TestCancelledOverGRPC(t *testing.T) {
@@ -99,15 +114,7 @@ func TestCancelledOverGRPC(t *testing.T) {
 	cancelled := requests / 10
 	var dispatched atomic.Int64
 	p, s := overGRPC(t, &dispatched)
-	var clients [conns]inference.GRPCInferenceServiceClient
-	for i := range clients {
-		c, err := grpc.NewClient(s.Web.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		clients[i] = inference.NewGRPCInferenceServiceClient(c)
-	}
+	clients := grpcClients(t, s.Web.GRPC, conns)
 	q := &inference.ModelInferRequest{ModelName: "slow", RawInputContents: [][]byte{make([]byte, 32)},
 		Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "input", Datatype: "FP32", Shape: []int64{1, 8}}}}
 	rest, endRest := context.WithCancel(context.Background())
