@@ -103,14 +103,19 @@ func grpcClients(t *testing.T, address string, n int) []inference.GRPCInferenceS
 	return clients
 }
 
+// waitingRequests is how many wait at a time.
+func waitingRequests() int {
+	if raceEnabled {
+		return 4_000
+	}
+	return 10_000
+}
+
 // Of 10,000 requests that wait (fewer under the race detector), a tenth is cancelled over gRPC: none of them runs, their slabs are free,
 // and the counters add up.
 func TestCancelledOverGRPC(t *testing.T) {
 	const conns = 4
-	requests := 10_000
-	if raceEnabled {
-		requests = 4_000
-	}
+	requests := waitingRequests()
 	cancelled := requests / 10
 	var dispatched atomic.Int64
 	p, s := overGRPC(t, &dispatched)
