@@ -35,7 +35,7 @@ func (s *Scheduler) due(now mono.Time) (at mono.Time, why cause) {
 	switch soon := s.vacant.Add(s.cfg.Silence + turn); {
 	case s.driven(): // by one that we cannot reach: a refused dial is no proof
 	case all && len(s.peers) == 0:
-		at, why = s.vacant, alone
+		at, why = s.vacant.Add(s.aloneWait()), alone
 	case soon >= at:
 	case all:
 		at, why = soon, vacancy
@@ -46,6 +46,15 @@ func (s *Scheduler) due(now mono.Time) (at mono.Time, why cause) {
 		at = max(at, c.since.Add(candidateWait+turn))
 	}
 	return at, why
+}
+
+// aloneWait is how long one that is alone waits. One that begins anew was overtaken: what it claims is above
+// that reign, and backends have a while to say whether somebody drives them who is in no list here.
+func (s *Scheduler) aloneWait() mono.Dur {
+	if s.cfg.Heard != 0 {
+		return startWait
+	}
+	return 0
 }
 
 // consider makes a spare claim if that is due.
