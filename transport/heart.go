@@ -23,7 +23,7 @@ import (
 // half of the least round trip. That half is added, and no one-way delay is
 // longer than its whole round trip. The bound is the second highest of both
 // directions in heartMemory, so one pause of a process does not count; of few
-// samples it is the highest. (Of 128: about the 99th percentile. Within a process
+// samples it is the highest. (Of 64: about the 98th percentile. Within a process
 // heartbeats are rare, and without the memory two pauses counted for a minute.)
 type Heart struct {
 	silence mono.Dur         // Immutable.
@@ -41,8 +41,8 @@ type Heart struct {
 }
 
 const (
-	// heartWindow is 12.8 s of heartbeats every 100 ms.
-	heartWindow = 128
+	// heartWindow is 12.8 s of heartbeats every 200 ms.
+	heartWindow = 64
 	heartMemory = 12_800 * mono.Millisecond
 	// heartFew samples are too few to leave the highest out.
 	heartFew = 8

@@ -20,7 +20,7 @@ type Options struct {
 	Slabs      SlabSource // nil: READs are refused
 	SendBuffer int        // bytes of queued frames and payloads before ErrFull (default 4 MiB)
 	ReadsMax   int        // READs of ours in flight before ErrFull (default 4096, at most half of ReadsLimit)
-	Heartbeat  mono.Dur   // between pings (default 100 ms)
+	Heartbeat  mono.Dur   // between pings (default 200 ms)
 	Silence    mono.Dur   // without any byte from the peer: ErrSilent (default 1 s)
 	Handshake  mono.Dur   // limit of the exchange of hellos (default 2 s)
 	Opening    mono.Dur   // on sockets: limit of the peer's first frame after the hellos; who only shakes hands holds its place no longer (default: none)
@@ -60,7 +60,7 @@ func Defaults(o Options) Options {
 	def(&o.ReadsMax, 4096)
 	def(&o.PayloadMax, wire.PayloadMax)
 	def(&o.LinksMax, 4096)
-	span(&o.Heartbeat, 100*mono.Millisecond)
+	span(&o.Heartbeat, 200*mono.Millisecond)
 	span(&o.Silence, mono.Second)
 	span(&o.Handshake, 2*mono.Second)
 	o.ReadsMax = min(o.ReadsMax, ReadsLimit/2) // the other side counts a reply until its mover looks again

@@ -5,9 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
-	"net"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -95,8 +93,8 @@ func numberOf(cfg *Config, life wire.Epoch) uint16 {
 // listensEverywhere reports whether some address is one of all the host's, so that others write it otherwise.
 func listensEverywhere(addresses []string) bool {
 	return slices.ContainsFunc(addresses, func(a string) bool {
-		host, _, err := net.SplitHostPort(strings.TrimPrefix(a, "tcp:"))
-		return err == nil && (host == "" || net.ParseIP(host).IsUnspecified())
+		host, _, err := wire.SplitTCP(a)
+		return err == nil && wire.Unspecified(host)
 	})
 }
 

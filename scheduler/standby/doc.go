@@ -49,6 +49,8 @@
 // backends from each other for ever. It need not wait where it knows better: every member of the
 // group is accounted for and none leads, or all backends say that the scheduler which they obey
 // is gone. One that is linked with no backend claims nothing until the whole group is accounted for.
+// One that was overtaken and begins anew claims above what it had heard of, so even alone it gives
+// backends a second to say whom they obey.
 // A leader of few backends yields to a spare that has had more than twice as many for 300 ms.
 //
 // # Rules
