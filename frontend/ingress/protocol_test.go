@@ -377,10 +377,32 @@ func TestStatistics(t *testing.T) {
 	s.want(a, 200, `"fail":{"count":1`)
 	s.want(a, 200, `"success":{"count":6`)
 	for _, part := range []string{"compute_input", "compute_infer", "compute_output", "queue"} {
-		s.want(a, 200, `"`+part+`":{"count":12`)
+		s.want(a, 200, `"`+part+`":{"count":6`) // requests, as Triton counts them
 	}
 	m := s.do("GET", "/metrics", "")
 	s.want(m, 200, `symphony_http_requests_total{code="200",route="infer"} 6`)
 	s.want(m, 200, `symphony_http_requests_total{code="503",route="infer"} 1`)
 	s.want(m, 200, `symphony_http_request_duration_seconds_count{route="infer"} 7`)
+}
+
+// A request of several items counts once, with the times of the item that took longest: the sum of its parts is
+// what it took, and clients divide by requests.
+func TestStatisticsOfABatch(t *testing.T) {
+	m := &modelStatistics{batches: map[int]*batchStatistics{}}
+	times := func(unit time.Duration) *frontend.Response {
+		return &frontend.Response{BatchSize: 2, Queue: unit, Fetch: 2 * unit, Execute: 3 * unit, Reply: 4 * unit, Total: 10 * unit}
+	}
+	m.record([]*frontend.Response{times(1), times(3), times(2)}, nil)
+	m.record([]*frontend.Response{times(5)}, nil)
+	for name, c := range map[string]struct {
+		got  span
+		want time.Duration
+	}{"success": {m.success, 80}, "queue": {m.queue, 8}, "fetch": {m.fetch, 16}, "execute": {m.execute, 24}, "reply": {m.reply, 32}} {
+		if c.got.count != 2 || c.got.total != c.want {
+			t.Errorf("%s: %v, want %v of 2", name, c.got, c.want)
+		}
+	}
+	if m.items != 4 || m.executions != 2 {
+		t.Errorf("%d items in %v batches", m.items, m.executions)
+	}
 }
