@@ -197,7 +197,13 @@ func TestParameters(t *testing.T) {
 func TestRawBody(t *testing.T) {
 	s := start(t, Config{})
 	in := items()["FP32"][0][:16]
-	s.want(s.do("POST", "/v2/models/flat/infer", in, "Inference-Header-Content-Length", "0"), 200, `"data":[0,1.5,-2.25,1e-30]`)
+	for _, c := range []struct{ model, shape, in string }{{"flat", "[4]", in}, {"echo-FP32", "[1,2,3]", items()["FP32"][0][:24]}} {
+		a := s.do("POST", "/v2/models/"+c.model+"/infer", c.in, "Inference-Header-Content-Length", "0")
+		s.want(a, 200, fmt.Sprintf(`"shape":%s,"parameters":{"binary_data_size":%d}}]}%s`, c.shape, len(c.in), c.in))
+		if n := a.header.Get("Inference-Header-Content-Length"); n != fmt.Sprint(len(a.body)-len(c.in)) {
+			t.Errorf("%s: the header has %s bytes of %d", c.model, n, len(a.body))
+		}
+	}
 	s.want(s.do("POST", "/v2/models/flat/infer", in[1:], "Inference-Header-Content-Length", "0"), 400, "15 bytes")
 	s.want(s.do("POST", "/v2/models/two/infer", in, "Inference-Header-Content-Length", "0"), 400, "only input")
 }
