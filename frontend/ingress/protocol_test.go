@@ -52,7 +52,10 @@ func TestDescriptions(t *testing.T) {
 		{"POST", "/v2/repository/models/digits/unload", 501, "digits"},
 		{"POST", "/v2/repository/models/nope/unload", 404, "unknown model"},
 		{"GET", "/v2/logging", 200, "log_verbose_level"},
-		{"POST", "/v2/logging", 501, "configuration"},
+		{"GET", "/v2/models/nope/trace/setting", 404, "unknown model"},
+		{"POST", "/v2/logging", 200, "log_verbose_level"},
+		{"POST", "/v2/models/digits/trace/setting", 200, "trace_level"},
+		{"POST", "/v2/models/nope/trace/setting", 404, "unknown model"},
 		{"GET", "/v2/trace/setting", 200, "trace_level"},
 		{"GET", "/v2/models/digits/trace/setting", 200, "OFF"},
 		{"GET", "/v2/systemsharedmemory/status", 200, "[]"},
@@ -70,6 +73,26 @@ func TestDescriptions(t *testing.T) {
 			s.t = t
 			s.want(s.do(c.method, c.path, ""), c.status, c.text)
 		})
+	}
+}
+
+// What is to be changed is refused, and so is what is none of them; without anything to change they are told.
+func TestSettingsAreFixed(t *testing.T) {
+	s := start(t, Config{})
+	for _, c := range []struct {
+		path, body string
+		status     int
+		text       string
+	}{
+		{"/v2/logging", "{}", 200, `"log_info":true`},
+		{"/v2/logging", `{"log_info":false}`, 501, "configuration"},
+		{"/v2/logging", `{"log_inof":false}`, 400, "log_inof: there is no such field"},
+		{"/v2/logging", `{`, 400, "no JSON object"},
+		{"/v2/trace/setting", "{}", 200, `"trace_rate":"1000"`},
+		{"/v2/trace/setting", `{"trace_rate":"5"}`, 501, "configuration"},
+		{"/v2/models/digits/trace/setting", `{"trace_rate":null}`, 501, "configuration"},
+	} {
+		s.want(s.do("POST", c.path, c.body), c.status, c.text)
 	}
 }
 
