@@ -12,7 +12,7 @@ TAGS    := $(strip $(shell pkg-config --exists libibverbs 2>/dev/null && echo rd
 comma   := ,
 space   := $(subst ,, )
 
-.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-ui test-k8s test-rules test-operations test-clients proto gpu-libs cuda-headers gpu-suite test-gpu
+.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-ui test-k8s test-rules test-operations test-clients test-triton proto gpu-libs cuda-headers gpu-suite test-gpu
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ test-rules: ## deploy/monitoring under promtool, which it fetches from Debian wh
 
 test-clients: build ## other people's clients, unmodified, over HTTP and gRPC: a table of what works (installs them from PyPI)
 	@scripts/test-clients.sh
+
+test-triton: build $(ORT) ## the same requests to Symphony and to a real Triton (from PyPI), answers compared; each difference needs a reason. KEEP=1: into docs/triton.md
+	@KEEP=$(KEEP) scripts/test-triton.sh
 
 proto: ## the Go files of the gRPC interface anew, from frontend/grpcin/inference/inference.proto
 	@scripts/proto.sh

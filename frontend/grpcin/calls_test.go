@@ -186,6 +186,12 @@ func TestRepositoryAndSettings(t *testing.T) {
 	if r, err := c.TraceSetting(ctx, &inference.TraceSettingRequest{}); err != nil || !slices.Equal(r.Settings["trace_level"].GetValue(), []string{"OFF"}) {
 		t.Errorf("%v, %v", r, err)
 	}
+	if _, err := c.TraceSetting(ctx, &inference.TraceSettingRequest{ModelName: "nobody"}); status.Code(err) != codes.NotFound {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.TraceSetting(ctx, &inference.TraceSettingRequest{ModelName: "two"}); err != nil {
+		t.Errorf("%v", err)
+	}
 	if r, err := c.LogSettings(ctx, &inference.LogSettingsRequest{}); err != nil || !r.Settings["log_info"].GetBoolParam() || r.Settings["log_format"].GetStringParam() != "default" {
 		t.Errorf("%v, %v", r, err)
 	}

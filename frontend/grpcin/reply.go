@@ -51,9 +51,7 @@ func (s *Server) compose(q *request, spec *catalog.ModelSpec, b batch, streamed 
 	}
 	out = q.appendHead(out, spec, b, streamed)
 	for i := range q.wanted {
-		if q.wanted[i].region == nil {
-			out = q.appendRaw(out, &q.wanted[i])
-		}
+		out = q.appendRaw(out, &q.wanted[i])
 	}
 	if streamed {
 		out = streamHeader(out)
@@ -177,10 +175,14 @@ func appendOutput(dst []byte, name, kind string, items int64, shape []int64, mor
 	return append(dst, more...)
 }
 
-// appendRaw appends an output's tensor, of all items.
+// appendRaw appends an output's tensor, of all items: clients count entries by outputs, so of one in
+// shared memory an empty entry.
 func (q *request) appendRaw(dst []byte, w *wanted) []byte {
 	dst = protowire.AppendTag(dst, fieldAnswerRaw, protowire.BytesType)
-	if w.classes > 0 {
+	switch {
+	case w.region != nil:
+		return protowire.AppendVarint(dst, 0)
+	case w.classes > 0:
 		return protowire.AppendBytes(dst, q.ranked(w))
 	}
 	n := 0

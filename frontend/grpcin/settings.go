@@ -7,10 +7,15 @@ import (
 	"github.com/symphony-serving/symphony/frontend/ingress"
 )
 
-// TraceSetting tells the settings, which are fixed.
+// TraceSetting tells the settings, which are fixed and the same for all models.
 func (s *Server) TraceSetting(_ context.Context, q *inference.TraceSettingRequest) (*inference.TraceSettingResponse, error) {
 	if err := apart(s.cfg.AdminApart); err != nil {
 		return nil, err
+	}
+	if model := q.GetModelName(); model != "" {
+		if _, err := s.cfg.Client.Model(model, ""); err != nil {
+			return nil, s.status(model, "", err)
+		}
 	}
 	if len(q.GetSettings()) > 0 {
 		return nil, s.status("", "", ingress.FixedSettings())

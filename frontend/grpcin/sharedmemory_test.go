@@ -73,13 +73,20 @@ func TestSharedMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := r.Outputs[0].Parameters
-		if len(r.RawOutputContents) != 0 || p["shared_memory_region"].GetStringParam() != "out" || p["shared_memory_byte_size"].GetInt64Param() != items*24 || p["shared_memory_offset"].GetInt64Param() != 8 {
+		if len(r.RawOutputContents) != 1 || len(r.RawOutputContents[0]) != 0 || p["shared_memory_region"].GetStringParam() != "out" || p["shared_memory_byte_size"].GetInt64Param() != items*24 || p["shared_memory_offset"].GetInt64Param() != 8 {
 			t.Errorf("%v", r)
 		}
 		b, err := os.ReadFile(path)
 		if err != nil || !bytes.Equal(b[56:56+items*24], tensors[from:from+items*24]) {
 			t.Errorf("%v: %v", err, b[56:])
 		}
+	}
+	// Triton's clients look for an output's tensor at its place among the outputs: one in shared memory has a place, too.
+	q := &inference.ModelInferRequest{ModelName: "two", RawInputContents: [][]byte{tensors[:8], {42}},
+		Inputs:  []*inference.ModelInferRequest_InferInputTensor{{Name: "a", Datatype: "INT32", Shape: []int64{1, 2}}, {Name: "b", Datatype: "UINT8", Shape: []int64{1, 1}}},
+		Outputs: []*inference.ModelInferRequest_InferRequestedOutputTensor{{Name: "p", Parameters: in("out", 0, 8)}, {Name: "q"}}}
+	if r, err := c.ModelInfer(ctx, q); err != nil || len(r.RawOutputContents) != 2 || len(r.RawOutputContents[0]) != 0 || !bytes.Equal(r.RawOutputContents[1], []byte{42}) {
+		t.Errorf("%v, %v", r, err)
 	}
 	s, err := c.SystemSharedMemoryStatus(ctx, &inference.SystemSharedMemoryStatusRequest{})
 	if err != nil || len(s.Regions) != 2 || s.Regions["out"].Offset != 48 || s.Regions["out"].Key != key {

@@ -3,6 +3,8 @@ package ingress
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -153,8 +155,13 @@ func (s *Server) logSettings(x *exchange) error {
 	return x.json(200, LogSettings())
 }
 
-// traceSettings serves GET .../trace/setting.
+// traceSettings serves GET .../trace/setting, of all models or of one.
 func (s *Server) traceSettings(x *exchange) error {
+	if x.model != "" {
+		if _, err := s.entry(x); err != nil {
+			return err
+		}
+	}
 	return x.json(200, TraceSettings())
 }
 
@@ -163,8 +170,27 @@ func FixedSettings() error {
 	return unsupported("settings are made in the configuration at start, not by request")
 }
 
-func (s *Server) fixedSettings(x *exchange) error {
-	return FixedSettings()
+// changed reads an order to change settings. One that changes nothing asks for them: Triton's clients ask so.
+func (s *Server) changed(x *exchange, now object) error {
+	o, err := s.order(x, slices.Sorted(maps.Keys(now))...)
+	if err == nil && len(o) > 0 {
+		return FixedSettings()
+	}
+	return err
+}
+
+func (s *Server) changeLogSettings(x *exchange) error {
+	if err := s.changed(x, LogSettings()); err != nil {
+		return err
+	}
+	return s.logSettings(x)
+}
+
+func (s *Server) changeTraceSettings(x *exchange) error {
+	if err := s.changed(x, TraceSettings()); err != nil {
+		return err
+	}
+	return s.traceSettings(x)
 }
 
 // noRegions serves the status of GPUs' shared memory: there is none.

@@ -123,7 +123,8 @@ func (s *Server) parse(x *exchange, spec *catalog.ModelSpec, body []byte) error 
 	return nil
 }
 
-// raw takes the whole body as the single input of one item.
+// raw takes the whole body as the single input of one item. Who sends no JSON reads tensors, too: outputs
+// are binary.
 func (x *exchange) raw(spec *catalog.ModelSpec, body []byte) error {
 	if len(spec.Inputs) != 1 {
 		return badRequest("Inference-Header-Content-Length: 0 means that the body is the only input; model %s has %d", spec.Name, len(spec.Inputs))
@@ -132,7 +133,12 @@ func (x *exchange) raw(spec *catalog.ModelSpec, body []byte) error {
 	if int64(len(body)) != in.ByteSize() {
 		return badRequest("the body is the input %q: it has %d bytes, %s%v takes %d", in.Name, len(body), in.Type, in.Shape, in.ByteSize())
 	}
-	x.request.Inputs = append(x.request.Inputs[:0], oip.Input{Name: []byte(in.Name), Type: in.Type, Shape: append([]int64{}, in.Shape...), Binary: body})
+	shape := append([]int64{}, in.Shape...)
+	if spec.MaxBatch > 0 {
+		shape = append([]int64{1}, shape...)
+	}
+	x.request.Inputs = append(x.request.Inputs[:0], oip.Input{Name: []byte(in.Name), Type: in.Type, Shape: shape, Binary: body})
+	x.request.BinaryOutputs = true
 	return nil
 }
 

@@ -52,7 +52,10 @@ func TestDescriptions(t *testing.T) {
 		{"POST", "/v2/repository/models/digits/unload", 501, "digits"},
 		{"POST", "/v2/repository/models/nope/unload", 404, "unknown model"},
 		{"GET", "/v2/logging", 200, "log_verbose_level"},
-		{"POST", "/v2/logging", 501, "configuration"},
+		{"GET", "/v2/models/nope/trace/setting", 404, "unknown model"},
+		{"POST", "/v2/logging", 200, "log_verbose_level"},
+		{"POST", "/v2/models/digits/trace/setting", 200, "trace_level"},
+		{"POST", "/v2/models/nope/trace/setting", 404, "unknown model"},
 		{"GET", "/v2/trace/setting", 200, "trace_level"},
 		{"GET", "/v2/models/digits/trace/setting", 200, "OFF"},
 		{"GET", "/v2/systemsharedmemory/status", 200, "[]"},
@@ -70,6 +73,26 @@ func TestDescriptions(t *testing.T) {
 			s.t = t
 			s.want(s.do(c.method, c.path, ""), c.status, c.text)
 		})
+	}
+}
+
+// What is to be changed is refused, and so is what is none of them; without anything to change they are told.
+func TestSettingsAreFixed(t *testing.T) {
+	s := start(t, Config{})
+	for _, c := range []struct {
+		path, body string
+		status     int
+		text       string
+	}{
+		{"/v2/logging", "{}", 200, `"log_info":true`},
+		{"/v2/logging", `{"log_info":false}`, 501, "configuration"},
+		{"/v2/logging", `{"log_inof":false}`, 400, "log_inof: there is no such field"},
+		{"/v2/logging", `{`, 400, "no JSON object"},
+		{"/v2/trace/setting", "{}", 200, `"trace_rate":"1000"`},
+		{"/v2/trace/setting", `{"trace_rate":"5"}`, 501, "configuration"},
+		{"/v2/models/digits/trace/setting", `{"trace_rate":null}`, 501, "configuration"},
+	} {
+		s.want(s.do("POST", c.path, c.body), c.status, c.text)
 	}
 }
 
@@ -197,7 +220,13 @@ func TestParameters(t *testing.T) {
 func TestRawBody(t *testing.T) {
 	s := start(t, Config{})
 	in := items()["FP32"][0][:16]
-	s.want(s.do("POST", "/v2/models/flat/infer", in, "Inference-Header-Content-Length", "0"), 200, `"data":[0,1.5,-2.25,1e-30]`)
+	for _, c := range []struct{ model, shape, in string }{{"flat", "[4]", in}, {"echo-FP32", "[1,2,3]", items()["FP32"][0][:24]}} {
+		a := s.do("POST", "/v2/models/"+c.model+"/infer", c.in, "Inference-Header-Content-Length", "0")
+		s.want(a, 200, fmt.Sprintf(`"shape":%s,"parameters":{"binary_data_size":%d}}]}%s`, c.shape, len(c.in), c.in))
+		if n := a.header.Get("Inference-Header-Content-Length"); n != fmt.Sprint(len(a.body)-len(c.in)) {
+			t.Errorf("%s: the header has %s bytes of %d", c.model, n, len(a.body))
+		}
+	}
 	s.want(s.do("POST", "/v2/models/flat/infer", in[1:], "Inference-Header-Content-Length", "0"), 400, "15 bytes")
 	s.want(s.do("POST", "/v2/models/two/infer", in, "Inference-Header-Content-Length", "0"), 400, "only input")
 }
@@ -377,10 +406,32 @@ func TestStatistics(t *testing.T) {
 	s.want(a, 200, `"fail":{"count":1`)
 	s.want(a, 200, `"success":{"count":6`)
 	for _, part := range []string{"compute_input", "compute_infer", "compute_output", "queue"} {
-		s.want(a, 200, `"`+part+`":{"count":12`)
+		s.want(a, 200, `"`+part+`":{"count":6`) // requests, as Triton counts them
 	}
 	m := s.do("GET", "/metrics", "")
 	s.want(m, 200, `symphony_http_requests_total{code="200",route="infer"} 6`)
 	s.want(m, 200, `symphony_http_requests_total{code="503",route="infer"} 1`)
 	s.want(m, 200, `symphony_http_request_duration_seconds_count{route="infer"} 7`)
+}
+
+// A request of several items counts once, with the times of the item that took longest: the sum of its parts is
+// what it took, and clients divide by requests.
+func TestStatisticsOfABatch(t *testing.T) {
+	m := &modelStatistics{batches: map[int]*batchStatistics{}}
+	times := func(unit time.Duration) *frontend.Response {
+		return &frontend.Response{BatchSize: 2, Queue: unit, Fetch: 2 * unit, Execute: 3 * unit, Reply: 4 * unit, Total: 10 * unit}
+	}
+	m.record([]*frontend.Response{times(1), times(3), times(2)}, nil)
+	m.record([]*frontend.Response{times(5)}, nil)
+	for name, c := range map[string]struct {
+		got  span
+		want time.Duration
+	}{"success": {m.success, 80}, "queue": {m.queue, 8}, "fetch": {m.fetch, 16}, "execute": {m.execute, 24}, "reply": {m.reply, 32}} {
+		if c.got.count != 2 || c.got.total != c.want {
+			t.Errorf("%s: %v, want %v of 2", name, c.got, c.want)
+		}
+	}
+	if m.items != 4 || m.executions != 2 {
+		t.Errorf("%d items in %v batches", m.items, m.executions)
+	}
 }

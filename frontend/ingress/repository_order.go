@@ -15,12 +15,12 @@ import (
 	"github.com/symphony-serving/symphony/transport/nearest"
 )
 
-// orderMax is the largest body of a repository call.
+// orderMax is the largest body of a repository call, or of one that changes settings.
 const orderMax = 64 << 10
 
-// order reads a repository call's body: a JSON object of the known keys, or nothing.
+// order reads the body of such a call: a JSON object of the known keys, or nothing.
 func (s *Server) order(x *exchange, known ...string) (object, error) {
-	tooLarge := &refusal{status: 413, reason: "too_large", msg: fmt.Sprintf("the body of a repository call is above %d bytes", orderMax), close: true}
+	tooLarge := &refusal{status: 413, reason: "too_large", msg: fmt.Sprintf("the body of such a call is above %d bytes", orderMax), close: true}
 	if x.ctx.Request.Header.ContentLength() > orderMax {
 		return nil, tooLarge
 	}

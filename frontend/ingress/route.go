@@ -45,11 +45,11 @@ func table() []route {
 		{name: "repository", method: "POST", pattern: "/v2/repository/models/{model}/load", serve: (*Server).load},
 		{name: "repository", method: "POST", pattern: "/v2/repository/models/{model}/unload", serve: (*Server).unload},
 		{name: "settings", method: "GET", pattern: "/v2/logging", serve: (*Server).logSettings},
-		{name: "settings", method: "POST", pattern: "/v2/logging", serve: (*Server).fixedSettings},
+		{name: "settings", method: "POST", pattern: "/v2/logging", serve: (*Server).changeLogSettings},
 		{name: "settings", method: "GET", pattern: "/v2/trace/setting", serve: (*Server).traceSettings},
-		{name: "settings", method: "POST", pattern: "/v2/trace/setting", serve: (*Server).fixedSettings},
+		{name: "settings", method: "POST", pattern: "/v2/trace/setting", serve: (*Server).changeTraceSettings},
 		{name: "settings", method: "GET", pattern: m + "/trace/setting", serve: (*Server).traceSettings},
-		{name: "settings", method: "POST", pattern: m + "/trace/setting", serve: (*Server).fixedSettings},
+		{name: "settings", method: "POST", pattern: m + "/trace/setting", serve: (*Server).changeTraceSettings},
 	}
 	const system, cuda = "/v2/systemsharedmemory", "/v2/cudasharedmemory"
 	routes = append(routes,

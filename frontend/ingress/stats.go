@@ -83,7 +83,7 @@ type modelStatistics struct {
 	last       time.Time
 	items      uint64  // inferences, without errors
 	executions float64 // each item's share of its batch: they sum to batches
-	success    span    // requests
+	success    span    // requests, as the following: of each the times of the item that took longest
 	fail       span
 	queue      span
 	fetch      span
@@ -119,16 +119,14 @@ func (m *modelStatistics) record(answers []*frontend.Response, err error) {
 		return
 	}
 	m.last = time.Now()
-	longest := time.Duration(0)
+	slowest := answers[0]
 	for _, a := range answers {
-		longest = max(longest, a.Total)
+		if a.Total > slowest.Total {
+			slowest = a
+		}
 		m.items++
 		share := 1 / float64(max(a.BatchSize, 1))
 		m.executions += share
-		m.queue.add(a.Queue)
-		m.fetch.add(a.Fetch)
-		m.execute.add(a.Execute)
-		m.reply.add(a.Reply)
 		b := m.batches[a.BatchSize]
 		if b == nil {
 			b = &batchStatistics{}
@@ -139,7 +137,11 @@ func (m *modelStatistics) record(answers []*frontend.Response, err error) {
 		b.execute += time.Duration(float64(a.Execute) * share)
 		b.reply += time.Duration(float64(a.Reply) * share)
 	}
-	m.success.add(longest)
+	m.success.add(slowest.Total)
+	m.queue.add(slowest.Queue)
+	m.fetch.add(slowest.Fetch)
+	m.execute.add(slowest.Execute)
+	m.reply.add(slowest.Reply)
 }
 
 // doc is Triton's document. The three compute counts are equal: perf_analyzer
