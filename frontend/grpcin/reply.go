@@ -51,9 +51,7 @@ func (s *Server) compose(q *request, spec *catalog.ModelSpec, b batch, streamed 
 	}
 	out = q.appendHead(out, spec, b, streamed)
 	for i := range q.wanted {
-		if q.wanted[i].region == nil {
-			out = q.appendRaw(out, &q.wanted[i])
-		}
+		out = q.appendRaw(out, &q.wanted[i])
 	}
 	if streamed {
 		out = streamHeader(out)
@@ -177,9 +175,13 @@ func appendOutput(dst []byte, name, kind string, items int64, shape []int64, mor
 	return append(dst, more...)
 }
 
-// appendRaw appends an output's tensor, of all items.
+// appendRaw appends an output's tensor, of all items. It is empty where the tensor lies in shared memory,
+// for clients find outputs by their place; Triton's for C++ (perf_analyzer) reads past the end if one lacks.
 func (q *request) appendRaw(dst []byte, w *wanted) []byte {
 	dst = protowire.AppendTag(dst, fieldAnswerRaw, protowire.BytesType)
+	if w.region != nil {
+		return protowire.AppendVarint(dst, 0)
+	}
 	if w.classes > 0 {
 		return protowire.AppendBytes(dst, q.ranked(w))
 	}
