@@ -79,7 +79,7 @@ test-k8s: ## the same in a real control plane of Kubernetes on loopback, which i
 test-rules: ## deploy/monitoring under promtool, which it fetches from Debian where it is not there
 	@scripts/test-rules.sh
 
-test-clients: build ## other people's clients, unmodified, over HTTP and gRPC: a table of what works (installs them from PyPI)
+test-clients: build ## other people's clients, unmodified, over HTTP and gRPC: a table of what works (installs them; six minutes, the first time more); ONLY=k6,ghz
 	@scripts/test-clients.sh
 
 test-triton: build $(ORT) ## the same requests to Symphony and to a real Triton (from PyPI), answers compared; each difference needs a reason. KEEP=1: into docs/triton.md

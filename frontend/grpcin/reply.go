@@ -175,8 +175,8 @@ func appendOutput(dst []byte, name, kind string, items int64, shape []int64, mor
 	return append(dst, more...)
 }
 
-// appendRaw appends an output's tensor, of all items: clients count entries by outputs, so of one in
-// shared memory an empty entry.
+// appendRaw appends an output's tensor, of all items. It is empty where the tensor lies in shared memory,
+// for clients find outputs by their place; Triton's for C++ (perf_analyzer) reads past the end if one lacks.
 func (q *request) appendRaw(dst []byte, w *wanted) []byte {
 	dst = protowire.AppendTag(dst, fieldAnswerRaw, protowire.BytesType)
 	switch {

@@ -103,6 +103,31 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
+// An output in memory has an empty place among the tensors of the reply, so that those of the others are where
+// clients look for them.
+func TestSharedMemoryForOneOutputOfTwo(t *testing.T) {
+	k, ctx := startWith(t, Config{}, ingress.Config{SharedMemory: true}), within(t)
+	key, path := object(t, make([]byte, 100))
+	if _, err := k.client.SystemSharedMemoryRegister(ctx, &inference.SystemSharedMemoryRegisterRequest{Name: "r", Key: key, ByteSize: 100}); err != nil {
+		t.Fatal(err)
+	}
+	a := []byte{1, 0, 0, 0, 2, 0, 0, 0}
+	r, err := k.client.ModelInfer(ctx, &inference.ModelInferRequest{ModelName: "two",
+		Inputs: []*inference.ModelInferRequest_InferInputTensor{
+			{Name: "a", Datatype: "INT32", Shape: []int64{1, 2}}, {Name: "b", Datatype: "UINT8", Shape: []int64{1, 1}}},
+		Outputs:          []*inference.ModelInferRequest_InferRequestedOutputTensor{{Name: "p", Parameters: in("r", 4, 8)}, {Name: "q"}},
+		RawInputContents: [][]byte{a, {9}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Outputs) != 2 || len(r.RawOutputContents) != 2 || len(r.RawOutputContents[0]) != 0 || !bytes.Equal(r.RawOutputContents[1], []byte{9}) {
+		t.Errorf("%v", r)
+	}
+	if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b[4:12], a) {
+		t.Errorf("%v, %v", b, err)
+	}
+}
+
 // Nobody may name memory unless the server is configured so: who seems to be on this host may have come through a
 // proxy on it. The error says which key it is.
 func TestNoSharedMemoryUnlessConfigured(t *testing.T) {

@@ -43,7 +43,7 @@ func TestSharedMemory(t *testing.T) {
 		return s.do("POST", "/v2/models/echo-FP32/infer", fmt.Sprintf(`{"inputs":[{"name":"x","shape":[%d,2,3],"datatype":"FP32",%s}],"outputs":[{"name":"y",%s}]}`, items, input, output))
 	}
 	for items, from := range map[int]int{1: 24, 2: 0} {
-		s.want(infer(items, in("r", from, items*24), in("r", 48, 100)), 200, fmt.Sprintf(`"parameters":{"shared_memory_region":"r","shared_memory_byte_size":%d,"shared_memory_offset":48}`, items*24))
+		s.want(infer(items, in("r", from, items*24), in("r", 48, 100)), 200, fmt.Sprintf(`"parameters":{"shared_memory_region":"r","shared_memory_byte_size":%d,"shared_memory_offset":48,"binary_data_size":0}`, items*24))
 		b, err := os.ReadFile(f.Name())
 		if err != nil || !bytes.Equal(b[48:48+items*24], tensors[from:from+items*24]) {
 			t.Errorf("%d items: %q, %v", items, b[48:], err)

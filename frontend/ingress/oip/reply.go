@@ -125,7 +125,8 @@ func (o *Result) append(dst []byte, index int) ([]byte, error) {
 		if r.Offset > 0 {
 			dst = strconv.AppendInt(append(dst, `,"shared_memory_offset":`...), r.Offset, 10)
 		}
-		return append(dst, "}}"...), nil
+		// Triton's client for C++, which is in perf_analyzer, takes no parameters without this one.
+		return append(dst, `,"binary_data_size":0}}`...), nil
 	}
 	if o.Binary {
 		dst = append(dst, `,"parameters":{"binary_data_size":`...)
