@@ -12,7 +12,7 @@
 // # Rules
 //
 //  1. While nobody looks there is no goroutine, and the source tells nothing. Each question is a
-//     look that lasts for a while (linger): so a story can be asked for twice.
+//     look that lasts for a while (Config.Linger): so a story can be asked for twice.
 //  2. Viewers are bounded, and so is what waits for one: who reads too slowly is cut off, and
 //     the browser comes again.
 //  3. An event is encoded once, however many viewers there are.

@@ -29,6 +29,7 @@ type Config struct {
 	Texts func(context.Context) []watch.Info
 	// Always keeps events also while nobody looks, so that each request's story can be told.
 	Always  bool
+	Linger  mono.Dur // how long events are kept on after the last viewer, or a question [30 s]
 	Viewers int      // at a time, at most [8]
 	Keep    mono.Dur // how long events are kept [60 s]
 	Bytes   int      // about, for those that are kept [64 MiB]
@@ -39,8 +40,6 @@ const (
 	every = 100 * time.Millisecond
 	// textsEvery is between two looks at Texts.
 	textsEvery = 2 * time.Second
-	// linger is how long events are kept on after the last viewer, or a question.
-	linger = 30 * time.Second
 	// behindMost is how many looks a viewer may be behind.
 	behindMost = 50
 	// recent is how much of what was kept a new viewer gets.
@@ -66,6 +65,7 @@ type Hub struct {
 	viewers map[*viewer]bool
 	events  []watch.Event // scratch
 	asked   time.Time     // when Texts were
+	whole   []byte        // of a file: its stream, once somebody has asked for it
 	chunk   int           // bytes of the last chunk: the next will be about as long
 }
 
@@ -76,6 +76,9 @@ type viewer struct {
 
 // NewHub makes a Hub of a live source. Close ends it.
 func NewHub(cfg Config) *Hub {
+	if cfg.Linger == 0 {
+		cfg.Linger = 30 * mono.Second
+	}
 	if cfg.Viewers == 0 {
 		cfg.Viewers = 8
 	}
@@ -117,7 +120,7 @@ func (h *Hub) Close() {
 
 // look has it gather events for a while. Caller holds mu.
 func (h *Hub) look() {
-	h.until = time.Now().Add(linger)
+	h.linger()
 	if h.running || h.closed || h.live() == nil && !h.cfg.Always {
 		return // with Always it waits for one, that is made later
 	}
@@ -126,6 +129,9 @@ func (h *Hub) look() {
 	h.turn()
 	go h.run(h.ended)
 }
+
+// linger has it go on for a while. Caller holds mu.
+func (h *Hub) linger() { h.until = time.Now().Add(h.cfg.Linger.Std()) }
 
 // live is the source of now; nil where there is none, as of a file.
 func (h *Hub) live() Source {

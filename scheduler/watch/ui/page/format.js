@@ -6,7 +6,7 @@ export function ms(ns, digits = 1) {
   return Math.abs(v) < 1 && v !== 0 ? Math.round(ns / 1e3) + " us" : v.toFixed(v >= 100 ? 0 : digits) + " ms";
 }
 
-export function signed(ns) { return (ns >= 0 ? "+" : "\u2212") + (Math.abs(ns) / 1e6).toFixed(1) + " ms"; }
+export function signed(ns) { return (ns > -5e4 ? "+" : "\u2212") + (Math.abs(ns) / 1e6).toFixed(1) + " ms"; }
 
 export function rate(v) {
   if (v >= 100000) return (v / 1000).toFixed(0) + "k";

@@ -101,7 +101,7 @@ export class Gantt {
       c.fillStyle = this.colours.line;
       c.fillRect(x, 16, 1, this.bottom - 16 + strip);
       c.fillStyle = this.colours.faint;
-      if (x > this.left + 20 && x < this.width - this.right - 16) c.fillText(this.tick(t, step), x, 9);
+      if (x > this.left + (this.narrow ? 20 : 34) && x < this.width - this.right - 16) c.fillText(this.tick(t, step), x, 9);
     }
   }
 
@@ -112,7 +112,8 @@ export class Gantt {
     const d = new Date(Math.round((began + t) / 1e6));
     const s = d.getSeconds() + d.getMilliseconds() / 1000;
     const digits = step < 1e7 ? 3 : step < 1e8 ? 2 : step < 1e9 ? 1 : 0;
-    return String(d.getMinutes()).padStart(2, "0") + ":" + s.toFixed(digits).padStart(digits ? 3 + digits : 2, "0");
+    const two = (v) => String(v).padStart(2, "0") + ":";
+    return (this.narrow ? "" : two(d.getHours())) + two(d.getMinutes()) + s.toFixed(digits).padStart(digits ? 3 + digits : 2, "0");
   }
 
   drawRow(box, now) {

@@ -49,7 +49,7 @@ export function models(box, store, palette, at, dark) {
       latency(q, slo), el("td", {}, q ? q.size.toFixed(1) : ""), queue(w, at)));
   }
   const heads = [["model", ""], ["offered", "requests/s"], ["good", "requests/s within their SLO", "wide"], ["bad", "share in % that was dropped or late, of what was answered"],
-    ["p99 ms / SLO", "latency in ms up to the end of the batch, against the SLO"], ["batch", "mean size"], ["waiting", "requests that wait; size of the candidate, and its window from now on"]];
+    ["p99 ms / SLO", "latency in ms up to the end of the batch, against the SLO"], ["batch", "mean size"], ["waiting", "requests that wait, and how many of them are the next batch"]];
   const table = el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(([h, t, c]) => el("th", { title: t, scope: "col", class: c || "" }, h)))), body);
   const more = list.length > rowsMost ? [el("p", { class: "faint" }, "and " + (list.length - rowsMost) + " more models")] : [];
   box.replaceChildren(table, ...more);
@@ -62,11 +62,12 @@ function latency(q, slo) {
   return el("td", { title: "p50 " + ms(q.p50) + ", p99 " + ms(q.p99) + ", SLO " + ms(slo) }, (q.p99 / 1e6).toFixed(1) + " ", bar);
 }
 
-// queue is what waits, and the candidate's window.
+// queue is what waits, and of it the candidate: the batch that would start next.
 function queue(w, at) {
   if (!w || at - w.t > 1e9 || (!w.size && !w.queued)) return el("td", { class: "faint" }, "0");
-  const window = w.size ? w.size + " @ " + Math.max(0, Math.round((w.exec - at) / 1e6)) + ".." + Math.max(0, Math.round((w.until - at) / 1e6)) + " ms" : "";
-  return el("td", { title: window ? "the candidate: " + window + " from now on" : "" }, String(w.queued), window ? el("span", { class: "faint wide" }, " " + w.size) : "");
+  const from = (t) => Math.max(0, Math.round((t - at) / 1e6));
+  return el("td", { title: w.size ? "the next batch: " + w.size + ", to start in " + from(w.exec) + " to " + from(w.until) + " ms" : "" },
+    String(w.queued), w.size ? el("span", { class: "faint wide" }, " (" + w.size + ")") : "");
 }
 
 // lost lists requests that were dropped or late up to an instant, the newest first.
