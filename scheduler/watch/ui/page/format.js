@@ -24,6 +24,12 @@ export function seconds(ns) {
   return v >= 1 ? (v >= 10 ? v.toFixed(0) : +v.toFixed(2)) + " s" : Math.round(v * 1000) + " ms";
 }
 
+// short is a name of at most so many signs: names of one family differ at their ends.
+export function short(name, most) {
+  const tail = Math.floor(most / 2) - 1;
+  return name.length <= most ? name : name.slice(0, most - 1 - tail) + "\u2026" + name.slice(-tail);
+}
+
 // el makes an element: texts are never markup, whatever a model is called.
 export function el(tag, props = {}, ...children) {
   const e = document.createElement(tag);

@@ -30,7 +30,7 @@ export class Gantt {
     let rows = 0;
     for (const p of pools) rows += Math.max(1, p.rows.length);
     const room = stage.clientHeight - this.head - strip - gap * Math.max(0, pools.length - 1);
-    this.h = Math.max(this.narrow ? 5 : 6, Math.min(40, Math.floor(room / Math.max(1, rows))));
+    this.h = Math.max(this.narrow ? 5 : 6, Math.min(56, Math.floor(room / Math.max(1, rows))));
     const height = Math.max(stage.clientHeight, this.head + strip + rows * this.h + gap * Math.max(0, pools.length - 1));
     if (this.canvas.width !== Math.round(width * dpr) || this.canvas.height !== Math.round(height * dpr)) {
       this.canvas.width = Math.round(width * dpr);
@@ -149,9 +149,11 @@ export class Gantt {
   // mark says that a batch was late: by a frame and a cross, not by colour alone.
   mark(x, y, w, h) {
     const c = this.ctx;
+    const line = h < 7 ? 1 : 2; // of a low bar its colour is to be seen, too
     c.strokeStyle = this.colours.red;
+    c.lineWidth = line;
+    c.strokeRect(x + line / 2, y + line / 2, Math.max(1, w - line), Math.max(1, h - line));
     c.lineWidth = 2;
-    c.strokeRect(x + 1, y + 1, Math.max(1, w - 2), Math.max(1, h - 2));
     if (h >= 6 && w >= 6) this.cross(x + w - 1, y + h / 2, Math.min(4, h / 2));
   }
 

@@ -1,5 +1,5 @@
 // The tables beside the picture.
-import { el, ms, percent, rate } from "./format.js";
+import { el, ms, percent, rate, seconds, short } from "./format.js";
 import { lower } from "./store.js";
 
 // pools says of each sub-cluster what it has and what it needs.
@@ -43,7 +43,7 @@ export function models(box, store, palette, at, dark) {
     const answered = r.served + r.late + r.dropped, bad = answered ? (r.late + r.dropped) / answered : 0;
     const swatch = el("i", { class: "swatch", background: palette.of(m.id, dark) });
     const slo = m.info.slo || 0;
-    const name = el("td", { class: "name", title: m.name + (slo ? ", SLO " + ms(slo) : "") + ", largest batch " + (m.info.max_batch || "?") }, swatch, m.name);
+    const name = el("td", { class: "name", title: m.name + (slo ? ", SLO " + ms(slo) : "") + ", largest batch " + (m.info.max_batch || "?") }, swatch, short(m.name, 16));
     const badCell = el("td", { class: bad > 0.01 ? "bad" : "", title: r.reasons.map(([k, v]) => k + " " + rate(v) + "/s").join(", ") || "none" }, percent(bad));
     body.append(el("tr", { "data-model": m.id }, name, el("td", {}, rate(r.came)), el("td", { class: "wide" }, rate(r.served)), badCell,
       latency(q, slo), el("td", {}, q ? q.size.toFixed(1) : ""), queue(w, at)));
@@ -86,7 +86,7 @@ export function lost(box, store, at, pick) {
   all.sort((a, b) => b.t - a.t);
   const name = (id) => (store.models.get(id) || { name: "model " + id }).name;
   box.replaceChildren(...(all.length ? all.slice(0, 60).map((l) => el("button", { type: "button", onclick: () => pick(l.key, l.t) },
-    el("span", { class: "faint" }, ((l.t - at) / 1e9).toFixed(2) + " s"), el("span", {}, name(l.model) + ": " + l.what), el("code", {}, l.key)))
+    el("span", { class: "faint" }, seconds(Math.max(0, at - l.t)) + " ago"), el("span", {}, name(l.model) + ": " + l.what), el("code", {}, l.key)))
     : [el("p", { class: "faint" }, "Nothing was dropped or late in the last minute.")]));
   return all.length;
 }
