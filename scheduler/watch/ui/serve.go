@@ -106,6 +106,7 @@ func (h *Hub) serveEvents(w http.ResponseWriter, r *http.Request) {
 	defer h.leave(v)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
+	w.Header().Set("Transfer-Encoding", "identity") // it ends with its connection: in HTTP's chunks each write would be three
 	out := http.NewResponseController(w)
 	send := func(chunk []byte) bool {
 		_ = out.SetWriteDeadline(time.Now().Add(writeMost))
