@@ -144,6 +144,13 @@ func (k *terminal) screen(width, height int) (text string, fits bool) {
 	return strings.TrimRight(text, "\n"), fits
 }
 
+// written is all that was written so far, and whether the alternate screen is shown.
+func (k *terminal) written() (said string, other bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.said, k.other
+}
+
 func (k *terminal) await(what string, width, height int, is func(text string) bool) (text string) {
 	k.t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -178,8 +185,11 @@ func TestTopOnATerminal(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- Top{Admin: admin}.follows(ctx, k.slave, k.slave) }()
 			t.Log("\n" + k.await("a picture", 80, 24, func(s string) bool { return strings.Contains(s, "100 GPUs") && strings.Contains(s, "more models") }))
-			if now := k.settings(); now.Lflag&(unix.ECHO|unix.ICANON) != 0 || now.Lflag&unix.ISIG == 0 || !k.other {
-				t.Error("keys are echoed, or Ctrl-C is no signal, or it is not on the alternate screen")
+			if _, other := k.written(); !other {
+				t.Error("it is not on the alternate screen")
+			}
+			if now := k.settings(); now.Lflag&(unix.ECHO|unix.ICANON) != 0 || now.Lflag&unix.ISIG == 0 {
+				t.Error("keys are echoed, or Ctrl-C is no signal")
 			}
 			f.tell(watch.Event{Kind: watch.Pool, At: 2000 * ms, Info: &watch.Info{Name: "renamed", GPUs: 100}})
 			k.await("what changed", 80, 24, func(s string) bool { return strings.Contains(s, "renamed") })
@@ -203,9 +213,10 @@ func TestTopOnATerminal(t *testing.T) {
 				t.Errorf("the terminal's settings are %+v, were %+v", after, before)
 			}
 			k.await("the screen of before", 1000, 1000, func(string) bool {
-				return !k.other && strings.HasSuffix(k.said, "\x1b[?25h\x1b[?1049l")
+				said, other := k.written()
+				return !other && strings.HasSuffix(said, "\x1b[?25h\x1b[?1049l")
 			})
-			if regexp.MustCompile(`\x1b\[[0-9;]*m`).MatchString(k.said) {
+			if said, _ := k.written(); regexp.MustCompile(`\x1b\[[0-9;]*m`).MatchString(said) {
 				t.Error("it has colours")
 			}
 		})
