@@ -76,7 +76,7 @@ test-ui: build ## the live picture in headless Chromium (apt-get install chromiu
 test-k8s: ## the same in a real control plane of Kubernetes on loopback, which it builds once (some minutes)
 	@scripts/test-k8s.sh
 
-test-rules: ## deploy/monitoring under promtool, which it fetches from Debian where it is not there
+test-rules: ## deploy/monitoring under promtool and Grafana's types, which it fetches from Debian and npm where they are not there
 	@scripts/test-rules.sh
 
 test-clients: build ## other people's clients, unmodified, over HTTP and gRPC: a table of what works (installs them; six minutes, the first time more); ONLY=k6,ghz

@@ -16,3 +16,4 @@ fi
 promtool --version 2>&1 | head -n 1
 SYMPHONY_REQUIRE_PROMTOOL=1 go test -count=1 ./cmd/dashboards
 go test -count=1 -run TestMonitoring ./cmd/symphony/parts
+scripts/dashboard-types.sh

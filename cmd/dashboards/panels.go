@@ -32,7 +32,7 @@ type variable struct {
 	AllValue   string         `json:"allValue,omitempty"`
 	Refresh    int            `json:"refresh,omitempty"` // 2: with the time range
 	Sort       int            `json:"sort,omitempty"`
-	Current    map[string]any `json:"current"`
+	Current    map[string]any `json:"current,omitempty"`
 }
 
 type source struct {
@@ -41,15 +41,17 @@ type source struct {
 }
 
 type panel struct {
-	ID          int         `json:"id"`
-	Type        string      `json:"type"`
-	Title       string      `json:"title"`
-	Description string      `json:"description,omitempty"`
-	Datasource  *source     `json:"datasource,omitempty"`
-	GridPos     place       `json:"gridPos"`
-	Targets     []target    `json:"targets,omitempty"`
-	FieldConfig fieldConfig `json:"fieldConfig"`
-	Options     options     `json:"options"`
+	ID          int          `json:"id"`
+	Type        string       `json:"type"`
+	Title       string       `json:"title"`
+	Description string       `json:"description,omitempty"`
+	Datasource  *source      `json:"datasource,omitempty"`
+	GridPos     place        `json:"gridPos"`
+	Targets     []target     `json:"targets,omitempty"`
+	FieldConfig *fieldConfig `json:"fieldConfig,omitempty"`
+	Options     *options     `json:"options,omitempty"`
+	Collapsed   *bool        `json:"collapsed,omitempty"` // of a row, as is Panels
+	Panels      *[]panel     `json:"panels,omitempty"`    // those that are hidden while it is collapsed
 }
 
 type place struct {
@@ -68,7 +70,8 @@ type target struct {
 }
 
 type fieldConfig struct {
-	Defaults defaults `json:"defaults"`
+	Defaults  defaults `json:"defaults"`
+	Overrides []any    `json:"overrides"` // never null: Grafana looks through them
 }
 
 type defaults struct {
@@ -114,7 +117,7 @@ func lay(graphs []graph) []panel {
 			if x > 0 {
 				x, y = 0, y+graphHigh
 			}
-			out = append(out, panel{ID: len(out) + 1, Type: "row", Title: g.row, GridPos: place{1, columns, 0, y}})
+			out = append(out, panel{ID: len(out) + 1, Type: "row", Title: g.row, GridPos: place{1, columns, 0, y}, Collapsed: new(bool), Panels: &[]panel{}})
 			y++
 			continue
 		}
@@ -129,8 +132,8 @@ func lay(graphs []graph) []panel {
 func (g graph) panel(id int, at place) panel {
 	zero, one := 0.0, 1.0
 	p := panel{ID: id, Type: "timeseries", Title: g.title, Description: g.about, Datasource: datasource(), GridPos: at,
-		FieldConfig: fieldConfig{defaults{Unit: g.unit, Min: &zero, Custom: map[string]any{"fillOpacity": 0, "showPoints": "never"}}},
-		Options:     options{Legend: map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true}, Tooltip: map[string]any{"mode": "multi", "sort": "desc"}}}
+		FieldConfig: &fieldConfig{defaults{Unit: g.unit, Min: &zero, Custom: map[string]any{"fillOpacity": 0, "showPoints": "never"}}, []any{}},
+		Options:     &options{Legend: map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{}}, Tooltip: map[string]any{"mode": "multi", "sort": "desc"}}}
 	if g.share {
 		p.FieldConfig.Defaults.Max = &one
 	}

@@ -30,11 +30,19 @@ func arrivalOf(ctx context.Context) *arrival {
 	return a
 }
 
-// came is called by the call's handler when it has its message, of n bytes, or will have none.
+// came is called by the call's handler when it has its message, of n bytes.
 func (a *arrival) came(n int) {
 	if a != nil {
 		a.ended()
-		a.over(n)
+		a.over(n + messageHead)
+	}
+}
+
+// none is called where it will have none, or its messages are counted one by one.
+func (a *arrival) none() {
+	if a != nil {
+		a.ended()
+		a.over(0)
 	}
 }
 
@@ -45,10 +53,10 @@ func (a *arrival) message(n int) {
 		first = true
 		a.limit.Stop()
 	})
-	a.conn.came(n, first)
+	a.conn.came(n+messageHead, first)
 }
 
-// over ends the wait for the message, once.
+// over ends the wait for the message, once. n is its size with its head, 0 where none came whole.
 func (a *arrival) over(n int) {
 	a.once.Do(func() {
 		a.limit.Stop()

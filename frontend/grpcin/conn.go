@@ -11,8 +11,8 @@ import (
 
 // What a message's bytes take while they come is not grpc-go's to bound: it opens a window as large as
 // the message, for as many calls as there may be. So connections count the messages' bytes that they have
-// read and no handler has got yet. Too much of it in all refuses new calls; a connection that goes on to read with much of
-// it is cut.
+// read and no handler has got yet, and that a call may still be ended before. Too much of it in all refuses new calls; a
+// connection that goes on to read with much of it is cut.
 
 // errHeld ends a connection's reads.
 var errHeld = errors.New("too many bytes of messages are coming at a time, most of them over this connection")
@@ -33,7 +33,11 @@ type conn struct {
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if c.held(int64(c.frames.data(b[:n]))) {
+	room := c.held(int64(c.frames.data(b[:n])))
+	if lost := c.frames.lost(); lost > 0 {
+		c.drop(int64(lost))
+	}
+	if room && len(c.frames.coming) <= comingMost {
 		return n, err
 	}
 	c.s.metrics.cut.Inc()
@@ -65,6 +69,13 @@ func (c *conn) less(n int64) {
 	c.s.held.Add(-n)
 }
 
+// drop counts out n bytes of calls that were cancelled with their message half there.
+func (c *conn) drop(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.less(n)
+}
+
 // forget counts out what nobody waits for.
 func (c *conn) forget() {
 	c.mu.Lock()
@@ -79,15 +90,15 @@ func (c *conn) expect() {
 	c.coming++
 }
 
-// came counts a message of n bytes out, which its handler has now; first: it is the one that expect told
-// of, or the call has ended without.
+// came counts a message of n bytes out, its head included, which its handler has now; first: it is the one
+// that expect told of, or the call has ended without, and n is 0.
 func (c *conn) came(n int, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if first {
 		c.coming--
 	}
-	c.less(int64(n) + messageHead)
+	c.less(int64(n))
 }
 
 // stream counts a stream in (1) or out (-1).

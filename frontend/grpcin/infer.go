@@ -42,8 +42,11 @@ func (s *Server) answerInfer(ctx context.Context, q *request, decode func(any) e
 		}
 	}()
 	a := arrivalOf(ctx)
-	err = decode(q)
-	a.came(q.bytes)
+	if err = decode(q); err == nil {
+		a.came(q.bytes)
+	} else {
+		a.none()
+	}
 	switch {
 	case err != nil && a != nil && a.late.Load():
 		return nil, s.tooSlow()

@@ -167,6 +167,7 @@ func TestCancelled(t *testing.T) {
 	if err := <-ended; status.Code(err) != codes.Canceled {
 		t.Errorf("%v", err)
 	}
+	until(t, "the end of the first", func() bool { return k.fake.waiting.Load() == 0 }) // else it would be taken for the second
 	other := k.dial()
 	go func() {
 		_, err := inference.NewGRPCInferenceServiceClient(other).ModelInfer(context.Background(), q)

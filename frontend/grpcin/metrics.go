@@ -22,6 +22,8 @@ type metrics struct {
 	connections prometheus.GaugeFunc
 	refused     prometheus.Counter
 	cut         prometheus.Counter
+	waiting     prometheus.GaugeFunc
+	unsent      *prometheus.CounterVec
 
 	methods map[string]bool // that are ours; read only
 	found   sync.Map        // callKey -> prometheus.Counter
@@ -39,7 +41,11 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5}}, []string{"method"}),
 		connections: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_grpc_connections", Help: "Open gRPC connections."}, func() float64 { return float64(s.open.Load()) }),
 		refused:     prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_grpc_connections_refused_total", Help: "gRPC connections that were closed at once: there were too many (frontend.connections)."}),
-		cut:         prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_grpc_connections_cut_total", Help: "gRPC connections that were cut for the bytes of messages that were coming over them."})}
+		cut:         prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_grpc_connections_cut_total", Help: "gRPC connections that were cut for the bytes of messages that were coming over them."}),
+		waiting:     prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_grpc_unsent_bytes", Help: "Bytes of replies of gRPC streams that wait for their clients to read (frontend.unsent_max)."}, func() float64 { return float64(s.unsent.Load()) }),
+		unsent:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_grpc_unsent_total", Help: "What too many bytes of unread replies of gRPC streams cost: replies that were errors instead, streams that were ended."}, []string{"what"})}
+	m.unsent.WithLabelValues("reply")
+	m.unsent.WithLabelValues("stream")
 	for _, d := range inference.GRPCInferenceService_ServiceDesc.Methods {
 		m.methods[d.MethodName] = true
 	}
@@ -61,7 +67,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.calls, m.duration, m.connections, m.refused, m.cut}
+	return []prometheus.Collector{m.calls, m.duration, m.connections, m.refused, m.cut, m.waiting, m.unsent}
 }
 
 func (m *metrics) unregister() {

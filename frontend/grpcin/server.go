@@ -138,9 +138,9 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		if info.IsClientStream {
 			a.conn.stream(1) // before what it has sent may be taken for nobody's
 			defer a.conn.stream(-1)
-			a.came(-messageHead) // its messages are counted, each
+			a.none() // its messages are counted, each
 		}
-		defer a.came(0)
+		defer a.none()
 		stream = counted{stream, a}
 	}
 	began := mono.Now()

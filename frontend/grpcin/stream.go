@@ -128,6 +128,7 @@ func (k *inferStream) answer(ctx context.Context, q *request) (r *reply) {
 		err = s.status(string(q.model), string(q.version), err)
 	} else if !k.unsent.add(len(r.bytes)) {
 		r.free()
+		s.metrics.unsent.WithLabelValues("reply").Inc()
 		err = errUnsent
 	} else {
 		r.counted = len(r.bytes)
@@ -161,6 +162,7 @@ func (k *inferStream) deliver() {
 func (k *inferStream) cut() {
 	if a := arrivalOf(k.stream.Context()); a != nil {
 		k.unread.Store(true)
+		k.s.metrics.unsent.WithLabelValues("stream").Inc()
 		a.cancel()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -33,11 +34,30 @@ func unread(ctx context.Context, k *server, n int) inference.GRPCInferenceServic
 	return stream
 }
 
+// cost is what symphony_grpc_unsent_total says of replies or streams.
+func cost(t *testing.T, r *prometheus.Registry, what string) int {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "symphony_grpc_unsent_total" && m.GetLabel()[0].GetValue() == what {
+				return int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	t.Fatal("it is not counted: " + what)
+	return 0
+}
+
 // Clients that do not read have the server keep so many bytes of replies and no more; who reads then has
 // each reply, or an error in its place.
 func TestUnreadRepliesAreBounded(t *testing.T) {
 	const streams, asked, most = 4, 10, 2_000_000
-	k := start(t, Config{UnsentMax: most, BodyTime: time.Hour})
+	counted := prometheus.NewRegistry()
+	k := start(t, Config{UnsentMax: most, BodyTime: time.Hour, Metrics: counted})
 	held := make(chan struct{})
 	k.fake.set(nil, held)
 	var all []inference.GRPCInferenceService_ModelStreamInferClient
@@ -69,6 +89,9 @@ func TestUnreadRepliesAreBounded(t *testing.T) {
 	if refused == 0 || answered == 0 {
 		t.Errorf("%d were answered and %d refused, want some of both", answered, refused)
 	}
+	if n := cost(t, counted, "reply"); n != refused {
+		t.Errorf("%d refused replies are counted, want %d", n, refused)
+	}
 }
 
 // A stream with much that is not read begins no more inferences until it is.
@@ -98,7 +121,8 @@ func TestUnreadStreamsWait(t *testing.T) {
 
 // Where too much waits, a stream that takes nothing for long is ended, and its memory is free.
 func TestUnreadStreamsAreEnded(t *testing.T) {
-	k := start(t, Config{UnsentMax: 5_000_000, BodyTime: 100 * time.Millisecond})
+	counted := prometheus.NewRegistry()
+	k := start(t, Config{UnsentMax: 5_000_000, BodyTime: 100 * time.Millisecond, Metrics: counted})
 	held := make(chan struct{})
 	k.fake.set(nil, held)
 	stream := unread(within(t), k, 20)
@@ -110,6 +134,9 @@ func TestUnreadStreamsAreEnded(t *testing.T) {
 	})
 	if n := k.unsent.Load(); n != 0 {
 		t.Errorf("%d bytes of replies are kept", n)
+	}
+	if n := cost(t, counted, "stream"); n != 1 {
+		t.Errorf("%d streams are counted as ended, want 1", n)
 	}
 	for {
 		if _, err := stream.Recv(); err != nil {

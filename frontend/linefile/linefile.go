@@ -25,6 +25,9 @@ type Options struct {
 	Path   string      // "-" is standard output
 	Failed func(error) // is told when the file cannot be written, and with nil when it can again; may be nil
 	Head   []byte      // lines that a file begins with, also one that follows; they are not counted
+	// Opened is called with each file before anything is written to it, also with one that follows; an
+	// error is that of opening it. May be nil.
+	Opened func(*os.File) error
 	// Tell appends a line that tells how many were lost since the last time; nil: that is not told.
 	Tell func(dst []byte, lost uint64) []byte
 }
@@ -34,6 +37,7 @@ type File struct {
 	path   string
 	failed func(error)
 	head   []byte
+	opened func(*os.File) error
 	put    func(file *os.File, p []byte) (int, error) // its Write, but for tests
 	tell   func(dst []byte, lost uint64) []byte
 
@@ -61,7 +65,7 @@ type File struct {
 
 // Open opens the file and starts the goroutine that writes.
 func Open(o Options) (*File, error) {
-	s := &File{path: o.Path, failed: o.Failed, head: o.Head, put: (*os.File).Write, tell: o.Tell, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	s := &File{path: o.Path, failed: o.Failed, head: o.Head, opened: o.Opened, put: (*os.File).Write, tell: o.Tell, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	if s.failed == nil {
 		s.failed = func(error) {}
 	}
@@ -78,6 +82,12 @@ func (s *File) open() error {
 	file, err := os.OpenFile(s.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
 		return err // it names the path
+	}
+	if s.opened != nil {
+		if err := s.opened(file); err != nil {
+			file.Close()
+			return err
+		}
 	}
 	s.file, s.torn = file, false
 	if info, err := file.Stat(); len(s.head) > 0 && err == nil && info.Size() == 0 {

@@ -12,11 +12,13 @@
 //  1. Timestamps do not decrease, whatever the host's clock does.
 //  2. No request waits for the file; what is lost is counted. A recording ends at its size.
 //  3. A recording that is there goes on, behind its last whole line: a restart costs what came meanwhile.
+//  4. One process at a time writes a recording: two would tell times that go back and forth.
 package recording
 
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,11 +65,16 @@ func Open(cfg Config) (*Recorder, error) {
 	if cfg.Failed == nil {
 		cfg.Failed = func(error) {}
 	}
-	size, last, err := resume(cfg.Path)
-	if err != nil {
-		return nil, fmt.Errorf("recording: %w", err)
-	}
-	f, err := linefile.Open(linefile.Options{Path: cfg.Path, Failed: cfg.Failed, Head: []byte(Header)})
+	var size, last int64
+	begun := false
+	f, err := linefile.Open(linefile.Options{Path: cfg.Path, Failed: cfg.Failed, Head: []byte(Header), Opened: func(file *os.File) (err error) {
+		if err := own(file); err != nil || begun { // a file that follows, after a rotation, is new
+			return err
+		}
+		begun = true
+		size, last, err = resume(cfg.Path)
+		return err
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("recording: %w", err)
 	}

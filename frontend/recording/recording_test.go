@@ -168,6 +168,59 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestOneWriter: a file that is recorded into is refused to others until its recorder closes, or moves on to a
+// new file of the name.
+func TestOneWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.csv")
+	first, err := Open(Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Add("m", "1", 0, 1)
+	for range 2 {
+		if _, err := Open(Config{Path: path}); !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "frontend.record") {
+			t.Fatalf("a second one: %v", err)
+		}
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // it is looked for once a second
+		first.Add("m", "1", 0, 1)
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("no new file")
+		}
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // it is locked after it is made
+		first.Add("m", "1", 0, 1)
+		r, err := Open(Config{Path: path})
+		if errors.Is(err, ErrTaken) {
+			break
+		}
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("the new file is not the first one's: %v", err)
+		}
+		r.Close()
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(text), Header) != 1 {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // TestOthersFile: what is no recording is left as it is, and the error says what to do.
 func TestOthersFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.csv")

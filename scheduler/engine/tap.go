@@ -27,7 +27,7 @@ type tap struct {
 	// Owned by the loop.
 	at     uint64      // words written
 	free   uint64      // tail, as last seen
-	queued []mono.Time // by model: when its candidate was told last
+	queued []toldQueue // by model
 
 	head   atomic.Uint64 // Shared: at, published
 	missed atomic.Uint64 // Shared: events that did not fit
@@ -35,8 +35,14 @@ type tap struct {
 	every  atomic.Uint32 // Shared: a power of two; one batch and one drop in so many is told
 }
 
-// queueEvery is how often a model's candidate is told of, at most.
-const queueEvery = 50 * mono.Millisecond
+// toldQueue is what was told last of a model's candidate.
+type toldQueue struct {
+	at      mono.Time
+	waiting bool // there was one
+}
+
+// queueEvery is how often a model's candidate is told of, at most: about as often as people see it drawn.
+const queueEvery = 200 * mono.Millisecond
 
 // put writes a word that room has been found for.
 func (t *tap) put(v uint64) {
@@ -139,18 +145,27 @@ func (t *tap) done(now mono.Time, r *shard.Run, d *Done) {
 	t.head.Store(t.at)
 }
 
+// news is what was told last of a model's candidate, if it is time to tell more; else nil. That there is none
+// is told only where there was one: a model whose requests leave one by one would have two events for each else.
+func (t *tap) news(m wire.ModelID, waiting bool, now mono.Time) *toldQueue {
+	for int(m) >= len(t.queued) {
+		t.queued = append(t.queued, toldQueue{})
+	}
+	told := &t.queued[m]
+	if !waiting && !told.waiting || waiting && now.Sub(told.at) < queueEvery {
+		return nil
+	}
+	return told
+}
+
 // tellQueueLoop tells of a model's candidate now and then.
 func (l *modelLoop) tellQueueLoop(t *tap, now mono.Time, c *shard.Candidate) {
-	for int(c.Model) >= len(t.queued) {
-		t.queued = append(t.queued, 0)
-	}
-	gone := c.Candidate.Size == 0
-	if !gone && now.Sub(t.queued[c.Model]) < queueEvery || !t.begin(watch.Queue, now, 6) {
+	waiting := c.Candidate.Size > 0
+	told := t.news(c.Model, waiting, now)
+	if told == nil || !t.begin(watch.Queue, now, 6) {
 		return
 	}
-	if t.queued[c.Model] = now; gone {
-		t.queued[c.Model] = 0 // the next one is news
-	}
+	*told = toldQueue{now, waiting}
 	t.put(uint64(c.Model))
 	t.put(uint64(l.shard.Queued(c.Model)))
 	t.put(uint64(c.Candidate.Size))

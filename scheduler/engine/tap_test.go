@@ -156,6 +156,41 @@ func TestTapAdapts(t *testing.T) {
 	}
 }
 
+// Of candidates that come and go with each request few are told, and never that there is one for longer than there
+// was.
+func TestCandidatesAreToldNowAndThen(t *testing.T) {
+	tap := newTap(0)
+	told, shown := 0, false
+	tell := func(now mono.Time, waiting bool) {
+		if q := tap.news(5, waiting, now); q != nil {
+			*q = toldQueue{now, waiting}
+			told++
+			shown = waiting
+		}
+		if shown && !waiting {
+			t.Fatalf("at %v a candidate is shown that is gone", now)
+		}
+	}
+	const each = mono.Millisecond
+	now := mono.Time(mono.Second)
+	for range 1000 { // a second
+		tell(now, true)
+		now = now.Add(each / 2)
+		tell(now, false)
+		now = now.Add(each / 2)
+	}
+	if told != 10 { // of five
+		t.Errorf("%d events of 1000 candidates within a second, want 10", told)
+	}
+	for range 1000 { // one that grows
+		tell(now, true)
+		now = now.Add(each)
+	}
+	if told != 10+5 {
+		t.Errorf("%d events of a candidate that grows for a second, want 5", told-10)
+	}
+}
+
 // Watching may begin and end at any time.
 func TestWatchOnAndOff(t *testing.T) {
 	d := newDevices(3, 0)

@@ -22,7 +22,7 @@ const (
 	// tapBytes is for the rings of a scheduler's loops, all together.
 	tapBytes = 8 << 20
 	// watchedMost is about how many events of a loop are told at a call of Watched.
-	watchedMost = 1 << 10
+	watchedMost = 1 << 11
 )
 
 // watching is what who watches has been told, so that only what changed is told again.

@@ -63,28 +63,30 @@ func ParseHead(line []byte) (Head, error) {
 func (e *Event) Append(to []byte) []byte {
 	to = append(append(append(to, `{"e":"`...), e.Kind.String()...), `","t":`...)
 	to = num(to, int64(e.At))
-	to = field(to, "pool", int64(e.Pool))
+	to = field(to, `,"pool":`, int64(e.Pool))
 	switch e.Kind {
 	case Batch:
-		to = field(e.batch(to), "due", int64(e.Due))
-		to = field(field(field(to, "exec", int64(e.Exec)), "until", int64(e.Until)), "size", int64(e.Size))
+		to = field(e.batch(to), `,"due":`, int64(e.Due))
+		to = field(field(field(to, `,"exec":`, int64(e.Exec)), `,"until":`, int64(e.Until)), `,"size":`, int64(e.Size))
 		to = e.requests(to)
 	case Done:
-		to = field(field(e.batch(to), "exec", int64(e.Exec)), "until", int64(e.Until))
-		to = field(field(to, "size", int64(e.Size)), "fetch", int64(e.Fetch))
+		to = field(field(e.batch(to), `,"exec":`, int64(e.Exec)), `,"until":`, int64(e.Until))
+		to = field(field(to, `,"size":`, int64(e.Size)), `,"fetch":`, int64(e.Fetch))
 	case Drop:
-		to = field(to, "model", int64(e.Model))
+		to = field(to, `,"model":`, int64(e.Model))
 		to = append(append(append(to, `,"request":"`...), e.Request.Key.String()...), `","reason":"`...)
 		to = append(append(to, e.Reason.String()...), '"')
-		to = field(field(to, "arrival", int64(e.Request.Arrival)), "came", int64(e.Request.Came))
-		to = field(field(to, "deadline", int64(e.Request.Deadline)), "margin", int64(e.Margin))
+		to = field(field(to, `,"arrival":`, int64(e.Request.Arrival)), `,"came":`, int64(e.Request.Came))
+		to = field(field(to, `,"deadline":`, int64(e.Request.Deadline)), `,"margin":`, int64(e.Margin))
 	case Queue:
-		to = field(field(to, "model", int64(e.Model)), "queued", int64(e.Queued))
-		to = field(field(to, "size", int64(e.Size)), "exec", int64(e.Exec))
-		to = field(field(to, "until", int64(e.Until)), "due", int64(e.Due))
+		to = field(field(to, `,"model":`, int64(e.Model)), `,"queued":`, int64(e.Queued))
+		to = field(field(to, `,"size":`, int64(e.Size)), `,"exec":`, int64(e.Exec))
+		to = field(field(to, `,"until":`, int64(e.Until)), `,"due":`, int64(e.Due))
+	case Counts:
+		to = e.counts(to)
 	case Now:
 	case Missed:
-		to = field(to, "size", int64(e.Size))
+		to = field(to, `,"size":`, int64(e.Size))
 	default:
 		to = e.info(to)
 	}
@@ -93,7 +95,7 @@ func (e *Event) Append(to []byte) []byte {
 
 func (e *Event) batch(to []byte) []byte {
 	to = append(strconv.AppendUint(append(to, `,"batch":"`...), uint64(e.Batch), 16), '"')
-	return field(field(to, "model", int64(e.Model)), "gpu", int64(e.GPU))
+	return field(field(to, `,"model":`, int64(e.Model)), `,"gpu":`, int64(e.GPU))
 }
 
 // requests are key, arrival and deadline one after the other.
@@ -116,7 +118,7 @@ func (e *Event) requests(to []byte) []byte {
 
 // info are the fields of the surroundings.
 func (e *Event) info(to []byte) []byte {
-	to = field(field(to, "model", int64(e.Model)), "gpu", int64(e.GPU))
+	to = field(field(to, `,"model":`, int64(e.Model)), `,"gpu":`, int64(e.GPU))
 	text, err := json.Marshal(e.Info)
 	if err != nil {
 		text = []byte("{}") // a number that JSON has not, as of a need by no time at all
@@ -124,11 +126,52 @@ func (e *Event) info(to []byte) []byte {
 	return append(append(to, `,"info":`...), text...)
 }
 
+// counts are as json.Marshal writes them, but for the order of the reasons: they come for each model four times a
+// second.
+func (e *Event) counts(to []byte) []byte {
+	all, i := len(to), e.Info
+	to = field(field(to, `,"model":`, int64(e.Model)), `,"gpu":`, int64(e.GPU))
+	to = append(to, `,"info":`...)
+	from := len(to)
+	for _, f := range [...]struct {
+		name string
+		n    uint64
+	}{{`,"came":`, i.Came}, {`,"served":`, i.Served}, {`,"late":`, i.Late}} {
+		if f.n > 0 {
+			to = strconv.AppendUint(append(to, f.name...), f.n, 10)
+		}
+	}
+	if len(i.Dropped) > 0 {
+		to = append(to, `,"dropped":`...)
+		list, known := len(to), 0
+		for r := wire.Reason(0); int(r) < wire.ReasonCount; r++ {
+			if n, ok := i.Dropped[r.String()]; ok {
+				to = append(append(append(to, `,"`...), r.String()...), `":`...)
+				to = strconv.AppendUint(to, n, 10)
+				known++
+			}
+		}
+		if known < len(i.Dropped) { // a file of a later version
+			return e.info(to[:all])
+		}
+		to = object(to, list)
+	}
+	return object(to, from)
+}
+
+// object makes what follows from a place on, fields with a comma before each, an object.
+func object(to []byte, from int) []byte {
+	if len(to) == from {
+		return append(to, "{}"...)
+	}
+	to[from] = '{'
+	return append(to, '}')
+}
+
 func num(to []byte, v int64) []byte { return strconv.AppendInt(to, v, 10) }
 
-func field(to []byte, name string, v int64) []byte {
-	return num(append(append(append(to, `,"`...), name...), `":`...), v)
-}
+// field appends a number behind its name, which is as it stands in the text: ,"size":
+func field(to []byte, name string, v int64) []byte { return num(append(to, name...), v) }
 
 // line is what an event may have, for reading.
 type line struct {

@@ -53,6 +53,25 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+// Counts, which are written by hand, are as encoding/json has them.
+func TestCounts(t *testing.T) {
+	for _, i := range []Info{{}, {Came: 1}, {Came: 12, Served: 9, Late: 2, Dropped: map[string]uint64{"deadline": 1}}, {Late: 1<<64 - 1, Dropped: map[string]uint64{"shed": 3, "deadline": 0, "cancelled": 7}},
+		{Came: 3, Dropped: map[string]uint64{"shed": 3, "of tomorrow": 1}}} {
+		e := Event{Kind: Counts, At: 5, Pool: 1, Model: 2, Info: &i}
+		text := e.Append(nil)
+		again, ok, err := Parse(bytes.TrimSpace(text))
+		if err != nil || !ok || !reflect.DeepEqual(again, e) {
+			t.Errorf("%s: %+v, %v, want %+v", text, again.Info, err, i)
+		}
+	}
+	i := Info{Came: 12, Served: 9, Late: 2, Dropped: map[string]uint64{"deadline": 1, "shed": 2}}
+	e := Event{Kind: Counts, Info: &i}
+	buffer := e.Append(nil)
+	if n := testing.AllocsPerRun(100, func() { buffer = e.Append(buffer[:0]) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestDocumentRefusals(t *testing.T) {
 	for text, want := range map[string]string{
 		``: "first line", `{}`: "first line", `[1]`: "first line",

@@ -97,7 +97,12 @@ func (r *Ran) words(t *Story, s *State) string {
 // at is an instant as a span since the request's arrival.
 func (t *Story) at(i mono.Time) string { return signed(i.Sub(t.Request.Arrival)) }
 
-func signed(d mono.Dur) string { return fmt.Sprintf("%+.1f ms", d.Millis()) }
+func signed(d mono.Dur) string {
+	if d > -mono.Millisecond/20 && d < 0 {
+		d = 0 // "-0.0"
+	}
+	return fmt.Sprintf("%+.1f ms", d.Millis())
+}
 
 // span is a span as people read it.
 func span(d mono.Dur) string {
@@ -146,7 +151,7 @@ func (t *Story) Steps(s *State) (out []Step) {
 	}
 	say(t.Request.Arrival, "arrives at frontend %d, due %s", t.Request.Key.Frontend, t.at(t.Request.Deadline))
 	if t.Request.Came != 0 {
-		say(t.Request.Came, "comes to the scheduler")
+		say(max(t.Request.Came, t.Request.Arrival), "comes to the scheduler") // what clocks differ by is no time
 	}
 	if t.Alone > 0 && t.Outcome == Dropped && t.waited() {
 		if t.First > t.Last {

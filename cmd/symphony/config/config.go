@@ -85,6 +85,7 @@ type Scheduler struct {
 	Headroom    string    `yaml:"headroom"`     // GPUs beyond the need that may be spent on latency: all, or a share of the need (0.25; 0: full deferral)
 	Tuner       float64   `yaml:"tuner"`        // share of a processor, per pool, for choosing how much of the deferral pays; 0: full deferral
 	Watch       string    `yaml:"watch"`        // events for the live picture and for requests' stories are kept: viewers (while somebody looks), always
+	WatchAfter  mono.Dur  `yaml:"watch_after"`  // how long they are kept on after the last viewer, or a question
 	Lead        mono.Dur  `yaml:"lead"`         // how long before frontrun batches may start, at least: what late wake-ups cost
 }
 
@@ -106,6 +107,7 @@ type Frontend struct {
 	ImageMemory Size      `yaml:"image_memory"`  // for decoding images, all at a time; one may take 7/8 of it
 	ReplyMargin mono.Dur  `yaml:"reply_margin"`  // reserved for the way back of an output
 	BodyMax     Size      `yaml:"body_max"`      // largest HTTP body, or gRPC message
+	UnsentMax   Size      `yaml:"unsent_max"`    // replies of gRPC streams that wait for their clients to read, of all streams; 0: 4 times body_max, at least 256 MiB
 	Connections int       `yaml:"connections"`   // open HTTP connections, and as many over gRPC
 	FullStatus  int       `yaml:"full_status"`   // HTTP status when full: 503 or 429
 	HeaderTime  mono.Dur  `yaml:"header_time"`   // a client has for a request's headers
@@ -170,7 +172,7 @@ func Default() Config {
 			ModelWait: "auto", RankWait: "auto", RankThread: "auto", Pin: "auto",
 			QueueMax: 1 << 15, RequestsMax: 1 << 17,
 			DelayMin: 100 * mono.Microsecond, DelayMax: 5 * mono.Millisecond, Lead: mono.Millisecond,
-			Headroom: "all", Tuner: tuner.ShareDefault, Watch: "viewers",
+			Headroom: "all", Tuner: tuner.ShareDefault, Watch: "viewers", WatchAfter: 30 * mono.Second,
 		},
 		Frontend: Frontend{
 			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000", GRPC: GRPCAuto,

@@ -110,6 +110,7 @@ func (s *Scheduler) validate(r *report) {
 	r.oneOf("scheduler.rank_thread", s.RankThread, "auto", "own", "shared")
 	r.oneOf("scheduler.pin", s.Pin, "auto", "never", "always")
 	r.oneOf("scheduler.watch", s.Watch, "viewers", "always")
+	r.span("scheduler.watch_after", s.WatchAfter, 100*mono.Millisecond, 3600*mono.Second)
 	r.span("scheduler.margin", s.Margin, 0, mono.Second)
 	r.between("scheduler.queue_max", int64(s.QueueMax), 1, 1<<22)
 	r.between("scheduler.requests_max", int64(s.RequestsMax), 1, 1<<24)
@@ -147,6 +148,9 @@ func (f *Frontend) validate(r *report) {
 	r.span("frontend.reply_margin", f.ReplyMargin, 0, mono.Second)
 	r.between("frontend.body_max", int64(f.BodyMax), 1<<10, 1<<32)
 	r.between("frontend.connections", int64(f.Connections), 1, 1<<20)
+	if f.UnsentMax != 0 {
+		r.between("frontend.unsent_max", int64(f.UnsentMax), int64(f.BodyMax), 1<<40)
+	}
 	r.span("frontend.header_time", f.HeaderTime, 10*mono.Millisecond, 3600*mono.Second)
 	r.span("frontend.body_time", f.BodyTime, 10*mono.Millisecond, 3600*mono.Second)
 	r.between("frontend.body_rate", int64(f.BodyRate), 0, 1<<30)

@@ -70,7 +70,7 @@ func (p *Process) ServePicture(beside bool) error {
 	if a.control.Load() == nil && p.cfg.Frontend.Control != "" {
 		a.control.Store(&p.cfg.Frontend.Control)
 	}
-	a.hub = ui.NewHub(ui.Config{Source: a.source, Texts: p.texts(), Always: p.cfg.Scheduler.Watch == "always"})
+	a.hub = ui.NewHub(ui.Config{Source: a.source, Texts: p.texts(), Always: p.cfg.Scheduler.Watch == "always", Linger: p.cfg.Scheduler.WatchAfter})
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler("/ui/", http.StatusFound))
 	a.hub.Register(mux)

@@ -84,6 +84,7 @@ func queries(t *testing.T) (exprs, legends []string) {
 			Panels []struct {
 				Targets []struct{ Expr, LegendFormat string }
 			}
+			Templating struct{ List []struct{ Query any } }
 		}
 		text, err := os.ReadFile(file)
 		if err == nil {
@@ -92,6 +93,13 @@ func queries(t *testing.T) (exprs, legends []string) {
 		if err != nil {
 			t.Fatal(file, err)
 		}
+		for _, v := range d.Templating.List {
+			if metric, label, ok := labelValues(v.Query); ok {
+				exprs, legends = append(exprs, "count by ("+label+") ("+metric+")"), append(legends, "")
+			} else if v.Query != "prometheus" {
+				t.Errorf("%s: a variable of %v", file, v.Query)
+			}
+		}
 		for _, p := range d.Panels {
 			for _, q := range p.Targets {
 				exprs, legends = append(exprs, q.Expr), append(legends, q.LegendFormat)
@@ -99,6 +107,17 @@ func queries(t *testing.T) (exprs, legends []string) {
 		}
 	}
 	return exprs, legends
+}
+
+// labelValues is what a dashboard's variable asks for: the values that a label of a metric has.
+func labelValues(query any) (metric, label string, ok bool) {
+	q, isQuery := query.(map[string]any)
+	text, _ := q["query"].(string)
+	m := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(text)
+	if !isQuery || m == nil {
+		return "", "", false
+	}
+	return m[1], m[2], true
 }
 
 // TestMonitoringAsksForWhatIsThere: each metric of rules and dashboards is one that the processes

@@ -82,7 +82,7 @@ func (p *Process) openGRPC(w *Web, client *frontend.Client) error {
 		return cli.InUse(fmt.Errorf("frontend.grpc: %w", err), "--grpc")
 	}
 	w.grpc, err = grpcin.New(grpcin.Config{Web: w.server, Client: client, Logger: p.Log, Metrics: p.registry, AdminApart: c.Admin != "", MetricsApart: p.cfg.Metrics != "",
-		MessageMax: min(int(c.BodyMax), grpcin.MessageMost), Connections: c.Connections, GreetTime: c.HeaderTime.Std(), BodyTime: c.BodyTime.Std()})
+		MessageMax: min(int(c.BodyMax), grpcin.MessageMost), UnsentMax: int64(c.UnsentMax), Connections: c.Connections, GreetTime: c.HeaderTime.Std(), BodyTime: c.BodyTime.Std()})
 	if err != nil {
 		ln.Close()
 		return err

@@ -277,8 +277,14 @@ func (b *browser) key(t *testing.T, key string) {
 	}
 }
 
-// heap is the page's memory after a collection, in bytes.
-func (b *browser) heap(t *testing.T) float64 {
+// memory is what the page has after a collection.
+type memory struct {
+	heap      float64 // bytes of JavaScript's
+	nodes     float64 // of the document, and those that scripts hold
+	listeners float64 // of events
+}
+
+func (b *browser) memory(t *testing.T) (m memory) {
 	t.Helper()
 	b.must(t, "HeapProfiler.collectGarbage", nil, nil)
 	var r struct {
@@ -288,13 +294,20 @@ func (b *browser) heap(t *testing.T) float64 {
 		}
 	}
 	b.must(t, "Performance.getMetrics", nil, &r)
-	for _, m := range r.Metrics {
-		if m.Name == "JSHeapUsedSize" {
-			return m.Value
+	for _, of := range r.Metrics {
+		switch of.Name {
+		case "JSHeapUsedSize":
+			m.heap = of.Value
+		case "Nodes":
+			m.nodes = of.Value
+		case "JSEventListeners":
+			m.listeners = of.Value
 		}
 	}
-	t.Fatal("the browser does not say how much memory the page has")
-	return 0
+	if m.heap == 0 || m.nodes == 0 || m.listeners == 0 {
+		t.Fatalf("the browser does not say how much memory the page has: %+v", m)
+	}
+	return m
 }
 
 // clean fails with what the page's console had to say.

@@ -48,7 +48,8 @@ func binary(t *testing.T) string {
 	return path
 }
 
-func startCluster(t *testing.T, gpus int) *cluster {
+// startCluster starts it; flags are further ones of the scheduler.
+func startCluster(t *testing.T, gpus int, flags ...string) *cluster {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
@@ -56,7 +57,7 @@ func startCluster(t *testing.T, gpus int) *cluster {
 	}
 	c := &cluster{binary: binary(t), address: "tcp:" + free(t), host: free(t)}
 	c.admin = "http://" + c.host
-	c.scheduler = start(t, c.binary, "scheduler", "--listen", c.address, "--admin", c.host)
+	c.scheduler = start(t, c.binary, append([]string{"scheduler", "--listen", c.address, "--admin", c.host}, flags...)...)
 	config := filepath.Join(t.TempDir(), "backend.yaml")
 	text := fmt.Sprintf("backend:\n  name: emulated\n  pools:\n    - {device_type: emulated-a100, kind: emulated, devices: %d, zoo: [{csv: %q}]}\n", gpus, filepath.Join(root, "examples/zoo/zoo_a100.csv"))
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
@@ -106,9 +107,9 @@ func start(t *testing.T, binary string, args ...string) *exec.Cmd {
 }
 
 // load offers requests until the test ends.
-func (c *cluster) load(t *testing.T, rate int) {
+func (c *cluster) load(t *testing.T, rate int, flags ...string) {
 	t.Helper()
-	start(t, c.binary, "bench", "load", "--scheduler", c.address, "--rate", strconv.Itoa(rate), "--duration", "20m", "--quiet")
+	start(t, c.binary, append([]string{"bench", "load", "--scheduler", c.address, "--rate", strconv.Itoa(rate), "--duration", "20m", "--quiet"}, flags...)...)
 }
 
 // symphony is what a command prints.
@@ -178,6 +179,3 @@ func (c *cluster) ticks(t *testing.T) (sum int64) {
 	}
 	return sum
 }
-
-// skip reads to the end.
-func skip(r io.Reader) { _, _ = io.Copy(io.Discard, r) }

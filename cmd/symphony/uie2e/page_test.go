@@ -3,7 +3,6 @@ package uie2e
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -76,20 +75,15 @@ func TestPage(t *testing.T) {
 	b.await(t, "symphony.store.batches.size > 100 && [...symphony.store.models.values()].some((m) => m.counts.length > 4)", callMost)
 
 	b.eval(t, "symphony.frames.n = 0, symphony.frames.longest = 0, symphony.frames.since = performance.now()", nil)
-	time.Sleep(span / 2)
-	half := b.heap(t)
-	time.Sleep(span / 2)
+	time.Sleep(span)
 	var frames, longest float64
 	b.eval(t, "symphony.frames.n / (performance.now() - symphony.frames.since) * 1000", &frames)
 	b.eval(t, "symphony.frames.longest", &longest)
-	heap := b.heap(t)
-	t.Logf("%.1f frames/s over %v, the longest pause %.0f ms; memory %.1f MB at half of it, %.1f MB at its end", frames, span, longest, half/1e6, heap/1e6)
+	t.Logf("%.1f frames/s over %v, the longest pause %.0f ms", frames, span, longest)
 	if frames < framesLeast {
 		t.Errorf("%.1f frames/s, want at least %v", frames, framesLeast)
 	}
-	if heap > heapMost {
-		t.Errorf("the page has %.0f MB, want at most %.0f", heap/1e6, heapMost/1e6)
-	}
+	steady(t, b, span)
 	var rows, models, missed int
 	b.eval(t, "symphony.store.pools.get(0).rows.length", &rows)
 	b.eval(t, "symphony.store.models.size", &models)
@@ -108,6 +102,49 @@ func TestPage(t *testing.T) {
 		b.shoot(t, filepath.Join(dir, p.name+".png"))
 	}
 	b.clean(t)
+}
+
+// steady fails where the page takes more and more: once its minute is full it forgets as much as comes, so
+// its memory, elements and listeners, after collections, stay what they are for another span. What comes is random,
+// and so is a few per cent of it.
+func steady(t *testing.T, b *browser, span time.Duration) {
+	t.Helper()
+	b.await(t, "symphony.store.to - symphony.store.from > 59e9 && performance.now() > 65e3", 3*time.Minute)
+	const looks = 7
+	var all [looks]memory
+	for i := range all {
+		if i > 0 {
+			time.Sleep(span / (looks - 1))
+		}
+		all[i] = b.memory(t)
+	}
+	t.Logf("with a full minute, over %v more: heap %s MB, elements %s, listeners %s", span,
+		each(all[:], func(m memory) string { return fmt.Sprintf("%.1f", m.heap/1e6) }), each(all[:], func(m memory) string { return fmt.Sprintf("%.0f", m.nodes) }),
+		each(all[:], func(m memory) string { return fmt.Sprintf("%.0f", m.listeners) }))
+	first, last := least(all[:3]), least(all[4:])
+	if last.heap > 1.05*first.heap || last.heap > heapMost {
+		t.Errorf("the page's memory grew from %.1f to %.1f MB, want at most 5 %% more and %.0f MB", first.heap/1e6, last.heap/1e6, heapMost/1e6)
+	}
+	if last.nodes > 1.1*first.nodes+20 || last.listeners > first.listeners+5 {
+		t.Errorf("the page's elements grew from %.0f to %.0f, its listeners from %.0f to %.0f", first.nodes, last.nodes, first.listeners, last.listeners)
+	}
+}
+
+func each(all []memory, of func(memory) string) string {
+	var out []string
+	for _, m := range all {
+		out = append(out, of(m))
+	}
+	return strings.Join(out, " ")
+}
+
+// least is the least of each number: what a collection may have left for the next one is not in it.
+func least(all []memory) memory {
+	m := all[0]
+	for _, o := range all[1:] {
+		m = memory{min(m.heap, o.heap), min(m.nodes, o.nodes), min(m.listeners, o.listeners)}
+	}
+	return m
 }
 
 // keys tries what the keyboard does.
@@ -218,45 +255,4 @@ func TestSimulation(t *testing.T) {
 	time.Sleep(500 * time.Millisecond)
 	b.shoot(t, filepath.Join(dir, "staggered.png"))
 	b.clean(t)
-}
-
-// What a viewer costs the scheduler: its processor time with and without one, by turns. It is printed; whether
-// it is little is for people to say, who know what else the machine did.
-func TestViewerCost(t *testing.T) {
-	chromium(t) // it belongs to make test-ui
-	turn := min(10*time.Second, spanOf(t)/6)
-	c := startCluster(t, gpus)
-	c.load(t, rate)
-	time.Sleep(3 * time.Second)
-	var with, without []float64
-	for range 6 {
-		time.Sleep(31 * time.Second) // it goes on for as long after a viewer has gone
-		without = append(without, c.used(t, turn))
-		resp, err := http.Get(c.admin + "/ui/events")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			skip(resp.Body)
-		}()
-		time.Sleep(2 * time.Second)
-		with = append(with, c.used(t, turn))
-		_ = resp.Body.Close()
-		<-ended
-	}
-	slices.Sort(with)
-	slices.Sort(without)
-	mid := func(all []float64) float64 { return (all[2] + all[3]) / 2 }
-	t.Logf("the scheduler's processor time at %d requests/s and %d GPUs: median %.2f %% of a processor with a viewer (%s), %.2f %% without (%s): %+.2f points", rate, gpus,
-		100*mid(with), list(with), 100*mid(without), list(without), 100*(mid(with)-mid(without)))
-}
-
-func list(all []float64) string {
-	var out []string
-	for _, v := range all {
-		out = append(out, fmt.Sprintf("%.2f", 100*v))
-	}
-	return strings.Join(out, " ")
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +29,7 @@ type Top struct {
 
 // Help says what the columns are.
 func (Top) Help() string {
-	return `The picture of the page in a terminal, until Ctrl-C. Each GPU is a sign, higher the more of the last seconds it
+	return `The picture of the page in a terminal, until q or Ctrl-C. Each GPU is a sign, higher the more of the last seconds it
 was at work; a dot is an idle one, a space one that is away. OFFERED and GOOD are requests/s,
 BAD is dropped or late of what was answered, P99 up to the end of the batch, against the SLO.`
 }
@@ -40,6 +42,8 @@ const (
 	reachMost = 10 * time.Second
 	// again is between two attempts to reach a scheduler that went.
 	again = time.Second
+	// silence is how long nothing may come before that is said.
+	silence = 4 * time.Second
 )
 
 // Run follows a scheduler.
@@ -52,9 +56,7 @@ func (c Top) Run() error {
 	if !cli.IsTerminal(os.Stdout) {
 		return errors.New("standard output is no terminal: --once 3s prints one picture")
 	}
-	fmt.Print("\x1b[?1049h\x1b[?25l") // a screen of its own, no cursor
-	defer fmt.Print("\x1b[?25h\x1b[?1049l")
-	return c.follows(ctx, os.Stdout)
+	return c.follows(ctx, os.Stdin, os.Stdout)
 }
 
 // once prints one picture.
@@ -88,51 +90,105 @@ func (c Top) once(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// follows draws until Ctrl-C; a scheduler that goes is waited for.
-func (c Top) follows(ctx context.Context, out *os.File) error {
-	p := newPicture()
-	begun, drawn := false, time.Time{}
-	for ctx.Err() == nil {
-		err := c.Admin.follow(ctx, p.head, p.take, func() error {
-			begun = true
-			if now := time.Now(); now.Sub(drawn) >= redraw {
-				drawn = now
-				draw(out, p, "")
-			}
+// follows draws until q or Ctrl-C; a scheduler that goes is waited for.
+func (c Top) follows(ctx context.Context, in, out *os.File) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l := &live{picture: newPicture(), failed: make(chan error, 1)}
+	go l.feed(ctx, c.Admin)
+	s := openScreen(in, out)
+	defer s.close()
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, unix.SIGWINCH)
+	defer signal.Stop(resized)
+	tick := time.NewTicker(redraw)
+	defer tick.Stop()
+	for {
+		width, height := s.size()
+		s.draw(l.lines(width, height), width, height)
+		select {
+		case <-ctx.Done():
 			return nil
-		})
-		if err != nil && !begun {
-			return err // it was never there: a wrong address
-		}
-		if ctx.Err() == nil {
-			draw(out, p, "no connection: "+err.Error())
-			select {
-			case <-ctx.Done():
-			case <-time.After(again):
+		case err := <-l.failed: // it was never there: a wrong address
+			return err
+		case key := <-s.keys:
+			if key == 'q' || key == 'Q' {
+				return nil
 			}
-			p = newPicture()
+		case <-resized:
+		case <-tick.C:
 		}
 	}
+}
+
+// live is a picture that a scheduler's stream is taken into while it is drawn.
+type live struct {
+	failed chan error // why the scheduler was never reached
+
+	mu      sync.Mutex // Guards what follows.
+	picture *picture
+	heard   time.Time // of the scheduler, last; zero: never
+	trouble string
+}
+
+// feed follows the stream until ctx ends, again and again once it was there.
+func (l *live) feed(ctx context.Context, a Admin) {
+	for ctx.Err() == nil {
+		err := a.follow(ctx, l.begin, l.take, l.chunk)
+		l.mu.Lock()
+		begun := !l.heard.IsZero()
+		if err != nil {
+			l.trouble = "no connection: " + err.Error()
+		}
+		l.mu.Unlock()
+		if !begun && err != nil {
+			l.failed <- err
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(again):
+		}
+	}
+}
+
+// begin is the head of a stream: what was before is another's, or has a gap.
+func (l *live) begin(h watch.Head) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.picture = newPicture()
+	l.picture.head(h)
+}
+
+func (l *live) take(e *watch.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.picture.take(e)
+}
+
+func (l *live) chunk() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard, l.trouble = time.Now(), ""
 	return nil
 }
 
-// draw puts the picture on the screen, from its first place on.
-func draw(out *os.File, p *picture, trouble string) {
-	width, height := 80, 24
-	if size, err := unix.IoctlGetWinsize(int(out.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
-		width, height = int(size.Col), int(size.Row)
-	}
-	p.trouble = trouble
-	var b strings.Builder
-	b.WriteString("\x1b[H")
-	for i, line := range p.lines(width, height) {
-		if i > 0 {
-			b.WriteString("\r\n")
+// lines are the picture of now, with what is wrong.
+func (l *live) lines(width, height int) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.heard.IsZero():
+		return []string{fit("symphony top  waiting for the scheduler", width)}
+	case l.trouble != "":
+		l.picture.trouble = l.trouble
+	default:
+		l.picture.trouble = ""
+		if quiet := time.Since(l.heard); quiet > silence {
+			l.picture.trouble = fmt.Sprintf("nothing comes from the scheduler for %.0f s", quiet.Seconds())
 		}
-		b.WriteString(line + "\x1b[K")
 	}
-	b.WriteString("\x1b[J")
-	_, _ = out.WriteString(b.String())
+	return l.picture.lines(width, height)
 }
 
 // picture is what top shows.

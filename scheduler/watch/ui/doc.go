@@ -1,7 +1,7 @@
 // Package ui is the live picture's server: the page, the stream of events that feeds it, and
 // requests' stories, on the scheduler's admin address or of a file (symphony ui FILE).
 //
-//	Source (scheduler/server) --each 100 ms, while somebody looks--> Hub --> History, State
+//	Source (scheduler/server) --each 200 ms, while somebody looks--> Hub --> History, State
 //	                                                                  +----> viewers (SSE), bounded
 //	GET /ui/          the page: plain modules, embedded, nothing of another host
 //	GET /ui/events    the stream: server-sent events, each line of data a line of a document (package watch)
@@ -12,7 +12,7 @@
 // # Rules
 //
 //  1. While nobody looks there is no goroutine, and the source tells nothing. Each question is a
-//     look that lasts for a while (linger): so a story can be asked for twice.
+//     look that lasts for a while (Config.Linger): so a story can be asked for twice.
 //  2. Viewers are bounded, and so is what waits for one: who reads too slowly is cut off, and
 //     the browser comes again.
 //  3. An event is encoded once, however many viewers there are.

@@ -91,7 +91,7 @@ func (h *Hub) piece(s *saving, doc []byte) (all []byte, more bool) {
 	if h.state != s.state {
 		panic(http.ErrAbortHandler)
 	}
-	h.until = time.Now().Add(linger) // it goes on while somebody saves
+	h.linger() // it goes on while somebody saves
 	first := h.history.First()
 	if s.next < first {
 		gap := min(first, s.to) - s.next

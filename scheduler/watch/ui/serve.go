@@ -67,11 +67,15 @@ func (h *Hub) join() (*viewer, []byte, error) {
 		return nil, nil, errors.New("there is no scheduler here at the moment: it begins anew; try again")
 	}
 	v := &viewer{chunks: make(chan []byte, behindMost)}
+	if h.file.Symphony != "" {
+		if h.whole == nil { // what it says never changes
+			first := h.file.Append([]byte("data: "))
+			h.whole = encode(h.document(first, mono.Past), []watch.Event{{Kind: watch.Now, At: h.history.To()}})
+		}
+		return v, h.whole, nil
+	}
 	head := h.head()
 	first := head.Append([]byte("data: "))
-	if h.file.Symphony != "" {
-		return v, encode(h.document(first, mono.Past), []watch.Event{{Kind: watch.Now, At: h.history.To()}}), nil
-	}
 	h.viewers[v] = true
 	return v, append(h.document(first, h.history.To().Add(-recent)), '\n'), nil
 }
@@ -88,7 +92,7 @@ func (h *Hub) leave(v *viewer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cut(v)
-	h.until = time.Now().Add(linger)
+	h.linger()
 }
 
 // serveEvents is the stream.
@@ -102,6 +106,7 @@ func (h *Hub) serveEvents(w http.ResponseWriter, r *http.Request) {
 	defer h.leave(v)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
+	w.Header().Set("Transfer-Encoding", "identity") // it ends with its connection: in HTTP's chunks each write would be three
 	out := http.NewResponseController(w)
 	send := func(chunk []byte) bool {
 		_ = out.SetWriteDeadline(time.Now().Add(writeMost))

@@ -6,7 +6,7 @@ export function ms(ns, digits = 1) {
   return Math.abs(v) < 1 && v !== 0 ? Math.round(ns / 1e3) + " us" : v.toFixed(v >= 100 ? 0 : digits) + " ms";
 }
 
-export function signed(ns) { return (ns >= 0 ? "+" : "\u2212") + (Math.abs(ns) / 1e6).toFixed(1) + " ms"; }
+export function signed(ns) { return (ns > -5e4 ? "+" : "\u2212") + (Math.abs(ns) / 1e6).toFixed(1) + " ms"; }
 
 export function rate(v) {
   if (v >= 100000) return (v / 1000).toFixed(0) + "k";
@@ -22,6 +22,12 @@ export function percent(share) {
 export function seconds(ns) {
   const v = ns / 1e9;
   return v >= 1 ? (v >= 10 ? v.toFixed(0) : +v.toFixed(2)) + " s" : Math.round(v * 1000) + " ms";
+}
+
+// short is a name of at most so many signs: names of one family differ at their ends.
+export function short(name, most) {
+  const tail = Math.floor(most / 2) - 1;
+  return name.length <= most ? name : name.slice(0, most - 1 - tail) + "\u2026" + name.slice(-tail);
 }
 
 // el makes an element: texts are never markup, whatever a model is called.

@@ -30,7 +30,7 @@ export class Gantt {
     let rows = 0;
     for (const p of pools) rows += Math.max(1, p.rows.length);
     const room = stage.clientHeight - this.head - strip - gap * Math.max(0, pools.length - 1);
-    this.h = Math.max(this.narrow ? 5 : 6, Math.min(40, Math.floor(room / Math.max(1, rows))));
+    this.h = Math.max(this.narrow ? 5 : 6, Math.min(56, Math.floor(room / Math.max(1, rows))));
     const height = Math.max(stage.clientHeight, this.head + strip + rows * this.h + gap * Math.max(0, pools.length - 1));
     if (this.canvas.width !== Math.round(width * dpr) || this.canvas.height !== Math.round(height * dpr)) {
       this.canvas.width = Math.round(width * dpr);
@@ -101,7 +101,7 @@ export class Gantt {
       c.fillStyle = this.colours.line;
       c.fillRect(x, 16, 1, this.bottom - 16 + strip);
       c.fillStyle = this.colours.faint;
-      if (x > this.left + 20 && x < this.width - this.right - 16) c.fillText(this.tick(t, step), x, 9);
+      if (x > this.left + (this.narrow ? 20 : 34) && x < this.width - this.right - 16) c.fillText(this.tick(t, step), x, 9);
     }
   }
 
@@ -112,7 +112,8 @@ export class Gantt {
     const d = new Date(Math.round((began + t) / 1e6));
     const s = d.getSeconds() + d.getMilliseconds() / 1000;
     const digits = step < 1e7 ? 3 : step < 1e8 ? 2 : step < 1e9 ? 1 : 0;
-    return String(d.getMinutes()).padStart(2, "0") + ":" + s.toFixed(digits).padStart(digits ? 3 + digits : 2, "0");
+    const two = (v) => String(v).padStart(2, "0") + ":";
+    return (this.narrow ? "" : two(d.getHours())) + two(d.getMinutes()) + s.toFixed(digits).padStart(digits ? 3 + digits : 2, "0");
   }
 
   drawRow(box, now) {
@@ -148,9 +149,11 @@ export class Gantt {
   // mark says that a batch was late: by a frame and a cross, not by colour alone.
   mark(x, y, w, h) {
     const c = this.ctx;
+    const line = h < 7 ? 1 : 2; // of a low bar its colour is to be seen, too
     c.strokeStyle = this.colours.red;
+    c.lineWidth = line;
+    c.strokeRect(x + line / 2, y + line / 2, Math.max(1, w - line), Math.max(1, h - line));
     c.lineWidth = 2;
-    c.strokeRect(x + 1, y + 1, Math.max(1, w - 2), Math.max(1, h - 2));
     if (h >= 6 && w >= 6) this.cross(x + w - 1, y + h / 2, Math.min(4, h / 2));
   }
 

@@ -1,5 +1,5 @@
 // The tables beside the picture.
-import { el, ms, percent, rate } from "./format.js";
+import { el, ms, percent, rate, seconds, short } from "./format.js";
 import { lower } from "./store.js";
 
 // pools says of each sub-cluster what it has and what it needs.
@@ -43,13 +43,13 @@ export function models(box, store, palette, at, dark) {
     const answered = r.served + r.late + r.dropped, bad = answered ? (r.late + r.dropped) / answered : 0;
     const swatch = el("i", { class: "swatch", background: palette.of(m.id, dark) });
     const slo = m.info.slo || 0;
-    const name = el("td", { class: "name", title: m.name + (slo ? ", SLO " + ms(slo) : "") + ", largest batch " + (m.info.max_batch || "?") }, swatch, m.name);
+    const name = el("td", { class: "name", title: m.name + (slo ? ", SLO " + ms(slo) : "") + ", largest batch " + (m.info.max_batch || "?") }, swatch, short(m.name, 16));
     const badCell = el("td", { class: bad > 0.01 ? "bad" : "", title: r.reasons.map(([k, v]) => k + " " + rate(v) + "/s").join(", ") || "none" }, percent(bad));
     body.append(el("tr", { "data-model": m.id }, name, el("td", {}, rate(r.came)), el("td", { class: "wide" }, rate(r.served)), badCell,
       latency(q, slo), el("td", {}, q ? q.size.toFixed(1) : ""), queue(w, at)));
   }
   const heads = [["model", ""], ["offered", "requests/s"], ["good", "requests/s within their SLO", "wide"], ["bad", "share in % that was dropped or late, of what was answered"],
-    ["p99 ms / SLO", "latency in ms up to the end of the batch, against the SLO"], ["batch", "mean size"], ["waiting", "requests that wait; size of the candidate, and its window from now on"]];
+    ["p99 ms / SLO", "latency in ms up to the end of the batch, against the SLO"], ["batch", "mean size"], ["waiting", "requests that wait, and how many of them are the next batch"]];
   const table = el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(([h, t, c]) => el("th", { title: t, scope: "col", class: c || "" }, h)))), body);
   const more = list.length > rowsMost ? [el("p", { class: "faint" }, "and " + (list.length - rowsMost) + " more models")] : [];
   box.replaceChildren(table, ...more);
@@ -62,11 +62,12 @@ function latency(q, slo) {
   return el("td", { title: "p50 " + ms(q.p50) + ", p99 " + ms(q.p99) + ", SLO " + ms(slo) }, (q.p99 / 1e6).toFixed(1) + " ", bar);
 }
 
-// queue is what waits, and the candidate's window.
+// queue is what waits, and of it the candidate: the batch that would start next.
 function queue(w, at) {
   if (!w || at - w.t > 1e9 || (!w.size && !w.queued)) return el("td", { class: "faint" }, "0");
-  const window = w.size ? w.size + " @ " + Math.max(0, Math.round((w.exec - at) / 1e6)) + ".." + Math.max(0, Math.round((w.until - at) / 1e6)) + " ms" : "";
-  return el("td", { title: window ? "the candidate: " + window + " from now on" : "" }, String(w.queued), window ? el("span", { class: "faint wide" }, " " + w.size) : "");
+  const from = (t) => Math.max(0, Math.round((t - at) / 1e6));
+  return el("td", { title: w.size ? "the next batch: " + w.size + ", to start in " + from(w.exec) + " to " + from(w.until) + " ms" : "" },
+    String(w.queued), w.size ? el("span", { class: "faint wide" }, " (" + w.size + ")") : "");
 }
 
 // lost lists requests that were dropped or late up to an instant, the newest first.
@@ -85,7 +86,7 @@ export function lost(box, store, at, pick) {
   all.sort((a, b) => b.t - a.t);
   const name = (id) => (store.models.get(id) || { name: "model " + id }).name;
   box.replaceChildren(...(all.length ? all.slice(0, 60).map((l) => el("button", { type: "button", onclick: () => pick(l.key, l.t) },
-    el("span", { class: "faint" }, ((l.t - at) / 1e9).toFixed(2) + " s"), el("span", {}, name(l.model) + ": " + l.what), el("code", {}, l.key)))
+    el("span", { class: "faint" }, seconds(Math.max(0, at - l.t)) + " ago"), el("span", {}, name(l.model) + ": " + l.what), el("code", {}, l.key)))
     : [el("p", { class: "faint" }, "Nothing was dropped or late in the last minute.")]));
   return all.length;
 }

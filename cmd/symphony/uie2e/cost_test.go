@@ -1,0 +1,114 @@
+package uie2e
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+)
+
+const (
+	// turn is how long the scheduler's processor time is measured with a viewer, or without one: short, so that
+	// what else the machine does is much the same in two of them, one behind the other.
+	turn = 2 * time.Second
+	// settle is between turns: until what the last one began is over (scheduler.watch_after).
+	settle = 600 * time.Millisecond
+	// toldMost is how many bytes a viewer may be told for each request, of some 150 an event.
+	toldMost = 600.0
+)
+
+// What a viewer costs the scheduler: its processor time with and without one, at the same load, by turns in
+// changing order. The median of the differences is told, with how far it can be trusted; whether it is little is for
+// people to say, who know what else the machine did. Tested is what the cost is made of: how much is told.
+func TestViewerCost(t *testing.T) {
+	chromium(t) // it belongs to make test-ui
+	pairs := max(4, int(5*spanOf(t)/(2*(turn+settle))))
+	c := startCluster(t, gpus, "--set", "scheduler.watch_after=100ms")
+	c.load(t, rate, "--arrivals", "constant")
+	time.Sleep(5 * time.Second)
+	var with, without, cost []float64
+	told := 0
+	for i := range pairs {
+		var a, b float64
+		for k := range 2 {
+			if (i+k)%2 == 0 {
+				a = c.used(t, turn)
+				without = append(without, a)
+			} else {
+				v := c.view(t)
+				time.Sleep(settle)
+				b = c.used(t, turn)
+				with = append(with, b)
+				told += v.leave(t)
+			}
+			time.Sleep(settle)
+		}
+		cost = append(cost, b-a)
+	}
+	m := median(cost)
+	var off []float64
+	for _, v := range cost {
+		off = append(off, math.Abs(v-m))
+	}
+	trust := 2 * 1.2533 * 1.4826 * median(off) / math.Sqrt(float64(pairs)) // twice the median's standard error
+	t.Logf("the scheduler's processor time at %d requests/s and %d GPUs, %d turns each of %v: %.2f %% of a processor without a viewer (%s), %.2f %% with one (%s)", rate, gpus, pairs, turn,
+		100*median(without), quartiles(without), 100*median(with), quartiles(with))
+	t.Logf("a viewer costs %+.3f +- %.3f points, %+.1f +- %.1f %% of what the scheduler takes", 100*m, 100*trust, 100*m/median(without), 100*trust/median(without))
+	each := float64(told) / float64(pairs) / (turn + settle).Seconds() / rate
+	if t.Logf("it is told %.0f bytes for each request", each); each < 50 || each > toldMost {
+		t.Errorf("%.0f bytes are told for each request, want 50 to %.0f", each, toldMost)
+	}
+}
+
+// viewer follows the stream and counts its bytes.
+type viewer struct {
+	body  io.Closer
+	bytes chan int
+}
+
+func (c *cluster) view(t *testing.T) *viewer {
+	t.Helper()
+	resp, err := http.Get(c.admin + "/ui/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("status %d", resp.StatusCode)
+	}
+	v := &viewer{resp.Body, make(chan int, 1)}
+	go func() {
+		all := 0
+		buffer := make([]byte, 1<<20)
+		for {
+			n, err := resp.Body.Read(buffer)
+			if all += n; err != nil {
+				v.bytes <- all
+				return
+			}
+		}
+	}()
+	return v
+}
+
+// leave ends it.
+func (v *viewer) leave(t *testing.T) int {
+	t.Helper()
+	if err := v.body.Close(); err != nil {
+		t.Error(err)
+	}
+	return <-v.bytes
+}
+
+func median(all []float64) float64 {
+	sorted := slices.Sorted(slices.Values(all))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// quartiles are those between which half of them are, in per cent.
+func quartiles(all []float64) string {
+	sorted := slices.Sorted(slices.Values(all))
+	return fmt.Sprintf("half of the turns within %.2f to %.2f", 100*sorted[len(sorted)/4], 100*sorted[(3*len(sorted)-1)/4])
+}
