@@ -311,3 +311,6 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// Cancel implements ingress.Inferrer: over gRPC contexts end.
+func (f *fake) Cancel(wire.RequestID) {}

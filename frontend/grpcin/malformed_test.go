@@ -142,6 +142,8 @@ func requestCases() []badCall {
 		"a timeout of two hours":   {func(m q) { m.Parameters = param("timeout", number(7200e6)) }, bad, "an hour"},
 		"a timeout in words":       {func(m q) { m.Parameters = param("timeout", word("soon")) }, bad, "int64_param"},
 		"a priority in words":      {func(m q) { m.Parameters = param("priority", word("high")) }, bad, "int64_param"},
+		"a negative priority":      {func(m q) { m.Parameters = param("priority", number(-1)) }, bad, "parameters.priority: must not be negative"},
+		"an unknown priority":      {func(m q) { m.Parameters = param("priority", number(256)) }, bad, "parameters.priority: 256, must be 1 (the first) to 255"},
 		"a priority without value": {func(m q) { m.Parameters = param("priority", &inference.InferParameter{}) }, bad, "int64_param"},
 		"classes in words": {func(m q) {
 			m.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{{Name: "y", Parameters: param("classification", word("two"))}}

@@ -79,6 +79,8 @@ func (s *Server) classify(x *exchange) error {
 		r.ImageGiven, x.buffer = true, nil
 	}
 	s.Asked(spec, x.version, timeout.Microseconds(), 1)
+	r.ID = &s.await(x, x.began, 1)[0]
+	defer x.over()
 	answer, err := s.cfg.Client.Infer(context.Background(), r)
 	if x.answers = append(x.answers[:0], answer); err == nil {
 		spec.Version = answer.Version

@@ -31,6 +31,7 @@ type Server struct {
 	givenUp  atomic.Bool  // the drain's time is over
 	running  atomic.Int64 // inferences at present
 	bodies   atomic.Int64 // bytes that bodies and decoded tensors hold
+	looking  atomic.Bool  // there is a lookout (gone.go)
 	slow     atomic.Int64 // bytes that are being read into slabs
 	loads    atomic.Int64 // calls that wait for a model
 
