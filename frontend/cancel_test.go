@@ -80,7 +80,23 @@ func TestTheSchedulerIsTold(t *testing.T) {
 		}
 		mu.Unlock()
 	}
-	// The same by id.
+	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := client.Infer(short, echo(1)); !errors.Is(err, ErrDeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	allFree(t, client)
+	if n := len(c.cancelled()); n != len(ask) {
+		t.Errorf("%d Cancels, want %d", n, len(ask))
+	}
+}
+
+// Each way to ask may be cancelled by the id that it told, once.
+func TestCancelByID(t *testing.T) {
+	c := newCluster(t)
+	var submits atomic.Int64
+	c.onSubmit = func(*cluster, transport.Link, transport.Link, wire.Submit) { submits.Add(1) } // nobody answers
+	client := c.dial(nil)
 	byID := []func(id *atomic.Uint64) error{
 		func(id *atomic.Uint64) error {
 			r := patient()
@@ -103,11 +119,11 @@ func TestTheSchedulerIsTold(t *testing.T) {
 		},
 	}
 	for i, f := range byID {
-		n := len(ask) + i + 1
+		n := i + 1
 		var id atomic.Uint64
 		ended := make(chan error, 1)
 		go func() { ended <- f(&id) }()
-		waitUntil(t, "its Submit", func() bool { mu.Lock(); defer mu.Unlock(); return len(submits) == n && id.Load() != 0 })
+		waitUntil(t, "its Submit", func() bool { return submits.Load() == int64(n) && id.Load() != 0 })
 		client.Cancel(wire.RequestID(id.Load()))
 		client.Cancel(wire.RequestID(id.Load())) // again: it is none any more
 		if err := <-ended; !errors.Is(err, ErrCancelled) {
@@ -118,15 +134,7 @@ func TestTheSchedulerIsTold(t *testing.T) {
 			t.Errorf("by id, %d: cancelled %+v, want %d", i, k, id.Load())
 		}
 	}
-	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := client.Infer(short, echo(1)); !errors.Is(err, ErrDeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
 	allFree(t, client)
-	if n := len(c.cancelled()); n != len(ask)+len(byID) {
-		t.Errorf("%d Cancels, want %d", n, len(ask)+len(byID))
-	}
 }
 
 // A context that is cancelled at any moment of Infer's leaves nothing behind, and no Cancel comes before

@@ -100,6 +100,13 @@ func wireCases() []badCall {
 	}
 }
 
+// floats has so many elements as typed contents.
+func floats(n int) func(*inference.ModelInferRequest) {
+	return func(m *inference.ModelInferRequest) {
+		m.RawInputContents, m.Inputs[0].Contents = nil, &inference.InferTensorContents{Fp32Contents: make([]float32, n)}
+	}
+}
+
 // requestCases are messages that no model takes.
 func requestCases() []badCall {
 	const bad = codes.InvalidArgument
@@ -153,12 +160,8 @@ func requestCases() []badCall {
 		"contents of another type": {func(m q) {
 			m.RawInputContents, m.Inputs[0].Contents = nil, &inference.InferTensorContents{IntContents: []int32{1}}
 		}, bad, "has another list than fp32_contents"},
-		"too few contents": {func(m q) {
-			m.RawInputContents, m.Inputs[0].Contents = nil, &inference.InferTensorContents{Fp32Contents: []float32{1}}
-		}, bad, "1 elements in fp32_contents, the shape says 6"},
-		"too many contents": {func(m q) {
-			m.RawInputContents, m.Inputs[0].Contents = nil, &inference.InferTensorContents{Fp32Contents: make([]float32, 7)}
-		}, bad, "more than the 6 elements"},
+		"too few contents":  {floats(1), bad, "1 elements in fp32_contents, the shape says 6"},
+		"too many contents": {floats(7), bad, "more than the 6 elements"},
 		"contents out of range": {func(m q) {
 			m.ModelName, m.Inputs[0].Datatype, m.RawInputContents, m.Inputs[0].Contents = "echo-INT8", "INT8", nil, &inference.InferTensorContents{IntContents: []int32{1, 2, 3, 4, 5, 300}}
 		}, bad, "int_contents[5] does not fit INT8"},
