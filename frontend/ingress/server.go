@@ -14,16 +14,17 @@ import (
 
 // Server is the HTTP ingress.
 type Server struct {
-	cfg      Config // Immutable after New, as are log, routes, http, watching, admin, metrics.
-	log      zerolog.Logger
-	routes   []route
-	http     *fasthttp.Server
-	watching *fasthttp.Server
-	admin    *fasthttp.Server
-	metrics  *metrics
-	stats    *statistics
-	regions  *regions.Regions // nil: there is no shared memory
-	pools    pools
+	cfg       Config // Immutable after New, as are log, routes, http, watching, admin, metrics.
+	log       zerolog.Logger
+	routes    []route
+	http      *fasthttp.Server
+	watching  *fasthttp.Server
+	admin     *fasthttp.Server
+	metrics   *metrics
+	stats     *statistics
+	described []byte           // the OpenAPI document
+	regions   *regions.Regions // nil: there is no shared memory
+	pools     pools
 
 	ending   context.Context // ended when a drain begins
 	end      context.CancelFunc
@@ -53,6 +54,10 @@ func New(cfg Config) (*Server, error) {
 		s.regions = regions.New()
 	}
 	if s.metrics, err = newMetrics(cfg.Metrics, s.routes); err != nil {
+		return nil, fmt.Errorf("ingress: %w", err)
+	}
+	if s.described, err = s.openapiOf(); err != nil {
+		s.metrics.unregister()
 		return nil, fmt.Errorf("ingress: %w", err)
 	}
 	s.http, s.watching, s.admin = s.newHTTP(mainDoor), s.newHTTP(watchDoor), s.newHTTP(adminDoor)
