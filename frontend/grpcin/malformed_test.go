@@ -148,6 +148,7 @@ func requestCases() []badCall {
 		"a negative timeout":       {func(m q) { m.Parameters = param("timeout", number(-1)) }, bad, "parameters.timeout"},
 		"a timeout of two hours":   {func(m q) { m.Parameters = param("timeout", number(7200e6)) }, bad, "an hour"},
 		"a timeout in words":       {func(m q) { m.Parameters = param("timeout", word("soon")) }, bad, "int64_param"},
+		"details as a number":      {func(m q) { m.Parameters = param("details", number(1)) }, bad, "bool_param"},
 		"a priority in words":      {func(m q) { m.Parameters = param("priority", word("high")) }, bad, "int64_param"},
 		"a negative priority":      {func(m q) { m.Parameters = param("priority", number(-1)) }, bad, "parameters.priority: must not be negative"},
 		"an unknown priority":      {func(m q) { m.Parameters = param("priority", number(256)) }, bad, "parameters.priority: 256, must be 1 (the first) to 255"},
@@ -248,6 +249,8 @@ func FuzzInfer(f *testing.F) {
 		f.Add(c.body, uint16(7))
 	}
 	f.Add(change(func(q *inference.ModelInferRequest) { q.Id = "i"; q.Parameters = param("timeout", number(5)) }), uint16(1))
+	f.Add(change(func(q *inference.ModelInferRequest) { q.Parameters = param("priority", number(255)) }), uint16(1))
+	f.Add(change(func(q *inference.ModelInferRequest) { q.Parameters = param("details", yes()) }), uint16(1))
 	s := bare(f)
 	f.Fuzz(func(t *testing.T, b []byte, size uint16) {
 		q := s.request()

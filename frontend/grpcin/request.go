@@ -43,6 +43,7 @@ type request struct {
 	id        []byte
 	timeout   int64 // microseconds; 0: not given
 	priority  uint8 // 0: the default
+	details   bool
 	inputs    []input
 	outputs   []output
 	raw       []view // raw_input_contents, in data
@@ -255,6 +256,11 @@ func (q *request) parameter(key []byte, p parameter) error {
 			q.priority, err = oip.PriorityOf(v)
 		}
 		return err
+	case "details":
+		if p.kind != paramBool {
+			return oip.Errorf("parameters.details", "must be a bool_param")
+		}
+		q.details = p.number != 0
 	}
 	return nil // what else there may be says nothing here
 }

@@ -38,6 +38,9 @@ func (s *Server) status(model, version string, err error) error {
 	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(r.Reason), Domain: domain}
 	if model != "" {
 		info.Metadata = map[string]string{"model": model}
+		if r.ID != "" {
+			info.Metadata["request"] = r.ID
+		}
 	}
 	st := status.New(codeOf(r.Status, r.Reason), r.Msg)
 	detailed, failed := st.WithDetails(info)

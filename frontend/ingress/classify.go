@@ -90,6 +90,9 @@ func (s *Server) classify(x *exchange) error {
 		return err
 	}
 	x.outcome.Take(x.answers)
+	if x.ctx.QueryArgs().GetBool("details") {
+		x.ctx.Response.Header.Set(requestHeader, IDs(x.answers))
+	}
 	if spec.Version != labelled { // another one answered
 		if labels, err = s.Labels(spec); err != nil {
 			return err

@@ -199,6 +199,11 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 	r.Model, r.Version, r.ID = spec.Name, spec.Version, x.request.ID
 	x.outcome.Take(answers)
 	r.Parameters = x.outcome.AppendTimes(r.Parameters[:0])
+	if x.request.Details {
+		id := IDs(answers)
+		r.Parameters = append(r.Parameters, oip.Parameter{Name: DetailsParameter, Text: id})
+		x.ctx.Response.Header.Set(requestHeader, id)
+	}
 	for _, w := range x.wanted {
 		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary, Region: w.region}
 		first := len(x.parts)

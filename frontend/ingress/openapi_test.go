@@ -191,7 +191,7 @@ type probe struct {
 func probes() []probe {
 	const m, v = "/v2/models/{model}", "/v2/models/{model}/versions/{version}"
 	header := `{"id":"i","parameters":{"binary_data_output":true},"inputs":[{"name":"x","shape":[4],"datatype":"FP32","parameters":{"binary_data_size":16}}]}`
-	classes := `{"inputs":[{"name":"x","shape":[4],"datatype":"FP32","data":[1,2,3,4]}],"outputs":[{"name":"y","parameters":{"classification":2}}],"parameters":{"priority":1,"timeout":1000}}`
+	classes := `{"inputs":[{"name":"x","shape":[4],"datatype":"FP32","data":[1,2,3,4]}],"outputs":[{"name":"y","parameters":{"classification":2}}],"parameters":{"priority":1,"timeout":1000,"details":true}}`
 	of := func(kind error, r wire.Reason) error {
 		return &frontend.Error{Kind: kind, Reason: r, Frontend: 3, Request: 9}
 	}
@@ -209,7 +209,7 @@ func probes() []probe {
 		{"POST", m + "/infer", "/v2/models/flat/infer", flatJSON, nil, 503, of(frontend.ErrUnavailable, wire.ReasonUnavailable)},
 		{"POST", m + "/infer", "/v2/models/flat/infer", flatJSON, nil, 503, of(frontend.ErrDropped, wire.ReasonDeadline)},
 		{"POST", v + "/infer", "/v2/models/two/versions/0/infer", `{"inputs":[{"name":"a","shape":[2],"datatype":"INT32","data":[1,2]},{"name":"b","shape":[1],"datatype":"UINT8","data":[1]}]}`, nil, 200, nil},
-		{"POST", "/v1/classify/{model}", "/v1/classify/digits?k=2", "\x89PNG", []string{"Content-Type", "image/png"}, 200, nil},
+		{"POST", "/v1/classify/{model}", "/v1/classify/digits?k=2&details=1", "\x89PNG", []string{"Content-Type", "image/png"}, 200, nil},
 		{"POST", "/v1/classify/{model}", "/v1/classify/digits", "--b--", []string{"Content-Type", "multipart/form-data; boundary=b"}, 415, nil},
 		{"POST", "/v1/classify/{model}/versions/{version}", "/v1/classify/digits/versions/1", "\x89PNG", []string{"Content-Type", "image/png"}, 200, nil},
 		{"GET", m + "/ready", "/v2/models/down/ready", "", nil, 503, nil},

@@ -210,6 +210,32 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// Who asks for details is told what symphony explain takes, of each item; others are not.
+func TestDetails(t *testing.T) {
+	s := start(t, Config{})
+	body := `{"parameters":{"details":%s},"inputs":[{"name":"x","shape":[2,2,3],"datatype":"UINT8","data":[1,1,1,1,1,1,1,1,1,1,1,1]}]}`
+	a := s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(body, "true"))
+	if s.want(a, 200, `"gpu":2,"request":"3-ff,3-ff"}`); a.header.Get(requestHeader) != "3-ff,3-ff" {
+		t.Errorf("header %q", a.header.Get(requestHeader))
+	}
+	for range 2 {
+		header := `{"parameters":{"details":true},"inputs":[{"name":"x","shape":[4],"datatype":"FP32","parameters":{"binary_data_size":16}}]}`
+		body, length := binaryBody(header, items()["FP32"][0][:16])
+		if a = s.do("POST", "/v2/models/flat/infer", body, headerLength, length); a.header.Get(requestHeader) != "3-ff" {
+			t.Errorf("header %q of %s", a.header.Get(requestHeader), a.body)
+		}
+	}
+	if a = s.do("POST", "/v1/classify/digits?details=true", "\x89PNG"); a.header.Get(requestHeader) != "3-ff" {
+		t.Errorf("header %q of %s", a.header.Get(requestHeader), a.body)
+	}
+	for _, a := range []answer{s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(body, "false")), s.do("POST", "/v1/classify/digits", "\x89PNG")} {
+		if s.want(a, 200, ""); a.header.Get(requestHeader) != "" || strings.Contains(string(a.body), "request") {
+			t.Errorf("header %q of %s", a.header.Get(requestHeader), a.body)
+		}
+	}
+	s.want(s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(body, "1")), 400, "parameters.details: ")
+}
+
 func TestRawBody(t *testing.T) {
 	s := start(t, Config{})
 	in := items()["FP32"][0][:16]

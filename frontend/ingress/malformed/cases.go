@@ -103,6 +103,7 @@ func (t Target) parameters() []Case {
 		t.body("priority negative", with(`"priority":-1`), "parameters.priority: -1 is negative"),
 		t.body("priority fractional", with(`"priority":1.5`), "parameters.priority: 1.5 is not an integer"),
 		t.body("priority unknown", with(`"priority":256`), "parameters.priority: 256, must be 1 (the first) to 255"),
+		t.body("details text", with(`"details":"yes"`), "parameters.details: "),
 		t.body("priority text", with(`"priority":"high"`), "parameters.priority: "),
 		t.body("timeout fractional", with(`"timeout":0.5`), "parameters.timeout: 0.5 is not an integer"),
 		t.body("binary_data_output of the wrong kind", with(`"binary_data_output":1`), "parameters.binary_data_output: "),

@@ -29,6 +29,7 @@ type Request struct {
 	ID            []byte // nil: not given
 	Timeout       int64  // parameters.timeout, microseconds; 0: not given
 	Priority      uint8  // parameters.priority: 1 goes first, 255 last; 0: the default
+	Details       bool   // parameters.details: the reply shall tell what symphony explain takes
 	BinaryOutputs bool   // parameters.binary_data_output: all outputs as binary
 	Inputs        []Input
 	Outputs       []Output // those asked for, in order; none: all
@@ -176,6 +177,9 @@ func (r *Request) parameter(s *scanner, key []byte) (err error) {
 		if n, err = s.natural(); err == nil {
 			r.Priority, err = PriorityOf(uint64(n))
 		}
+	case "details":
+		s.at.key = "details"
+		r.Details, err = s.boolean()
 	case "binary_data_output":
 		s.at.key = "binary_data_output"
 		r.BinaryOutputs, err = s.boolean()
