@@ -175,7 +175,9 @@ func (m *Output) Decode(body []byte, shift mono.Dur) error {
 	m.Fetch, m.Execute, m.Start = c.span(), c.span(), c.instant(shift)
 	m.Epoch, m.Batch, m.Ready = 0, 0, 0
 	if c.err == nil && len(c.b) >= outputBatchSize { // who does not tell of the batch does not write them
-		m.Epoch, m.Batch, m.Ready = Epoch(c.u64()), BatchID(c.u64()), c.instant(shift)
+		if m.Epoch = Epoch(c.u64()); m.Epoch != 0 { // else it does not tell, whatever follows
+			m.Batch, m.Ready = BatchID(c.u64()), c.instant(shift)
+		}
 	}
 	return c.done()
 }
