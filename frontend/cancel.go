@@ -3,12 +3,13 @@ package frontend
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// A call whose context is cancelled is answered at once, and its slab is free. The scheduler is told, so
+// A call whose context is cancelled, or that Cancel names, is answered at once, and its slab is free. The scheduler is told, so
 // that it gives the place in a batch to somebody who waits. (A context's deadline it knows already: it
 // is the request's.)
 //
@@ -17,8 +18,21 @@ import (
 // afterwards (sent). What is sent anew while another scheduler takes over, or while its model moves, may
 // be overtaken: it is a place in a batch, no wrong answer, since the slab's generation has moved on.
 
-// watch ends the call when its context ends.
-func (c *Client) watch(ctx context.Context, id wire.RequestID) {
+// Cancel ends a request that nobody waits for any more, as the end of its context does: for those who find
+// out by themselves, and would make a context for each request to no use. id is what Request.ID was told; one that was
+// answered is none of a later request's.
+func (c *Client) Cancel(id wire.RequestID) {
+	if k, ok := c.take(id); ok {
+		c.tellCancelled(id, &k)
+		c.answerError(&k, wire.ReasonCancelled, id)
+	}
+}
+
+// watch tells who may cancel the call which it is, and ends it when its context ends.
+func (c *Client) watch(ctx context.Context, told *atomic.Uint64, id wire.RequestID) {
+	if told != nil {
+		told.Store(uint64(id))
+	}
 	if ctx.Done() == nil {
 		return
 	}
@@ -27,10 +41,7 @@ func (c *Client) watch(ctx context.Context, id wire.RequestID) {
 			c.fail(id, wire.ReasonExpired)
 			return
 		}
-		if k, ok := c.take(id); ok {
-			c.tellCancelled(id, &k)
-			c.answerError(&k, wire.ReasonCancelled, id)
-		}
+		c.Cancel(id)
 	})
 	c.mu.Lock()
 	if slot, open := c.table.Find(id); open {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,6 +89,52 @@ func TestTheSchedulerIsTold(t *testing.T) {
 	if n := len(c.cancelled()); n != len(ask) {
 		t.Errorf("%d Cancels, want %d", n, len(ask))
 	}
+}
+
+// Each way to ask may be cancelled by the id that it told, once.
+func TestCancelByID(t *testing.T) {
+	c := newCluster(t)
+	var submits atomic.Int64
+	c.onSubmit = func(*cluster, transport.Link, transport.Link, wire.Submit) { submits.Add(1) } // nobody answers
+	client := c.dial(nil)
+	byID := []func(id *atomic.Uint64) error{
+		func(id *atomic.Uint64) error {
+			r := patient()
+			r.ID = id
+			_, err := client.Infer(context.Background(), r)
+			return err
+		},
+		func(id *atomic.Uint64) error {
+			var r Reservation
+			if err := client.Reserve(&r, "echo", ""); err != nil {
+				return err
+			}
+			r.ID = id
+			_, err := client.InferReserved(context.Background(), &r, time.Minute)
+			return err
+		},
+		func(id *atomic.Uint64) error {
+			_, err := client.Infer(context.Background(), Request{Model: "image", Image: grey(t, 2), Timeout: time.Minute, ID: id})
+			return err
+		},
+	}
+	for i, f := range byID {
+		n := i + 1
+		var id atomic.Uint64
+		ended := make(chan error, 1)
+		go func() { ended <- f(&id) }()
+		waitUntil(t, "its Submit", func() bool { return submits.Load() == int64(n) && id.Load() != 0 })
+		client.Cancel(wire.RequestID(id.Load()))
+		client.Cancel(wire.RequestID(id.Load())) // again: it is none any more
+		if err := <-ended; !errors.Is(err, ErrCancelled) {
+			t.Errorf("by id, %d: %v", i, err)
+		}
+		waitUntil(t, "its Cancel", func() bool { return len(c.cancelled()) == n })
+		if k := c.cancelled()[n-1]; uint64(k.Request) != id.Load() {
+			t.Errorf("by id, %d: cancelled %+v, want %d", i, k, id.Load())
+		}
+	}
+	allFree(t, client)
 }
 
 // A context that is cancelled at any moment of Infer's leaves nothing behind, and no Cancel comes before

@@ -57,7 +57,7 @@ func (c *Client) queueImage(ctx context.Context, r *Request, k *call) {
 		c.waiting.Add(-size)
 		return
 	}
-	c.watch(ctx, id)
+	c.watch(ctx, r.ID, id)
 	j := imageJob{id, k.model, k.deadline, h, r.Image}
 	if !r.ImageGiven {
 		j.image = bytes.Clone(r.Image)

@@ -33,7 +33,8 @@ type call struct {
 	any        bool   // another version may answer
 	refused    uint64 // groups whose schedulers gave it back, a bit each
 	at         *reign // of its model's group, that it was sent to; nil: to none. Of a group of one: nil
-	again      bool   // it may have been sent to an earlier reign, too
+	priority   wire.Priority
+	again      bool // it may have been sent to an earlier reign, too
 	trace      TraceID
 }
 
@@ -97,7 +98,7 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 		c.refuse(m, r.Model, err, done)
 		return
 	}
-	k := call{done: done, model: m, arrival: arrival, deadline: deadline, any: r.Any || r.Version == "", trace: r.Trace}
+	k := call{done: done, model: m, arrival: arrival, deadline: deadline, any: r.Any || r.Version == "", priority: r.Priority, trace: r.Trace}
 	if r.Image != nil {
 		c.queueImage(ctx, &r, &k)
 		return
@@ -117,7 +118,7 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 	k.slab, k.submitted = slab, mono.Now()
 	if id, ok := c.register(&k); ok {
 		c.submit(id, &k, bytes)
-		c.watch(ctx, id)
+		c.watch(ctx, r.ID, id)
 	}
 }
 
@@ -264,7 +265,7 @@ func (c *Client) send(id wire.RequestID, k *call, a *admission, data []byte) {
 // appendSubmit encodes the call's record.
 func (c *Client) appendSubmit(dst []byte, id wire.RequestID, k *call, data []byte) []byte {
 	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.margin),
-		Input: transport.SlabRef(k.slab, data, c.slabKey)}
+		Input: transport.SlabRef(k.slab, data, c.slabKey), Priority: k.priority}
 	return m.Append(dst)
 }
 

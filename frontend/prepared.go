@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -22,9 +23,13 @@ import (
 type Reservation struct {
 	Model   string
 	Version string
-	Any     bool    // Request's
-	Input   []byte  // of the model's inputs; whatever was in the slab before
-	Trace   TraceID // Request's; set it between Reserve and InferReserved
+	Any     bool   // Request's
+	Input   []byte // of the model's inputs; whatever was in the slab before
+
+	// Request's; set them between Reserve and InferReserved.
+	Priority wire.Priority
+	ID       *atomic.Uint64
+	Trace    TraceID
 
 	model *model
 	slab  wire.SlabHandle
@@ -90,9 +95,9 @@ func (c *Client) submitReserved(ctx context.Context, r *Reservation, timeout tim
 		c.refuse(r.model, r.Model, err, done)
 		return
 	}
-	k := call{done: done, model: r.model, slab: r.slab, arrival: now, deadline: deadline, submitted: now, any: r.Any, trace: r.Trace}
+	k := call{done: done, model: r.model, slab: r.slab, arrival: now, deadline: deadline, submitted: now, any: r.Any, priority: r.Priority, trace: r.Trace}
 	if id, ok := c.register(&k); ok {
 		c.submit(id, &k, r.Input)
-		c.watch(ctx, id)
+		c.watch(ctx, r.ID, id)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // ReplyMarginDefault is Options.ReplyMargin where nothing is said.
@@ -88,6 +90,11 @@ type Request struct {
 	// ImageGiven: Image is the client's from now on, and is not copied.
 	ImageGiven bool
 	Timeout    time.Duration // end-to-end; 0: the model's SLO
+	// Priority among requests of the model that are due at the same instant: 1 goes first, 255 last; 0, the
+	// default, goes as 128.
+	Priority wire.Priority
+	// ID is told the request's, for Client.Cancel, once it is on its way; nil: nobody wants to know.
+	ID *atomic.Uint64
 	// Trace is the id of the trace that tells of the request: histograms have it as an exemplar. Zero: there is none.
 	Trace TraceID
 }

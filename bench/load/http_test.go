@@ -61,7 +61,7 @@ func TestHTTPReplies(t *testing.T) {
 		"a long page":           {false, says(400, strings.Repeat("a", 400)), Answer{Reason: "http_400"}, "400 Bad Request: " + strings.Repeat("a", 300) + " ..."},
 		"our overload": {false, func(w http.ResponseWriter) {
 			w.Header().Set("X-Symphony-Reason", "full")
-			says(503, `{"error":"full"}`)(w)
+			says(429, `{"error":"full"}`)(w)
 		}, Answer{Reason: "full"}, ""},
 		"our refusal": {false, func(w http.ResponseWriter) {
 			w.Header().Set("X-Symphony-Reason", "bad_request")

@@ -13,7 +13,7 @@
 //  1. A tensor that comes as raw_input_contents is copied once: from the buffers that the connection
 //     was read into, into the slab that backends READ. The codec only notes where it lies.
 //  2. Each refusal is a status with a code, the words of HTTP's, and details: ErrorInfo with the reason
-//     that HTTP has in X-Symphony-Reason, and RetryInfo where it may work in a second.
+//     that HTTP has in X-Symphony-Reason, and RetryInfo where it may work later.
 //  3. The deadline is the earliest of grpc-timeout, parameters.timeout and, where that is not given,
 //     the model's SLO (package frontend, "Deadlines").
 //  4. A client that cancels, or whose connection ends, takes its requests with it: the scheduler

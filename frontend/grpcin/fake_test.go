@@ -36,6 +36,7 @@ type fake struct {
 	hold chan struct{} // not nil: answers wait for it, or for their context
 	last time.Duration // the timeout of the last request
 	seen frontend.TraceID
+	rank atomic.Uint32 // the priority of the last request
 	left time.Duration // until its context's deadline; 0: it had none
 }
 
@@ -124,7 +125,7 @@ func (f *fake) answer(ctx context.Context, e catalog.Entry, slab []byte, timeout
 	if fail != nil {
 		return nil, fail
 	}
-	r := &frontend.Response{Version: e.Spec.Version, BatchSize: 4, GPU: 2, Queue: 3 * time.Millisecond, Execute: 5 * time.Millisecond, Total: 10 * time.Millisecond, Slack: -2 * time.Millisecond}
+	r := &frontend.Response{Version: e.Spec.Version, BatchSize: 4, GPU: 2, Queue: 3 * time.Millisecond, Execute: 5 * time.Millisecond, Total: 10 * time.Millisecond, Frontend: 3, Request: 255, Slack: -2 * time.Millisecond}
 	for i, o := range e.Spec.Outputs {
 		n := e.Spec.Inputs[i].ByteSize()
 		r.Outputs = append(r.Outputs, frontend.Tensor{Name: o.Name, Type: o.Type, Shape: o.Shape, Data: bytes.Clone(slab[:n])})
@@ -146,6 +147,7 @@ func (f *fake) Infer(ctx context.Context, r frontend.Request) (*frontend.Respons
 			}
 		}
 	}
+	f.rank.Store(uint32(r.Priority))
 	return f.answer(ctx, e, slab, r.Timeout, r.Trace)
 }
 
@@ -180,6 +182,7 @@ func (f *fake) InferReserved(ctx context.Context, r *frontend.Reservation, timeo
 	if err != nil {
 		return nil, err
 	}
+	f.rank.Store(uint32(r.Priority))
 	return f.answer(ctx, e, r.Input, timeout, r.Trace)
 }
 
@@ -311,3 +314,6 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// Cancel implements ingress.Inferrer: over gRPC contexts end.
+func (f *fake) Cancel(wire.RequestID) {}

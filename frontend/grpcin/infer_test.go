@@ -187,19 +187,19 @@ func TestRefusals(t *testing.T) {
 		kind  error
 		code  codes.Code
 		text  string
-		retry bool
+		retry time.Duration // full: the SLO, since nobody was served lately; elsewhere a pause
 	}{
-		wire.ReasonFull:         {frontend.ErrOverloaded, codes.ResourceExhausted, "Exceeds maximum queue size", true},
-		wire.ReasonDeadline:     {frontend.ErrDropped, codes.DeadlineExceeded, "Request timeout expired", false},
-		wire.ReasonExpired:      {frontend.ErrDeadlineExceeded, codes.DeadlineExceeded, "Request timeout expired", false},
-		wire.ReasonShed:         {frontend.ErrDropped, codes.ResourceExhausted, "Request timeout expired", false},
-		wire.ReasonUnavailable:  {frontend.ErrUnavailable, codes.Unavailable, "unavailable", true},
-		wire.ReasonBackendLost:  {frontend.ErrUnavailable, codes.Unavailable, "unavailable", true},
-		wire.ReasonDraining:     {frontend.ErrUnavailable, codes.Unavailable, "unavailable", true},
-		wire.ReasonExecution:    {frontend.ErrFailed, codes.Internal, "execution failed", false},
-		wire.ReasonInput:        {frontend.ErrBadInput, codes.InvalidArgument, "bad input", false},
-		wire.ReasonCancelled:    {frontend.ErrCancelled, codes.Canceled, "cancelled", false},
-		wire.ReasonUnknownModel: {frontend.ErrUnknownModel, codes.NotFound, "Request for unknown model: 'flat' is not found", false},
+		wire.ReasonFull:         {frontend.ErrOverloaded, codes.ResourceExhausted, "Exceeds maximum queue size", 100 * time.Millisecond},
+		wire.ReasonDeadline:     {frontend.ErrDropped, codes.DeadlineExceeded, "Request timeout expired", 0},
+		wire.ReasonExpired:      {frontend.ErrDeadlineExceeded, codes.DeadlineExceeded, "Request timeout expired", 0},
+		wire.ReasonShed:         {frontend.ErrDropped, codes.ResourceExhausted, "Exceeds maximum queue size", 100 * time.Millisecond},
+		wire.ReasonUnavailable:  {frontend.ErrUnavailable, codes.Unavailable, "unavailable", time.Second},
+		wire.ReasonBackendLost:  {frontend.ErrUnavailable, codes.Unavailable, "unavailable", time.Second},
+		wire.ReasonDraining:     {frontend.ErrUnavailable, codes.Unavailable, "unavailable", time.Second},
+		wire.ReasonExecution:    {frontend.ErrFailed, codes.Internal, "execution failed", 0},
+		wire.ReasonInput:        {frontend.ErrBadInput, codes.InvalidArgument, "bad input", 0},
+		wire.ReasonCancelled:    {frontend.ErrCancelled, codes.Canceled, "cancelled", 0},
+		wire.ReasonUnknownModel: {frontend.ErrUnknownModel, codes.NotFound, "Request for unknown model: 'flat' is not found", 0},
 	} {
 		k.fake.set(&frontend.Error{Kind: c.kind, Reason: reason, Model: "flat"}, nil)
 		_, err := k.client.ModelInfer(within(t), q)
@@ -208,13 +208,13 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%v: %v", reason, err)
 		}
 		var info *errdetails.ErrorInfo
-		retry := false
+		retry := time.Duration(0)
 		for _, d := range st.Details() {
 			switch d := d.(type) {
 			case *errdetails.ErrorInfo:
 				info = d
 			case *errdetails.RetryInfo:
-				retry = d.RetryDelay.AsDuration() > 0
+				retry = d.RetryDelay.AsDuration()
 			}
 		}
 		if info == nil || info.Reason != strings.ToUpper(reason.String()) || info.Domain != "symphony" || info.Metadata["model"] != "flat" || retry != c.retry {

@@ -100,6 +100,13 @@ func wireCases() []badCall {
 	}
 }
 
+// floats has so many elements as typed contents.
+func floats(n int) func(*inference.ModelInferRequest) {
+	return func(m *inference.ModelInferRequest) {
+		m.RawInputContents, m.Inputs[0].Contents = nil, &inference.InferTensorContents{Fp32Contents: make([]float32, n)}
+	}
+}
+
 // requestCases are messages that no model takes.
 func requestCases() []badCall {
 	const bad = codes.InvalidArgument
@@ -141,7 +148,10 @@ func requestCases() []badCall {
 		"a negative timeout":       {func(m q) { m.Parameters = param("timeout", number(-1)) }, bad, "parameters.timeout"},
 		"a timeout of two hours":   {func(m q) { m.Parameters = param("timeout", number(7200e6)) }, bad, "an hour"},
 		"a timeout in words":       {func(m q) { m.Parameters = param("timeout", word("soon")) }, bad, "int64_param"},
+		"details as a number":      {func(m q) { m.Parameters = param("details", number(1)) }, bad, "bool_param"},
 		"a priority in words":      {func(m q) { m.Parameters = param("priority", word("high")) }, bad, "int64_param"},
+		"a negative priority":      {func(m q) { m.Parameters = param("priority", number(-1)) }, bad, "parameters.priority: must not be negative"},
+		"an unknown priority":      {func(m q) { m.Parameters = param("priority", number(256)) }, bad, "parameters.priority: 256, must be 1 (the first) to 255"},
 		"a priority without value": {func(m q) { m.Parameters = param("priority", &inference.InferParameter{}) }, bad, "int64_param"},
 		"classes in words": {func(m q) {
 			m.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{{Name: "y", Parameters: param("classification", word("two"))}}
@@ -151,12 +161,8 @@ func requestCases() []badCall {
 		"contents of another type": {func(m q) {
 			m.RawInputContents, m.Inputs[0].Contents = nil, &inference.InferTensorContents{IntContents: []int32{1}}
 		}, bad, "has another list than fp32_contents"},
-		"too few contents": {func(m q) {
-			m.RawInputContents, m.Inputs[0].Contents = nil, &inference.InferTensorContents{Fp32Contents: []float32{1}}
-		}, bad, "1 elements in fp32_contents, the shape says 6"},
-		"too many contents": {func(m q) {
-			m.RawInputContents, m.Inputs[0].Contents = nil, &inference.InferTensorContents{Fp32Contents: make([]float32, 7)}
-		}, bad, "more than the 6 elements"},
+		"too few contents":  {floats(1), bad, "1 elements in fp32_contents, the shape says 6"},
+		"too many contents": {floats(7), bad, "more than the 6 elements"},
 		"contents out of range": {func(m q) {
 			m.ModelName, m.Inputs[0].Datatype, m.RawInputContents, m.Inputs[0].Contents = "echo-INT8", "INT8", nil, &inference.InferTensorContents{IntContents: []int32{1, 2, 3, 4, 5, 300}}
 		}, bad, "int_contents[5] does not fit INT8"},
@@ -243,6 +249,8 @@ func FuzzInfer(f *testing.F) {
 		f.Add(c.body, uint16(7))
 	}
 	f.Add(change(func(q *inference.ModelInferRequest) { q.Id = "i"; q.Parameters = param("timeout", number(5)) }), uint16(1))
+	f.Add(change(func(q *inference.ModelInferRequest) { q.Parameters = param("priority", number(255)) }), uint16(1))
+	f.Add(change(func(q *inference.ModelInferRequest) { q.Parameters = param("details", yes()) }), uint16(1))
 	s := bare(f)
 	f.Fuzz(func(t *testing.T, b []byte, size uint16) {
 		q := s.request()

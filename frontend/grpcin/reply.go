@@ -99,6 +99,9 @@ func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch, strea
 	for _, p := range q.times {
 		dst = appendEntry(dst, fieldAnswerParameters, p.Name, p.Value)
 	}
+	if q.details {
+		dst = appendTextEntry(dst, fieldAnswerParameters, ingress.DetailsParameter, ingress.IDs(q.answers))
+	}
 	if streamed {
 		dst = append(dst, finalResponse...)
 	}
@@ -126,6 +129,16 @@ func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch, strea
 // finalResponse is the parameter triton_final_response, true: clients of streams that may bring several
 // answers to a request look at it. Here there is one.
 const finalResponse = "\x22\x1b\x0a\x15triton_final_response\x12\x02\x08\x01"
+
+// appendTextEntry is appendEntry of a string_param.
+func appendTextEntry(dst []byte, field protowire.Number, name, text string) []byte {
+	value := protowire.SizeTag(paramText) + protowire.SizeBytes(len(text))
+	size := protowire.SizeTag(1) + protowire.SizeBytes(len(name)) + protowire.SizeTag(2) + protowire.SizeBytes(value)
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.BytesType), uint64(size))
+	dst = protowire.AppendString(protowire.AppendTag(dst, 1, protowire.BytesType), name)
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, 2, protowire.BytesType), uint64(value))
+	return protowire.AppendString(protowire.AppendTag(dst, paramText, protowire.BytesType), text)
+}
 
 // appendEntry appends an entry of a map of parameters, an int64_param.
 func appendEntry(dst []byte, field protowire.Number, name string, v int64) []byte {

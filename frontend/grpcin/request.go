@@ -42,7 +42,8 @@ type request struct {
 	version   []byte
 	id        []byte
 	timeout   int64 // microseconds; 0: not given
-	priority  int64 // 0: not given
+	priority  uint8 // 0: the default
+	details   bool
 	inputs    []input
 	outputs   []output
 	raw       []view // raw_input_contents, in data
@@ -244,18 +245,24 @@ func entry(b []byte, at string, f func(key []byte, p parameter) error) error {
 }
 
 func (q *request) parameter(key []byte, p parameter) error {
-	var to *int64
 	switch string(key) {
 	case "timeout":
-		to = &q.timeout
+		v, err := p.natural("parameters.timeout")
+		q.timeout = int64(v)
+		return err
 	case "priority":
-		to = &q.priority
-	default: // what else there may be says nothing here
-		return nil
+		v, err := p.natural("parameters.priority")
+		if err == nil {
+			q.priority, err = oip.PriorityOf(v)
+		}
+		return err
+	case "details":
+		if p.kind != paramBool {
+			return oip.Errorf("parameters.details", "must be a bool_param")
+		}
+		q.details = p.number != 0
 	}
-	v, err := p.natural("parameters." + string(key))
-	*to = int64(v)
-	return err
+	return nil // what else there may be says nothing here
 }
 
 func (q *request) input(b []byte) error {

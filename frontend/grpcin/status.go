@@ -3,7 +3,6 @@ package grpcin
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -39,11 +38,14 @@ func (s *Server) status(model, version string, err error) error {
 	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(r.Reason), Domain: domain}
 	if model != "" {
 		info.Metadata = map[string]string{"model": model}
+		if r.ID != "" {
+			info.Metadata["request"] = r.ID
+		}
 	}
 	st := status.New(codeOf(r.Status, r.Reason), r.Msg)
 	detailed, failed := st.WithDetails(info)
-	if r.Retry && failed == nil {
-		detailed, failed = detailed.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	if r.After > 0 && failed == nil {
+		detailed, failed = detailed.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(r.After)})
 	}
 	if failed != nil { // a text that is no UTF-8: the code says what counts
 		return st.Err()

@@ -29,7 +29,7 @@ func TestAccessLog(t *testing.T) {
 	s.want(s.do("POST", "/v2/models/nope/infer", body), 404, "unknown model")
 	s.want(s.do("POST", "/v2/models/echo-INT32/versions/1/infer", "{"), 400, "error")
 	s.fake.failWith(reason(frontend.ErrDropped, wire.ReasonShed))
-	s.want(s.do("POST", "/v2/models/echo-INT32/infer", body), 503, "dropped")
+	s.want(s.do("POST", "/v2/models/echo-INT32/infer", body), 429, "dropped")
 	s.fake.failWith(nil)
 	s.want(s.do("POST", "/v1/classify/digits?k=1", "\x89PNG"), 200, "one")
 	if err := l.Close(); err != nil {
@@ -57,7 +57,7 @@ func TestAccessLog(t *testing.T) {
 		{"method": "GET", "route": "none", "model": nil, "status": 404.0, "reason": "not_found"},
 		{"route": "infer", "model": "nope", "id": nil, "status": 404.0, "reason": "unknown_model"},
 		{"route": "infer", "model": "echo-INT32", "version": "1", "id": nil, "status": 400.0, "reason": "bad_request"},
-		{"route": "infer", "model": "echo-INT32", "version": nil, "id": "mine", "status": 503.0, "reason": "shed", "batch_size": nil},
+		{"route": "infer", "model": "echo-INT32", "version": nil, "id": "mine", "status": 429.0, "reason": "shed", "batch_size": nil},
 		{"route": "classify", "model": "digits", "version": "1", "id": nil, "status": 200.0, "execute_us": 5000.0},
 	}
 	if len(got) != len(want) {

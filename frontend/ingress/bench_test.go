@@ -14,6 +14,7 @@ import (
 
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // instant answers at once and allocates nothing: what is measured is the
@@ -53,6 +54,7 @@ func (f *instant) Reserve(r *frontend.Reservation, _, _ string) error {
 	return nil
 }
 func (f *instant) Release(*frontend.Reservation) {}
+func (f *instant) Cancel(wire.RequestID)         {}
 func (f *instant) InferReserved(context.Context, *frontend.Reservation, time.Duration) (*frontend.Response, error) {
 	return &f.response, nil
 }

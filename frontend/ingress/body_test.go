@@ -51,7 +51,7 @@ func TestReserveForSmallBodies(t *testing.T) {
 	_, first := announce(t, s.address, "/v2/models/digits/infer", large, large-1)
 	waitFor(t, "the first large body", func() bool { return s.bodies.Load() == large })
 	_, second := announce(t, s.address, "/v2/models/digits/infer", large, large-1)
-	s.want(readReply(t, second), 503, "too many bytes of bodies at a time: at most 6291456, 4718592 of them for bodies above 1048576")
+	s.want(readReply(t, second), 429, "too many bytes of bodies at a time: at most 6291456, 4718592 of them for bodies above 1048576")
 	c, r := dial(t, s.address)
 	for range 20 {
 		if _, err := c.Write(target().Good()); err != nil {

@@ -79,6 +79,8 @@ func (s *Server) classify(x *exchange) error {
 		r.ImageGiven, x.buffer = true, nil
 	}
 	s.Asked(spec, x.version, timeout.Microseconds(), 1)
+	r.ID = &s.await(x, x.began, 1)[0]
+	defer x.over()
 	answer, err := s.cfg.Client.Infer(context.Background(), r)
 	if x.answers = append(x.answers[:0], answer); err == nil {
 		spec.Version = answer.Version
@@ -88,6 +90,9 @@ func (s *Server) classify(x *exchange) error {
 		return err
 	}
 	x.outcome.Take(x.answers)
+	if x.ctx.QueryArgs().GetBool("details") {
+		x.ctx.Response.Header.Set(requestHeader, IDs(x.answers))
+	}
 	if spec.Version != labelled { // another one answered
 		if labels, err = s.Labels(spec); err != nil {
 			return err

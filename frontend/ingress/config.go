@@ -13,6 +13,7 @@ import (
 	"github.com/symphony-serving/symphony/frontend/recording"
 	"github.com/symphony-serving/symphony/frontend/tracing"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // Inferrer is what the ingress needs of a frontend; *frontend.Client is one.
@@ -22,6 +23,7 @@ type Inferrer interface {
 	Reserve(r *frontend.Reservation, model, version string) error
 	InferReserved(ctx context.Context, r *frontend.Reservation, timeout time.Duration) (*frontend.Response, error)
 	Release(r *frontend.Reservation)
+	Cancel(id wire.RequestID)
 	Models() catalog.Catalogue
 	Model(name, version string) (catalog.Entry, error)
 	Choose(name, version string) (catalog.Entry, error)
@@ -73,7 +75,7 @@ type Config struct {
 	BodyRate      int64         // bytes per second that a body must come at, by sixths of BodyTimeout [16 KiB; negative: any]
 	IdleTimeout   time.Duration // between requests of a connection [2 min]
 	WriteTimeout  time.Duration // to take a reply [30 s]
-	FullStatus    int           // status of "full": 503 or 429 [503]
+	FullStatus    int           // status where too much comes ("full", "shed"): 429, or 503 as Triton has it [429]
 }
 
 func (c Config) complete() (Config, error) {
@@ -112,7 +114,7 @@ func (c Config) complete() (Config, error) {
 	def(&c.Connections, 1<<14)
 	def(&c.Requests, 1<<14)
 	def(&c.ItemsMax, 256)
-	def(&c.FullStatus, 503)
+	def(&c.FullStatus, 429)
 	span(&c.HeaderTimeout, 10*time.Second)
 	span(&c.BodyTimeout, 30*time.Second)
 	span(&c.IdleTimeout, 2*time.Minute)
@@ -123,7 +125,7 @@ func (c Config) complete() (Config, error) {
 	case c.Client == nil:
 		return c, fmt.Errorf("ingress: Config.Client is missing")
 	case c.FullStatus != 503 && c.FullStatus != 429:
-		return c, fmt.Errorf("ingress: Config.FullStatus %d, must be 503 or 429", c.FullStatus)
+		return c, fmt.Errorf("ingress: Config.FullStatus %d, must be 429 or 503", c.FullStatus)
 	case c.DirectMax < 0:
 		return c, fmt.Errorf("ingress: Config.DirectMax %d, must not be negative", c.DirectMax)
 	case c.BodyMax < 0 || c.BodiesMax < c.BodyMax:

@@ -88,6 +88,7 @@ type conn struct {
 	spoke  atomic.Bool // has sent a byte
 	linger atomic.Bool // a refused body may still be coming
 	closed atomic.Bool
+	asking asking
 
 	read, write limit // Owned by the connection's goroutine, as is pace.
 	pace        pace

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/symphony-serving/symphony/frontend/ingress/oip"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // object is a JSON object of a reply off the hot path.
@@ -46,7 +48,7 @@ func (s *Server) ready(x *exchange) error {
 
 func notReady(x *exchange, reason, msg string) error {
 	x.ctx.Response.Header.Set(reasonHeader, reason)
-	x.ctx.Response.Header.Set("Retry-After", "1")
+	writeAfter(x.ctx, pause)
 	return x.json(503, object{"ready": false, "error": "not ready: " + msg})
 }
 
@@ -120,7 +122,7 @@ func (s *Server) configOf(e *catalog.Entry) object {
 			"device_type": object{"string_value": e.DeviceType}}}
 	if m.MaxBatch > 1 {
 		config["dynamic_batching"] = object{"preferred_batch_size": []int{m.MaxBatch}, "max_queue_delay_microseconds": 0,
-			"priority_levels": 0, "default_priority_level": 0}
+			"priority_levels": oip.PriorityMax, "default_priority_level": wire.PriorityDefault}
 	}
 	return config
 }

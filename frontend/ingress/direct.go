@@ -162,7 +162,7 @@ func (s *Server) fill(x *exchange, entry *catalog.Entry, rest int) error {
 }
 
 func justChanged() *refusal {
-	return &refusal{status: 503, reason: "unavailable", msg: "the model has just changed: try again", retry: true}
+	return &refusal{status: 503, reason: "unavailable", msg: "the model has just changed: try again", after: pause}
 }
 
 // place is where an input lies in a slab, and with "" where all of them end.

@@ -15,10 +15,11 @@
 //     swallowed for a while, so that the answer arrives. A drain answers, too (drain.go).
 //  2. Everything is bounded: connections, requests at a time, one body, all
 //     bodies together, what a body may decompress to, header and time to send
-//     it, the rate of a body, items of a batch. Full is 503 (or 429) with
-//     Retry-After, at once. Memory is charged as a body comes, not as announced.
+//     it, the rate of a body, items of a batch. Full is 429 with
+//     Retry-After, at once (later.go). Memory is charged as a body comes, not as announced.
 //  3. No goroutine is started per request: handlers run on their connection's
-//     and wait there. Items of a batch are asked for asynchronously and joined.
+//     and wait there. Items of a batch are asked for asynchronously and joined. One goroutine
+//     looks for clients that have gone while their requests wait (gone.go).
 //  4. A request takes one turn of its model's versions (Inferrer.Choose), all items of a
 //     batch together, whether it is good or bad; the reply names the version that answered.
 //     One that goes while the body comes is followed by another (settle), unless the path

@@ -80,7 +80,7 @@ func past() time.Time { return time.Unix(1, 0) }
 
 // shuttingDown refuses what comes while the server drains.
 func shuttingDown() *refusal {
-	return &refusal{status: 503, reason: "draining", msg: "the server is shutting down: connect again, to another one or later", retry: true, close: true}
+	return &refusal{status: 503, reason: "draining", msg: "the server is shutting down: connect again, to another one or later", after: pause, close: true}
 }
 
 func (s *Server) open() int {

@@ -2,12 +2,14 @@ package ingress
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/ingress/oip"
 	"github.com/symphony-serving/symphony/frontend/tracing"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // exchange is one request and its answer, and the memory they need. An arrow points to
@@ -18,8 +20,9 @@ import (
 //	read by direct    parsed <-- request                          the data is in slab
 //	reply             answers <-- parts <-- reply
 type exchange struct {
-	ctx  *fasthttp.RequestCtx
-	door door
+	ctx   *fasthttp.RequestCtx
+	door  door
+	began mono.Time
 
 	// The path: views of it, and unescaped.
 	name, versionName []byte
@@ -43,7 +46,8 @@ type exchange struct {
 	tensors    []frontend.Tensor
 	slab       frontend.Reservation
 	wanted     []wanted
-	labels     []string // of the model, where an output is wanted as classes
+	ids        []atomic.Uint64 // of the inferences that are asked for
+	labels     []string        // of the model, where an output is wanted as classes
 
 	// The reply.
 	answers []*frontend.Response
@@ -98,7 +102,7 @@ func (s *Server) give(x *exchange) {
 		x.forget()
 	}
 	*x = exchange{model: x.model, slab: x.slab, digits: x.digits, buffer: keep(x.buffer), scratch: keep(x.scratch), encoded: keep(x.encoded), request: x.request,
-		parsed: x.parsed, parts: x.parts[:0], shapes: x.shapes[:0],
+		parsed: x.parsed, ids: x.ids, parts: x.parts[:0], shapes: x.shapes[:0],
 		bound: x.bound[:0], wanted: x.wanted[:0], tensors: x.tensors[:0], answers: x.answers[:0],
 		reply: oip.Reply{Parameters: x.reply.Parameters[:0], Outputs: x.reply.Outputs[:0]}}
 	s.pools.exchanges.Put(x)

@@ -44,12 +44,15 @@ type fake struct {
 	reserved  atomic.Int64 // and not yet released
 	chosen    atomic.Int64
 
-	mu     sync.Mutex // Guards what follows.
-	fail   func(r frontend.Request) error
-	hold   chan struct{} // not nil: answers wait for it
-	last   frontend.Request
-	choose func(n int64) string // the version of the nth choice
-	gone   map[string]bool      // keys of models that went
+	mu        sync.Mutex // Guards what follows.
+	fail      func(r frontend.Request) error
+	hold      chan struct{} // not nil: answers wait for it
+	last      frontend.Request
+	open      map[wire.RequestID]chan struct{} // requests that wait for hold; closed: cancelled
+	ids       wire.RequestID
+	cancelled int
+	choose    func(n int64) string // the version of the nth choice
+	gone      map[string]bool      // keys of models that went
 }
 
 func spec(name string, in, out []catalog.TensorSpec) catalog.Entry {
@@ -128,7 +131,9 @@ func (f *fake) Infer(ctx context.Context, r frontend.Request) (*frontend.Respons
 	f.last = r
 	f.mu.Unlock()
 	if hold != nil {
-		<-hold
+		if err := f.await(r, hold); err != nil {
+			return nil, err
+		}
 		f.mu.Lock()
 		fail = f.fail
 		f.mu.Unlock()
@@ -149,9 +154,51 @@ func (f *fake) Infer(ctx context.Context, r frontend.Request) (*frontend.Respons
 	return f.respond(e, r), nil
 }
 
+// await waits for hold, or until the request is cancelled.
+func (f *fake) await(r frontend.Request, hold chan struct{}) error {
+	cancelled := make(chan struct{})
+	f.mu.Lock()
+	f.ids++
+	id := f.ids
+	if f.open == nil {
+		f.open = map[wire.RequestID]chan struct{}{}
+	}
+	f.open[id] = cancelled
+	f.mu.Unlock()
+	if r.ID != nil {
+		r.ID.Store(uint64(id))
+	}
+	select {
+	case <-hold:
+		f.mu.Lock()
+		delete(f.open, id)
+		f.mu.Unlock()
+		return nil
+	case <-cancelled:
+		return &frontend.Error{Kind: frontend.ErrCancelled, Reason: wire.ReasonCancelled, Model: r.Model}
+	}
+}
+
+func (f *fake) Cancel(id wire.RequestID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c, ok := f.open[id]; ok {
+		delete(f.open, id)
+		f.cancelled++
+		close(c)
+	}
+}
+
+// state is how many requests wait, and how many were cancelled.
+func (f *fake) state() (waiting, cancelled int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.open), f.cancelled
+}
+
 func (f *fake) respond(e catalog.Entry, r frontend.Request) *frontend.Response {
 	a := &frontend.Response{Version: e.Spec.Version, BatchSize: 4, GPU: 2, Queue: 3 * time.Millisecond, Fetch: time.Millisecond, Execute: 5 * time.Millisecond,
-		Reply: time.Millisecond, Total: 10 * time.Millisecond, Slack: -2 * time.Millisecond}
+		Reply: time.Millisecond, Total: 10 * time.Millisecond, Frontend: 3, Request: 255, Slack: -2 * time.Millisecond}
 	for i, o := range e.Spec.Outputs {
 		t := frontend.Tensor{Name: o.Name, Type: o.Type, Shape: o.Shape}
 		switch {
@@ -171,8 +218,15 @@ func (f *fake) respond(e catalog.Entry, r frontend.Request) *frontend.Response {
 }
 
 func (f *fake) InferAsync(ctx context.Context, r frontend.Request, done func(*frontend.Response, error)) {
-	a, err := f.Infer(ctx, r)
-	done(a, err)
+	f.mu.Lock()
+	held := f.hold != nil
+	f.mu.Unlock()
+	ask := func() { done(f.Infer(ctx, r)) }
+	if held {
+		go ask()
+		return
+	}
+	ask()
 }
 
 func (f *fake) Reserve(r *frontend.Reservation, model, version string) error {
@@ -205,7 +259,7 @@ func (f *fake) InferReserved(ctx context.Context, r *frontend.Reservation, timeo
 	if err != nil {
 		return nil, err
 	}
-	q := frontend.Request{Model: r.Model, Version: r.Version, Timeout: timeout}
+	q := frontend.Request{Model: r.Model, Version: r.Version, Timeout: timeout, Priority: r.Priority, ID: r.ID}
 	for _, in := range e.Spec.Inputs {
 		n := in.ByteSize()
 		q.Inputs = append(q.Inputs, frontend.Tensor{Name: in.Name, Type: in.Type, Shape: in.Shape, Data: r.Input[:n]})

@@ -16,7 +16,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx, d door) {
 	began := mono.Now()
 	s.metrics.inFlight.Inc()
 	x := s.take(ctx)
-	x.door = d
+	x.door, x.began = d, began
 	route := s.answer(x)
 	if x.watched != nil {
 		x.watched.pace.on = false

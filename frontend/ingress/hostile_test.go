@@ -111,7 +111,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	waitFor(t, "two connections", func() bool { return s.Server.open() == 2 })
 	got := exchangeRaw(t, s.address, string(target().Good()))
-	if !strings.HasPrefix(got, "HTTP/1.1 503") || !strings.Contains(got, "Exceeds maximum queue size: too many connections") || !strings.Contains(got, "Retry-After: 1") {
+	if !strings.HasPrefix(got, "HTTP/1.1 429") || !strings.Contains(got, "Exceeds maximum queue size: too many connections") || !strings.Contains(got, "Retry-After: 1") {
 		t.Errorf("third connection: %s", got)
 	}
 	open[0].Close()
@@ -134,7 +134,7 @@ func TestTooManyRequests(t *testing.T) {
 	closing := strings.Replace(string(target().Good()), "Host", "Connection: close\r\nHost", 1)
 	go func() { first <- exchangeRaw(t, s.address, closing) }()
 	waitFor(t, "the first inference", func() bool { return s.running.Load() == 1 })
-	if got := exchangeRaw(t, s.address, closing); !strings.HasPrefix(got, "HTTP/1.1 503") || !strings.Contains(got, "too many requests") {
+	if got := exchangeRaw(t, s.address, closing); !strings.HasPrefix(got, "HTTP/1.1 429") || !strings.Contains(got, "too many requests") {
 		t.Errorf("second request: %s", got)
 	}
 	close(hold)
@@ -156,7 +156,7 @@ func TestConfigIsChecked(t *testing.T) {
 	f := newFake()
 	for text, cfg := range map[string]Config{
 		"Client is missing":  {},
-		"must be 503 or 429": {Client: f, FullStatus: 500},
+		"must be 429 or 503": {Client: f, FullStatus: 500},
 		"BodiesMax":          {Client: f, BodyMax: 2 << 20, BodiesMax: 1 << 20},
 		"HeaderMax":          {Client: f, HeaderMax: 10},
 		"negative":           {Client: f, IdleTimeout: -1},

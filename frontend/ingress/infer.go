@@ -10,6 +10,7 @@ import (
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/ingress/oip"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // timeoutMax is the longest parameters.timeout, an hour, in microseconds.
@@ -152,14 +153,25 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 	}
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
-	ctx := context.Background() // fasthttp does not tell of clients that leave; deadlines bound the wait
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout, Trace: x.trace.Trace}
+	ctx := context.Background() // the lookout cancels by id
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout, Priority: wire.Priority(x.request.Priority), Trace: x.trace.Trace}
 	j := NewJoin(b.items)
+	ids := s.await(x, x.began, b.items)
+	defer x.over()
 	for k := range b.items {
+		r.ID = &ids[k]
 		r.Inputs = tensors[k*len(x.bound) : (k+1)*len(x.bound)]
 		s.cfg.Client.InferAsync(ctx, r, func(answer *frontend.Response, err error) { j.Take(k, answer, err) })
 	}
-	return j.Wait()
+	answers, err := j.Wait()
+	if err != nil { // the others are for nothing
+		for k := range ids {
+			if id := ids[k].Load(); id != 0 {
+				s.cfg.Client.Cancel(wire.RequestID(id))
+			}
+		}
+	}
+	return answers, err
 }
 
 // askOne asks for one item of a body that was read as a whole.
@@ -179,7 +191,9 @@ func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Respo
 
 // askDirect asks for the inference whose input is in the slab.
 func (s *Server) askDirect(x *exchange) ([]*frontend.Response, error) {
-	x.slab.Trace = x.trace.Trace
+	x.slab.Trace, x.slab.Priority = x.trace.Trace, wire.Priority(x.request.Priority)
+	x.slab.ID = &s.await(x, x.began, 1)[0]
+	defer x.over()
 	answer, err := s.cfg.Client.InferReserved(context.Background(), &x.slab, time.Duration(x.request.Timeout)*time.Microsecond)
 	x.answers = append(x.answers[:0], answer)
 	return x.answers, err
@@ -191,6 +205,11 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 	r.Model, r.Version, r.ID = spec.Name, spec.Version, x.request.ID
 	x.outcome.Take(answers)
 	r.Parameters = x.outcome.AppendTimes(r.Parameters[:0])
+	if x.request.Details {
+		id := IDs(answers)
+		r.Parameters = append(r.Parameters, oip.Parameter{Name: DetailsParameter, Text: id})
+		x.ctx.Response.Header.Set(requestHeader, id)
+	}
 	for _, w := range x.wanted {
 		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary, Region: w.region}
 		first := len(x.parts)

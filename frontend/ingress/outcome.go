@@ -46,6 +46,21 @@ func (o *Outcome) Take(answers []*frontend.Response) {
 	}
 }
 
+// IDs are what symphony explain takes of a request's items, in their order, with commas between.
+func IDs(answers []*frontend.Response) string {
+	id := ""
+	for i, a := range answers {
+		if i > 0 {
+			id += ","
+		}
+		id += a.ID()
+	}
+	return id
+}
+
+// DetailsParameter is the reply's with the IDs, for who asks for parameters.details.
+const DetailsParameter = "request"
+
 // AppendTimes tells the client where the time went, in microseconds.
 func (o *Outcome) AppendTimes(dst []oip.Parameter) []oip.Parameter {
 	return append(dst,

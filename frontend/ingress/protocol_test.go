@@ -209,12 +209,54 @@ func TestParameters(t *testing.T) {
 	in := `"inputs":[{"name":"x","shape":[4],"datatype":"FP32","data":[1,2,3,4]}]`
 	a := s.do("POST", "/v2/models/flat/infer", `{"id":"a\"b","parameters":{"timeout":2500,"priority":1,"other":[{"x":null}]},`+in+`}`)
 	s.want(a, 200, `{"id":"a\"b","model_name":"flat","model_version":"1","parameters":{"queue_us":3000,"fetch_us":1000,"execute_us":5000,"reply_us":1000,"total_us":10000,"slack_us":-2000,"batch_size":4,"gpu":2}`)
-	if s.fake.last.Timeout != 2500*time.Microsecond {
-		t.Errorf("timeout %v", s.fake.last.Timeout)
+	if s.fake.last.Timeout != 2500*time.Microsecond || s.fake.last.Priority != 1 {
+		t.Errorf("timeout %v, priority %d", s.fake.last.Timeout, s.fake.last.Priority)
+	}
+	two := `{"parameters":{"priority":%d},"inputs":[{"name":"x","shape":[2,2,3],"datatype":"UINT8","data":[1,1,1,1,1,1,1,1,1,1,1,1]}]}`
+	for _, priority := range []int{255, 0} { // of all items of a batch
+		if s.want(s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(two, priority)), 200, ""); int(s.fake.last.Priority) != priority {
+			t.Errorf("priority %d, want %d", s.fake.last.Priority, priority)
+		}
+	}
+	header := `{"parameters":{"priority":%d},"inputs":[{"name":"x","shape":[4],"datatype":"FP32","parameters":{"binary_data_size":16}}]}`
+	for _, priority := range []int{7, 7, 0, 300} { // from the connection into the slab; the second has the header of the one before
+		body, length := binaryBody(fmt.Sprintf(header, priority), items()["FP32"][0][:16])
+		a := s.do("POST", "/v2/models/flat/infer", body, headerLength, length)
+		if priority == 300 {
+			s.want(a, 400, "parameters.priority: 300, must be 1 (the first) to 255, or 0 for the default")
+		} else if s.want(a, 200, ""); int(s.fake.last.Priority) != priority {
+			t.Errorf("priority %d, want %d", s.fake.last.Priority, priority)
+		}
 	}
 	if a = s.do("POST", "/v2/models/flat/infer", `{`+in+`}`); strings.Contains(string(a.body), `"id"`) || s.fake.last.Timeout != 0 {
 		t.Errorf("no id and no timeout given: %s, timeout %v", a.body, s.fake.last.Timeout)
 	}
+}
+
+// Who asks for details is told what symphony explain takes, of each item; others are not.
+func TestDetails(t *testing.T) {
+	s := start(t, Config{})
+	body := `{"parameters":{"details":%s},"inputs":[{"name":"x","shape":[2,2,3],"datatype":"UINT8","data":[1,1,1,1,1,1,1,1,1,1,1,1]}]}`
+	a := s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(body, "true"))
+	if s.want(a, 200, `"gpu":2,"request":"3-ff,3-ff"}`); a.header.Get(requestHeader) != "3-ff,3-ff" {
+		t.Errorf("header %q", a.header.Get(requestHeader))
+	}
+	for range 2 {
+		header := `{"parameters":{"details":true},"inputs":[{"name":"x","shape":[4],"datatype":"FP32","parameters":{"binary_data_size":16}}]}`
+		body, length := binaryBody(header, items()["FP32"][0][:16])
+		if a = s.do("POST", "/v2/models/flat/infer", body, headerLength, length); a.header.Get(requestHeader) != "3-ff" {
+			t.Errorf("header %q of %s", a.header.Get(requestHeader), a.body)
+		}
+	}
+	if a = s.do("POST", "/v1/classify/digits?details=true", "\x89PNG"); a.header.Get(requestHeader) != "3-ff" {
+		t.Errorf("header %q of %s", a.header.Get(requestHeader), a.body)
+	}
+	for _, a := range []answer{s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(body, "false")), s.do("POST", "/v1/classify/digits", "\x89PNG")} {
+		if s.want(a, 200, ""); a.header.Get(requestHeader) != "" || strings.Contains(string(a.body), "request") {
+			t.Errorf("header %q of %s", a.header.Get(requestHeader), a.body)
+		}
+	}
+	s.want(s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(body, "1")), 400, "parameters.details: ")
 }
 
 func TestRawBody(t *testing.T) {
@@ -313,9 +355,9 @@ func TestRefusals(t *testing.T) {
 		retry  string
 	}{
 		{reason(frontend.ErrDropped, wire.ReasonDeadline), 503, "Request timeout expired", "deadline", ""},
-		{reason(frontend.ErrDropped, wire.ReasonShed), 503, "Request timeout expired", "shed", ""},
+		{reason(frontend.ErrDropped, wire.ReasonShed), 429, "Exceeds maximum queue size", "shed", "1"},
 		{reason(frontend.ErrDeadlineExceeded, wire.ReasonExpired), 503, "Request timeout expired", "expired", ""},
-		{reason(frontend.ErrOverloaded, wire.ReasonFull), 503, "Exceeds maximum queue size", "full", "1"},
+		{reason(frontend.ErrOverloaded, wire.ReasonFull), 429, "Exceeds maximum queue size", "full", "1"},
 		{reason(frontend.ErrUnavailable, wire.ReasonBackendLost), 503, "unavailable", "backend_lost", "1"},
 		{reason(frontend.ErrFailed, wire.ReasonExecution), 500, "execution failed", "execution", ""},
 		{reason(frontend.ErrBadInput, wire.ReasonInput), 400, "bad input", "input", ""},
@@ -332,10 +374,10 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestFullStatus(t *testing.T) {
-	s := start(t, Config{FullStatus: 429})
+	s := start(t, Config{FullStatus: 503})
 	s.fake.failWith(reason(frontend.ErrOverloaded, wire.ReasonFull))
 	a := s.do("POST", "/v2/models/flat/infer", `{"inputs":[{"name":"x","shape":[4],"datatype":"FP32","data":[1,2,3,4]}]}`)
-	s.want(a, 429, "Exceeds maximum queue size")
+	s.want(a, 503, "Exceeds maximum queue size")
 }
 
 // One failing item fails the batch, with its reason.
@@ -349,7 +391,7 @@ func TestBatchFails(t *testing.T) {
 	})
 	body := `{"inputs":[{"name":"x","shape":[3,2,3],"datatype":"UINT8","data":[1,1,1,1,1,1,%d,1,1,1,1,1,1,1,1,1,1,1]}]}`
 	a := s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(body, 5))
-	s.want(a, 503, "Request timeout expired")
+	s.want(a, 429, "Exceeds maximum queue size")
 	if a.header.Get(reasonHeader) != "shed" || a.header.Get(requestHeader) != "3-ff" {
 		t.Errorf("reason %q, request %q, want shed and 3-ff", a.header.Get(reasonHeader), a.header.Get(requestHeader))
 	}
@@ -399,7 +441,7 @@ func TestStatistics(t *testing.T) {
 		s.want(s.do("POST", "/v2/models/echo-UINT8/infer", body), 200, "")
 	}
 	s.fake.failWith(reason(frontend.ErrDropped, wire.ReasonShed))
-	s.want(s.do("POST", "/v2/models/echo-UINT8/infer", body), 503, "")
+	s.want(s.do("POST", "/v2/models/echo-UINT8/infer", body), 429, "")
 	a := s.do("GET", "/v2/models/echo-UINT8/stats", "")
 	s.want(a, 200, `"inference_count":12`)
 	s.want(a, 200, `"execution_count":3`) // twelve items in batches of four
@@ -410,7 +452,7 @@ func TestStatistics(t *testing.T) {
 	}
 	m := s.do("GET", "/metrics", "")
 	s.want(m, 200, `symphony_http_requests_total{code="200",route="infer"} 6`)
-	s.want(m, 200, `symphony_http_requests_total{code="503",route="infer"} 1`)
+	s.want(m, 200, `symphony_http_requests_total{code="429",route="infer"} 1`)
 	s.want(m, 200, `symphony_http_request_duration_seconds_count{route="infer"} 7`)
 }
 

@@ -3,6 +3,7 @@ package ingress
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/regions"
@@ -18,13 +19,14 @@ type Refusal struct {
 	Status int    // HTTP's
 	Reason string // a wire.Reason, or one of the ingress's own words
 	Msg    string
-	Retry  bool // it may work in a second
+	ID     string        // of the request, for symphony explain; "": the scheduler did not know it
+	After  time.Duration // when it may work; 0: trying again is not the way
 }
 
 // Refusal turns any error into an answer to a request for the model; version "": none was asked for.
 func (s *Server) Refusal(model, version string, err error) Refusal {
 	r := s.refusalOf(model, version, err)
-	return Refusal{r.status, r.reason, r.msg, r.retry}
+	return Refusal{r.status, r.reason, r.msg, r.id, r.after}
 }
 
 // Full is the refusal of whatever is bounded.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -22,21 +23,27 @@ const reasonHeader = "X-Symphony-Reason"
 // requestHeader has what symphony explain takes, of a request that the scheduler knew.
 const requestHeader = "X-Symphony-Request"
 
+// clientGone is what other servers count where a client has closed before it had its answer.
+const clientGone = 499
+
 // refusal is an answer without a result.
 type refusal struct {
 	status int
 	reason string
 	id     string // of the request, for symphony explain; "": the scheduler did not know it
 	msg    string
-	retry  bool // Retry-After: it may work in a second
-	close  bool // the request was not read whole: the connection cannot go on
+	after  time.Duration // when it may work (later.go); 0: trying again is not the way
+	close  bool          // the request was not read whole: the connection cannot go on
 }
 
 func (r *refusal) Error() string { return r.msg }
 
-// full is the answer of everything bounded.
-func (s *Server) full(what string) *refusal {
-	return &refusal{status: s.cfg.FullStatus, reason: wire.ReasonFull.String(), msg: "Exceeds maximum queue size: " + what, retry: true}
+// full is the answer of everything bounded here, whatever the model.
+func (s *Server) full(what string) *refusal { return s.fullOf("", "", wire.ReasonFull, what) }
+
+// fullOf is the answer where more comes than is served, in all or of a model.
+func (s *Server) fullOf(model, version string, reason wire.Reason, what string) *refusal {
+	return &refusal{status: s.cfg.FullStatus, reason: reason.String(), msg: "Exceeds maximum queue size: " + what, after: s.after(model, version)}
 }
 
 func badRequest(format string, args ...any) *refusal {
@@ -77,13 +84,17 @@ func (s *Server) refusalOf(model, version string, err error) *refusal {
 	case e.Kind == frontend.ErrUnknownModel:
 		return unknownModel(model, version)
 	case e.Kind == frontend.ErrOverloaded:
-		return s.full(e.Error())
+		return s.fullOf(model, version, wire.ReasonFull, e.Error())
+	case e.Reason == wire.ReasonShed:
+		r = s.fullOf(model, version, e.Reason, e.Error())
+		r.id = e.ID()
+		return r
 	case e.Kind == frontend.ErrDropped, errors.Is(e, frontend.ErrDeadlineExceeded):
 		return &refusal{status: 503, reason: reason, id: e.ID(), msg: "Request timeout expired: " + e.Error()}
 	case e.Kind == frontend.ErrUnavailable:
-		return &refusal{status: 503, reason: reason, msg: e.Error(), retry: true}
-	case e.Kind == frontend.ErrCancelled:
-		return &refusal{status: 503, reason: reason, msg: e.Error()}
+		return &refusal{status: 503, reason: reason, msg: e.Error(), after: pause}
+	case e.Kind == frontend.ErrCancelled: // nobody will read it, but who counts
+		return &refusal{status: clientGone, reason: reason, msg: e.Error()}
 	}
 	return &refusal{status: 500, reason: reason, msg: e.Error()}
 }
@@ -108,8 +119,8 @@ func (r *refusal) write(ctx *fasthttp.RequestCtx) {
 	if r.id != "" {
 		ctx.Response.Header.Set(requestHeader, r.id)
 	}
-	if r.retry {
-		ctx.Response.Header.Set("Retry-After", "1")
+	if r.after > 0 {
+		writeAfter(ctx, r.after)
 	}
 	if r.close {
 		abandon(ctx)

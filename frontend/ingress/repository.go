@@ -152,7 +152,7 @@ func (s *Server) loadModel(ctx context.Context, model string, o Override) error 
 	case s.ending.Err() != nil:
 		return shuttingDown()
 	case ctx.Err() != nil:
-		return &refusal{status: 503, reason: "loading", retry: true, msg: fmt.Sprintf("'%s' is not loaded within %v; it goes on being loaded: ask the index, or load it again to wait on", model, s.cfg.LoadTimeout)}
+		return &refusal{status: 503, reason: "loading", after: pause, msg: fmt.Sprintf("'%s' is not loaded within %v; it goes on being loaded: ask the index, or load it again to wait on", model, s.cfg.LoadTimeout)}
 	}
 	return s.repositoryRefusal(model, "load", err)
 }
@@ -213,7 +213,7 @@ func (s *Server) repositoryRefusal(model, what string, err error) error {
 	case errors.Is(err, ErrNotLoaded):
 		return &refusal{status: 400, reason: "not_loaded", msg: msg}
 	case errors.Is(err, ErrAway), errors.Is(err, context.DeadlineExceeded):
-		return &refusal{status: 503, reason: "unavailable", retry: true, msg: msg}
+		return &refusal{status: 503, reason: "unavailable", after: pause, msg: msg}
 	}
 	return &refusal{status: 500, reason: "internal", msg: msg}
 }

@@ -243,7 +243,7 @@ func (l *library) ordered() int {
 func TestLoadsAreBounded(t *testing.T) {
 	s, _ := withLibrary(t, Config{})
 	s.loads.Store(loadsMax)
-	s.want(s.do("POST", "/v2/repository/models/digits/load", ""), 503, "too many loads")
+	s.want(s.do("POST", "/v2/repository/models/digits/load", ""), 429, "too many loads")
 	s.want(s.do("GET", "/v2/models/digits/ready", ""), 200, "true")
 	s.loads.Store(0)
 	s.want(s.do("POST", "/v2/repository/models/digits/load", ""), 200, "")

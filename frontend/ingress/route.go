@@ -34,6 +34,7 @@ func table() []route {
 		{name: "model_ready", method: "GET", pattern: m + "/ready", text: "can it serve this model", serve: (*Server).modelReady},
 		{name: "model_ready", method: "GET", pattern: v + "/ready", serve: (*Server).modelReady},
 		{name: "server_metadata", method: "GET", pattern: "/v2", text: "name, version, extensions", serve: (*Server).serverMetadata},
+		{name: "openapi", method: "GET", pattern: "/v2/openapi.json", text: "this API as OpenAPI 3.1", serve: (*Server).openapi},
 		{name: "stats", method: "GET", pattern: "/v2/models/stats", text: "counts and times of all models", serve: (*Server).statsAll},
 		{name: "model_metadata", method: "GET", pattern: m, text: "inputs and outputs", serve: (*Server).modelMetadata},
 		{name: "model_metadata", method: "GET", pattern: v, serve: (*Server).modelMetadata},

@@ -14,16 +14,17 @@ import (
 
 // Server is the HTTP ingress.
 type Server struct {
-	cfg      Config // Immutable after New, as are log, routes, http, watching, admin, metrics.
-	log      zerolog.Logger
-	routes   []route
-	http     *fasthttp.Server
-	watching *fasthttp.Server
-	admin    *fasthttp.Server
-	metrics  *metrics
-	stats    *statistics
-	regions  *regions.Regions // nil: there is no shared memory
-	pools    pools
+	cfg       Config // Immutable after New, as are log, routes, http, watching, admin, metrics.
+	log       zerolog.Logger
+	routes    []route
+	http      *fasthttp.Server
+	watching  *fasthttp.Server
+	admin     *fasthttp.Server
+	metrics   *metrics
+	stats     *statistics
+	described []byte           // the OpenAPI document
+	regions   *regions.Regions // nil: there is no shared memory
+	pools     pools
 
 	ending   context.Context // ended when a drain begins
 	end      context.CancelFunc
@@ -31,6 +32,7 @@ type Server struct {
 	givenUp  atomic.Bool  // the drain's time is over
 	running  atomic.Int64 // inferences at present
 	bodies   atomic.Int64 // bytes that bodies and decoded tensors hold
+	looking  atomic.Bool  // there is a lookout (gone.go)
 	slow     atomic.Int64 // bytes that are being read into slabs
 	loads    atomic.Int64 // calls that wait for a model
 
@@ -52,6 +54,10 @@ func New(cfg Config) (*Server, error) {
 		s.regions = regions.New()
 	}
 	if s.metrics, err = newMetrics(cfg.Metrics, s.routes); err != nil {
+		return nil, fmt.Errorf("ingress: %w", err)
+	}
+	if s.described, err = s.openapiOf(); err != nil {
+		s.metrics.unregister()
 		return nil, fmt.Errorf("ingress: %w", err)
 	}
 	s.http, s.watching, s.admin = s.newHTTP(mainDoor), s.newHTTP(watchDoor), s.newHTTP(adminDoor)

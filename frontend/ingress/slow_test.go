@@ -81,7 +81,7 @@ func TestPipelining(t *testing.T) {
 	}
 }
 
-// Full is 503 with a reason and Retry-After: at once, also where the body does not
+// Full is 429 with a reason and Retry-After: at once, also where the body does not
 // come, and after a body that comes the connection goes on.
 func TestFullAtOnce(t *testing.T) {
 	s := start(t, Config{})
@@ -92,7 +92,7 @@ func TestFullAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := readReply(t, r)
-		if s.want(a, 503, "arena is full"); a.header.Get("Retry-After") != "1" || a.header.Get(reasonHeader) != wire.ReasonFull.String() {
+		if s.want(a, 429, "arena is full"); a.header.Get("Retry-After") != "1" || a.header.Get(reasonHeader) != wire.ReasonFull.String() {
 			t.Errorf("headers %v", a.header)
 		}
 	}
@@ -101,7 +101,7 @@ func TestFullAtOnce(t *testing.T) {
 	if _, err := c.Write(inferBytes("wide")); err != nil {
 		t.Fatal(err)
 	}
-	if a := readReply(t, r); a.status != 503 || a.header.Get("Retry-After") != "1" {
+	if a := readReply(t, r); a.status != 429 || a.header.Get("Retry-After") != "1" {
 		t.Errorf("full table: %d, headers %v", a.status, a.header)
 	}
 	s.fake.arenaFull.Store(true)
@@ -109,12 +109,12 @@ func TestFullAtOnce(t *testing.T) {
 		if _, err := c.Write(append(bigStart(), make([]byte, 1000)...)); err != nil {
 			t.Fatal(err)
 		}
-		s.want(readReply(t, r), 503, "arena is full")
+		s.want(readReply(t, r), 429, "arena is full")
 	}
 	if _, err := c.Write(bigStart()); err != nil {
 		t.Fatal(err)
 	}
-	if a := readReply(t, r); a.status != 503 || a.header.Get("Retry-After") != "1" {
+	if a := readReply(t, r); a.status != 429 || a.header.Get("Retry-After") != "1" {
 		t.Errorf("body still to come: %d, headers %v", a.status, a.header)
 	}
 	if _, err := r.ReadByte(); err != io.EOF {

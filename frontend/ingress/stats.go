@@ -14,6 +14,7 @@ import (
 // extension tells it.
 type statistics struct {
 	client Inferrer // says which models are there
+	took   took     // by requests, of all models
 
 	mu     sync.RWMutex // Guards what follows.
 	models map[string]*modelStatistics
@@ -69,7 +70,7 @@ func (s *statistics) of(spec *catalog.ModelSpec) *modelStatistics {
 		s.forget()
 		s.n++
 	}
-	m = &modelStatistics{name: spec.Name, version: spec.Version, next: s.models[spec.Name], batches: map[int]*batchStatistics{}}
+	m = &modelStatistics{name: spec.Name, version: spec.Version, all: s, next: s.models[spec.Name], batches: map[int]*batchStatistics{}}
 	s.models[spec.Name] = m
 	return m
 }
@@ -77,7 +78,9 @@ func (s *statistics) of(spec *catalog.ModelSpec) *modelStatistics {
 // modelStatistics are one version's.
 type modelStatistics struct {
 	name, version string
+	all           *statistics
 	next          *modelStatistics // another version of the name
+	took          took             // by requests, of answers that came lately
 
 	mu         sync.Mutex // Guards what follows.
 	last       time.Time
@@ -142,6 +145,8 @@ func (m *modelStatistics) record(answers []*frontend.Response, err error) {
 	m.fetch.add(slowest.Fetch)
 	m.execute.add(slowest.Execute)
 	m.reply.add(slowest.Reply)
+	m.took.add(slowest.Total)
+	m.all.took.add(slowest.Total)
 }
 
 // doc is Triton's document. The three compute counts are equal: perf_analyzer

@@ -74,7 +74,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("replies of the trace %q", got)
 	}
 	s.fake.failWith(reason(frontend.ErrDropped, wire.ReasonShed))
-	do("/v2/models/echo-INT32/infer", body, parent, 503)
+	do("/v2/models/echo-INT32/infer", body, parent, 429)
 	s.fake.failWith(nil)
 	do("/v2/models/nope/infer", body, parent, 404)
 	do("/v1/classify/digits", "\x89PNG", parent, 200)

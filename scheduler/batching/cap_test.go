@@ -28,7 +28,7 @@ func TestCap(t *testing.T) {
 	}{{Setting{}, 50}, {Setting{Cap: 75}, 20}, {Setting{Haste: HasteAll, Cap: 75}, 20}, {Setting{Cap: 99}, 50}, {Setting{Cap: 1}, 1}} {
 		m := capExample(t, c.set)
 		for i := range 50 {
-			m.Push(sec(1), sec(200), uint32(i))
+			m.Push(sec(1), sec(200), 0, uint32(i))
 		}
 		m.Update(sec(1), nil)
 		if got := m.Candidate().Size; int(got) != c.size {

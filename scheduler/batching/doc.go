@@ -33,7 +33,8 @@
 //
 //  1. The queue is ordered by deadline, so the front of any length holds the
 //     requests that are due first and d is the first one's deadline, also when
-//     requests of one model carry different SLOs.
+//     requests of one model carry different SLOs. Of those due at the same instant
+//     the higher priority goes first, and then who came first.
 //  2. A candidate of size b can start at now + delay(b) and meet d.
 //  3. NextWake is the first instant at which 2 stops being true: Update then
 //     forms a smaller candidate or drops the head. It is never in the past

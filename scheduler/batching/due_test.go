@@ -17,7 +17,7 @@ func TestDue(t *testing.T) {
 	}
 	m := NewModel(Config{Profile: p, SLO: 100 * mono.Second, QueueMax: 10, Window: WindowFrontrun, Delay: Delay{Ctrl: mono.Second}})
 	come := func(at float64) {
-		m.Push(sec(at), sec(100), uint32(at))
+		m.Push(sec(at), sec(100), 0, uint32(at))
 		m.Came(sec(at))
 	}
 	formed := func(at, due float64) {

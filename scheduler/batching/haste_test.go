@@ -27,7 +27,7 @@ func TestHaste(t *testing.T) {
 	const open = 1 + 24 - 9 // since 1 s, l(2) is 9 s
 	for haste := range uint8(HasteAll + 1) {
 		m := hasty(t, Setting{Haste: haste, Alone: true}, nil)
-		m.Push(sec(1), sec(25), 0)
+		m.Push(sec(1), sec(25), 0, 0)
 		m.Update(sec(1), nil)
 		want := sec(open - float64(open-1)*float64(haste)/HasteAll)
 		c := m.Candidate()
@@ -37,7 +37,7 @@ func TestHaste(t *testing.T) {
 		if off := sec(open).Sub(c.Deferred()); off < 0 || off >= holdUnit {
 			t.Errorf("haste %d: held until %v, deferral alone starts at %v", haste, c.Deferred(), sec(open))
 		}
-		m.Push(sec(2), sec(26), 1)
+		m.Push(sec(2), sec(26), 0, 1)
 		m.Update(sec(2), nil)
 		const later = 1 + 24 - 11 // l(3)
 		want = max(sec(2), sec(later-float64(later-1)*float64(haste)/HasteAll))
@@ -61,7 +61,7 @@ func TestHasteAndCompany(t *testing.T) {
 		{Setting{Haste: HasteAll, Frontrun: true, Alone: true}, 25, 1},
 	} {
 		m := hasty(t, c.set, nil)
-		m.Push(sec(1), sec(c.deadline), 0)
+		m.Push(sec(1), sec(c.deadline), 0, 0)
 		m.Update(sec(1), nil)
 		if got := m.Candidate().Exec; got != sec(c.want) {
 			t.Errorf("%v: exec %v, want %v", c.set, got, sec(c.want))
@@ -101,7 +101,7 @@ func drawn(t *testing.T, r *rand.Rand) (*Model, mono.Time) {
 	m.retarget()
 	now := sec(100)
 	for range 1 + r.IntN(7) {
-		m.Push(now, now.Add(10*mono.Second+mono.Dur(r.Int64N(int64(14*mono.Second)))), 0)
+		m.Push(now, now.Add(10*mono.Second+mono.Dur(r.Int64N(int64(14*mono.Second)))), 0, 0)
 		now = now.Add(mono.Dur(r.Int64N(int64(mono.Second))))
 	}
 	return m, now
@@ -187,7 +187,7 @@ func life(t *testing.T, seed uint64, s Setting) (all []Candidate) {
 		if m.NextWake() <= now {
 			m.Update(now, nil)
 		}
-		m.Push(now, now.Add(24*mono.Second), 0)
+		m.Push(now, now.Add(24*mono.Second), 0, 0)
 		m.Update(now, nil)
 		all = append(all, m.Candidate())
 		if r.IntN(4) == 0 {

@@ -19,7 +19,7 @@ type Dropped struct {
 // Model is one model's queue and candidate.
 type Model struct {
 	cfg       Config
-	queue     pq.Sorted // key: deadline, value: slot
+	queue     pq.Sorted // key: deadline, then priority; value: slot
 	candidate Candidate
 	wake      mono.Time // see NextWake
 	gpus      int       // by the last Offer
@@ -79,7 +79,7 @@ func (m *Model) SetConfig(cfg Config) { m.cfg, m.share = cfg, cfg.Share; m.retar
 func (m *Model) SetShare(s Share) { m.cfg.Share, m.share = s, s; m.retarget() }
 
 // Push queues a request that arrives now; false when the queue is full.
-func (m *Model) Push(now, deadline mono.Time, slot uint32) bool {
+func (m *Model) Push(now, deadline mono.Time, priority wire.Priority, slot uint32) bool {
 	if m.queue.Len() >= m.cfg.QueueMax {
 		return false
 	}
@@ -90,7 +90,7 @@ func (m *Model) Push(now, deadline mono.Time, slot uint32) bool {
 	if m.queue.Len() == 0 {
 		m.since = now
 	}
-	m.queue.Insert(pq.Entry{Key: int64(deadline), Value: slot})
+	m.queue.Insert(pq.Entry{Key: int64(deadline), Then: priority.Order(), Value: slot})
 	return true
 }
 

@@ -160,7 +160,7 @@ func TestModelNeed(t *testing.T) {
 		m.SetSetting(set)
 		for i := range 200 {
 			now := sec(100 + float64(i)/10)
-			m.Push(now, now.Add(12*mono.Second), 0)
+			m.Push(now, now.Add(12*mono.Second), 0, 0)
 			m.Update(now, nil)
 			if i%4 == 0 {
 				m.Take(now, Offer{FreeAt: now}, nil, nil)

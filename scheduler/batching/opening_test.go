@@ -217,7 +217,7 @@ func TestFirstRequestWaitsForCompany(t *testing.T) {
 	m := steep(t, func(c *Config) { c.Window, c.SLO = WindowDeferred, 24*mono.Second })
 	m.opening.lead = 24 * mono.Second
 	exec := func(now, deadline float64) mono.Time {
-		m.Push(sec(now), sec(deadline), 0)
+		m.Push(sec(now), sec(deadline), 0, 0)
 		m.Update(sec(now), nil)
 		return m.Candidate().Exec
 	}

@@ -29,7 +29,7 @@ func sec(s float64) mono.Time { return mono.Time(s * float64(mono.Second)) }
 func push(t *testing.T, m *Model, deadlines ...float64) {
 	t.Helper()
 	for _, d := range deadlines {
-		if !m.Push(0, sec(d), uint32(m.Len())) {
+		if !m.Push(0, sec(d), 0, uint32(m.Len())) {
 			t.Fatal("queue full")
 		}
 	}
@@ -145,7 +145,7 @@ func TestLargestBatchThatFits(t *testing.T) {
 		for range 1 + r.IntN(15) {
 			d := mono.Time(100 + r.Int64N(150))
 			earliestDeadline = min(earliestDeadline, d)
-			m.Push(0, d, 0)
+			m.Push(0, d, 0, 0)
 		}
 		now, free, waiting := mono.Time(r.Int64N(30)), mono.Time(r.Int64N(100)), m.Len()
 		alone, want := 0, 0
@@ -226,7 +226,7 @@ func TestMixedSLOs(t *testing.T) {
 func TestQueueIsBounded(t *testing.T) {
 	m := example(t, func(c *Config) { c.QueueMax = 2 })
 	push(t, m, 50, 50)
-	if m.Push(0, sec(50), 9) {
+	if m.Push(0, sec(50), 0, 9) {
 		t.Fatal("a third request in a queue of two")
 	}
 }

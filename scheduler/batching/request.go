@@ -13,6 +13,7 @@ type Request struct {
 	Arrival  mono.Time
 	Deadline mono.Time
 	Input    wire.SlabRef
+	Priority wire.Priority // among requests of the same deadline
 }
 
 // Drop is a request given up before execution, and why.

@@ -17,7 +17,7 @@ import (
 //
 // Each loop writes its own log, without a lock, in chunks that are never moved:
 // minutes at hundreds of thousands of requests a second can be recorded. A
-// request takes 72 bytes, a turn or a batch some 300.
+// request takes 80 bytes, a turn or a batch some 300.
 type Recording struct {
 	models []*modelLog
 	ranks  *rankLog
@@ -114,7 +114,7 @@ func sumMoved(moved []shard.Moved) (sum uint64) {
 
 // mix adds a request to a sum that tells orders apart (FNV-1a by words).
 func mix(sum uint64, r *batching.Request) uint64 {
-	for _, v := range [...]uint64{uint64(r.ID), uint64(r.Frontend), uint64(r.Arrival), uint64(r.Deadline), uint64(r.Input.Handle), uint64(r.Input.Length)} {
+	for _, v := range [...]uint64{uint64(r.ID), uint64(r.Frontend), uint64(r.Arrival), uint64(r.Deadline), uint64(r.Input.Handle), uint64(r.Input.Length), uint64(r.Priority)} {
 		sum = (sum ^ v) * 1099511628211
 	}
 	return sum

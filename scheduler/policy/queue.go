@@ -6,10 +6,10 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// Queue is the waiting requests of one model, by deadline, first in first out
+// Queue is the waiting requests of one model, by deadline and then by priority, first in first out
 // among equals. The zero Queue is empty.
 type Queue struct {
-	order pq.Sorted // key: deadline, value: index in slots
+	order pq.Sorted // key: deadline, then priority; value: index in slots
 	slots []batching.Request
 	free  []uint32
 }
@@ -35,7 +35,7 @@ func (q *Queue) Push(r batching.Request) {
 	i := q.free[len(q.free)-1]
 	q.free = q.free[:len(q.free)-1]
 	q.slots[i] = r
-	q.order.Insert(pq.Entry{Key: int64(r.Deadline), Value: i})
+	q.order.Insert(pq.Entry{Key: int64(r.Deadline), Then: r.Priority.Order(), Value: i})
 }
 
 // Pop takes the first request out; it panics when there is none.

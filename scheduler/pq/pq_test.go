@@ -1,6 +1,7 @@
 package pq
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -48,7 +49,7 @@ func TestSortedAgainstSlice(t *testing.T) {
 	var model []Entry
 	for step := range 20000 {
 		if r.IntN(5) < 3 {
-			e := Entry{int64(step + r.IntN(40)), uint32(step)}
+			e := Entry{Key: int64(step + r.IntN(40)), Value: uint32(step)}
 			s.Insert(e)
 			i, _ := slices.BinarySearchFunc(model, e, func(a, b Entry) int {
 				if a.Key <= b.Key {
@@ -85,6 +86,33 @@ func TestSortedAgainstSlice(t *testing.T) {
 	}
 }
 
+// Of equal keys the smaller Then goes first, and of those whoever came first: as a stable sort has it,
+// with many equals, in and out at random.
+func TestSortedByTwoKeys(t *testing.T) {
+	const seed = 13
+	r := rand.New(rand.NewPCG(seed, 0))
+	var s Sorted
+	var model []Entry
+	for step := range 20000 {
+		if r.IntN(5) < 3 {
+			e := Entry{Key: int64(step/50 + r.IntN(4)), Then: uint8(r.IntN(4)), Value: uint32(step)}
+			s.Insert(e)
+			model = append(model, e)
+			slices.SortStableFunc(model, func(a, b Entry) int {
+				return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Then, b.Then))
+			})
+		} else if len(model) > 0 {
+			if got := s.Pop(); got != model[0] {
+				t.Fatalf("seed %d step %d: popped %v, want %v", seed, step, got, model[0])
+			}
+			model = model[1:]
+		}
+		if step%97 == 0 && !slices.Equal(s.Entries(), model) {
+			t.Fatalf("seed %d step %d:\n%v\nwant\n%v", seed, step, s.Entries(), model)
+		}
+	}
+}
+
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	var h Heap
 	var s Sorted
@@ -96,7 +124,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	n := testing.AllocsPerRun(1000, func() {
 		key++
 		h.Set(uint32(key)%64, key)
-		s.Insert(Entry{key, 1})
+		s.Insert(Entry{Key: key, Value: 1})
 		s.Pop()
 	})
 	if n != 0 {

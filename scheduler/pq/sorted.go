@@ -2,7 +2,7 @@ package pq
 
 import "slices"
 
-// Sorted is a queue ordered by an int64 key, first in first out among equals,
+// Sorted is a queue ordered by an int64 key and then by a small one, first in first out among equals,
 // over a ring buffer. Requests of one SLO arrive nearly in the order of their
 // deadlines, so an insertion walks zero or few places from the back: O(1) in
 // the common case, a binary search and a shift of the shorter side otherwise.
@@ -16,11 +16,15 @@ type Sorted struct {
 	n    int
 }
 
-// Entry is a key and the value it orders.
+// Entry is a key and the value it orders. Of equal keys the smaller Then goes first.
 type Entry struct {
 	Key   int64
 	Value uint32
+	Then  uint8
 }
+
+// after reports whether e goes behind o, which was there before.
+func (e Entry) after(o Entry) bool { return o.Key < e.Key || o.Key == e.Key && o.Then <= e.Then }
 
 // Len is the number of entries.
 func (s *Sorted) Len() int { return s.n }
@@ -44,14 +48,28 @@ func (s *Sorted) Below(key int64) int {
 	return low
 }
 
-// Insert puts e behind all entries with keys up to e.Key.
+// place is how many entries e goes behind.
+func (s *Sorted) place(e Entry) int {
+	low, high := 0, s.n
+	for low < high {
+		mid := int(uint(low+high) / 2)
+		if e.after(s.At(mid)) {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// Insert puts e behind all entries that do not go after it.
 func (s *Sorted) Insert(e Entry) {
 	if s.n == len(s.ring) {
 		s.grow()
 	}
 	i := s.n
-	if s.n > 0 && s.At(s.n-1).Key > e.Key {
-		i = s.Below(e.Key + 1)
+	if s.n > 0 && !e.after(s.At(s.n-1)) {
+		i = s.place(e)
 	}
 	if i < s.n/2 {
 		s.head--

@@ -144,7 +144,7 @@ func (s *Shard) Enqueue(now, came mono.Time, id wire.ModelID, r *batching.Reques
 	}
 	if reason == wire.ReasonNone {
 		slot, ok := s.slots.take(r, came)
-		if ok && m.Push(now, r.Deadline.Add(-m.margin), slot) {
+		if ok && m.Push(now, r.Deadline.Add(-m.margin), r.Priority, slot) {
 			m.Came(came)
 			if !m.stirred {
 				m.stirred = true
@@ -286,7 +286,7 @@ func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 			alone = now.Add(delay.Of(1) + m.Profile().Latency(1) + m.margin)
 		}
 		*s.slots.came(slot) = now
-		if alone > r.Deadline || !m.Push(now, r.Deadline.Add(-m.margin), slot) {
+		if alone > r.Deadline || !m.Push(now, r.Deadline.Add(-m.margin), r.Priority, slot) {
 			s.drop(slot, wire.ReasonBackendLost, out)
 		}
 		slot = next

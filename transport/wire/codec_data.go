@@ -7,15 +7,26 @@ func (m *Submit) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = putU32(putU64(begin(dst), uint64(m.Request)), uint32(m.Model))
 	dst = putU64(putU64(dst, uint64(m.Arrival)), uint64(m.Deadline))
-	return end(putSlab(dst, m.Input), start, KindSubmit, 0)
+	dst = putSlab(dst, m.Input)
+	if m.Priority != 0 {
+		dst = putU32(dst, uint32(m.Priority))
+	}
+	return end(dst, start, KindSubmit, 0)
 }
+
+// submitClassSize is the length of the priority, with room for what else there may be to tell requests
+// of a model apart: three bytes that are 0.
+const submitClassSize = 4
 
 // Decode reads a Submit's body; shift is added to its instants.
 func (m *Submit) Decode(body []byte, shift mono.Dur) error {
 	c := cursor{b: body}
 	m.Request, m.Model = RequestID(c.u64()), ModelID(c.u32())
 	m.Arrival, m.Deadline = c.instant(shift), c.instant(shift)
-	m.Input = c.slab()
+	m.Input, m.Priority = c.slab(), 0
+	if c.err == nil && len(c.b) >= submitClassSize {
+		m.Priority = Priority(c.u32())
+	}
 	return c.done()
 }
 
@@ -164,7 +175,9 @@ func (m *Output) Decode(body []byte, shift mono.Dur) error {
 	m.Fetch, m.Execute, m.Start = c.span(), c.span(), c.instant(shift)
 	m.Epoch, m.Batch, m.Ready = 0, 0, 0
 	if c.err == nil && len(c.b) >= outputBatchSize { // who does not tell of the batch does not write them
-		m.Epoch, m.Batch, m.Ready = Epoch(c.u64()), BatchID(c.u64()), c.instant(shift)
+		if m.Epoch = Epoch(c.u64()); m.Epoch != 0 { // else it does not tell, whatever follows
+			m.Batch, m.Ready = BatchID(c.u64()), c.instant(shift)
+		}
 	}
 	return c.done()
 }

@@ -19,6 +19,21 @@ type (
 	Epoch uint64
 )
 
+// Priority of a request: of those of its model that are due at the same instant the one with the smaller
+// number goes first. 1 goes first of all and 255 last; 0 is the default, which goes as PriorityDefault.
+type Priority uint8
+
+// PriorityDefault is where requests that give none go.
+const PriorityDefault Priority = 128
+
+// Order is the priority as a number to compare: the smaller goes first.
+func (p Priority) Order() uint8 {
+	if p == 0 {
+		p = PriorityDefault
+	}
+	return uint8(p)
+}
+
 // SlabHandle names a slab of a frontend's arena: its index in the low 32
 // bits, its generation in the high 32. A freed slab's generation moves on, so
 // a stale handle is detected, never served.

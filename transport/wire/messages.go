@@ -239,6 +239,7 @@ type Submit struct {
 	Arrival  mono.Time // at the frontend
 	Deadline mono.Time // when the answer must be at the frontend
 	Input    SlabRef
+	Priority Priority // 0: its sender does not tell, and does not write it
 }
 
 // Cancel tells a scheduler that nobody waits for a request any more: if it waits for a batch it leaves

@@ -34,6 +34,8 @@ func specimens() []message {
 	member := Member{Epoch: 3, Frontend: 2, Up: true, Instance: 1 << 50, Address: "tcp:10.0.0.7:7001"}
 	leave := Leave{Epoch: 3}
 	submit := Submit{Request: 1 << 60, Model: 12, Arrival: 100, Deadline: 25_000_100, Input: slab}
+	urgent := submit
+	urgent.Priority = 1
 	cancel := Cancel{Request: 1 << 60, Model: 12, Deadline: 25_000_100}
 	answer := Answer{Request: 1 << 60, Reason: ReasonShed}
 	batch := Batch{Epoch: 3, Batch: 99, Model: 12, GPU: 5, Device: 1, Pool: 2, Exec: 500, Until: 900, Items: []BatchItem{
@@ -76,6 +78,7 @@ func specimens() []message {
 		{"Promised", KindPromised, promised, promised.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Promised; return get(&m, m.Decode(b)) }},
 		{"Beat", KindBeat, beat, beat.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Beat; return get(&m, m.Decode(b)) }},
 		{"Submit", KindSubmit, submit, submit.Append(nil), func(b []byte, s mono.Dur) (any, error) { var m Submit; return get(&m, m.Decode(b, s)) }},
+		{"Submit with a priority", KindSubmit, urgent, urgent.Append(nil), func(b []byte, s mono.Dur) (any, error) { var m Submit; return get(&m, m.Decode(b, s)) }},
 		{"Answer", KindAnswer, answer, answer.Append(nil), func(b []byte, _ mono.Dur) (any, error) { var m Answer; return get(&m, m.Decode(b)) }},
 		{"Batch", KindBatch, batch, batch.Append(nil), func(b []byte, s mono.Dur) (any, error) { var m Batch; return get(&m, m.Decode(b, s)) }},
 		{"Done", KindDone, done, done.Append(nil), func(b []byte, s mono.Dur) (any, error) { var m Done; return get(&m, m.Decode(b, s)) }},
@@ -116,6 +119,9 @@ func TestEveryShorterBodyIsShort(t *testing.T) {
 		}
 		if o, ok := m.value.(Output); ok && o.Epoch != 0 {
 			end -= outputBatchSize
+		}
+		if o, ok := m.value.(Submit); ok && o.Priority != 0 {
+			end -= submitClassSize
 		}
 		for n := range end {
 			if _, err := m.decode(m.frame[HeaderSize:HeaderSize+n], 0); !errors.Is(err, ErrShort) && !errors.Is(err, ErrValue) {

@@ -109,7 +109,7 @@ type Frontend struct {
 	BodyMax     Size      `yaml:"body_max"`      // largest HTTP body, or gRPC message
 	UnsentMax   Size      `yaml:"unsent_max"`    // replies of gRPC streams that wait for their clients to read, of all streams; 0: 4 times body_max, at least 256 MiB
 	Connections int       `yaml:"connections"`   // open HTTP connections, and as many over gRPC
-	FullStatus  int       `yaml:"full_status"`   // HTTP status when full: 503 or 429
+	FullStatus  int       `yaml:"full_status"`   // HTTP status where too much comes: 429 or 503
 	HeaderTime  mono.Dur  `yaml:"header_time"`   // a client has for a request's headers
 	BodyTime    mono.Dur  `yaml:"body_time"`     // and for its body
 	BodyRate    Size      `yaml:"body_rate"`     // bytes per second that a body must come at; 0: any
@@ -178,7 +178,7 @@ func Default() Config {
 			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000", GRPC: GRPCAuto,
 			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: frontend.ReplyMarginDefault,
 			ImagePixels: 16 << 20, ImageMemory: 48 << 20,
-			BodyMax: 64 << 20, Connections: 16384, FullStatus: 503,
+			BodyMax: 64 << 20, Connections: 16384, FullStatus: 429,
 			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second, BodyRate: 16 << 10,
 			AccessShare: 1, AccessRate: 1000, RecordMax: 1 << 30,
 		},

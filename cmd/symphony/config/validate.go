@@ -157,7 +157,7 @@ func (f *Frontend) validate(r *report) {
 	r.need(f.AccessShare >= 0 && f.AccessShare <= 1, "frontend.access_share", "is %g, must be 0 to 1", f.AccessShare)
 	r.between("frontend.access_rate", int64(f.AccessRate), 1, 1<<20)
 	r.between("frontend.record_max", int64(f.RecordMax), 1<<10, 1<<42)
-	r.need(f.FullStatus == 503 || f.FullStatus == 429, "frontend.full_status", "is %d, must be 503 or 429", f.FullStatus)
+	r.need(f.FullStatus == 503 || f.FullStatus == 429, "frontend.full_status", "is %d, must be 429 or 503", f.FullStatus)
 }
 
 func (b *Backend) validate(r *report) {

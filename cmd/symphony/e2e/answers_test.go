@@ -221,7 +221,7 @@ func (d direct) compareHTTP(t *testing.T, http string) {
 	output, err := patiently(t, func() ([]byte, error) {
 		code, header, body := post(t, "http://"+http+"/v2/models/"+d.model.Spec.Name+"/infer", append([]byte(head), tensor...),
 			"Inference-Header-Content-Length", fmt.Sprint(len(head)))
-		if code == 503 && bytes.Contains(body, []byte("Request timeout expired")) {
+		if code == 429 || code == 503 && bytes.Contains(body, []byte("Request timeout expired")) {
 			return nil, frontend.ErrDeadlineExceeded
 		}
 		if code != 200 {

@@ -13,7 +13,7 @@ import (
 // the exception of data, which is checked when decoded), every refusal is an
 // *Error, and decoding never makes more than the shape says.
 func FuzzParseRequest(f *testing.F) {
-	f.Add([]byte(`{"id":"1","parameters":{"timeout":5,"binary_data_output":true},"inputs":[{"name":"x","shape":[1,3],"datatype":"FP32","data":[1,2.5,-3e2]}],"outputs":[{"name":"y","parameters":{"binary_data":false,"classification":3}}]}`))
+	f.Add([]byte(`{"id":"1","parameters":{"timeout":5,"priority":255,"details":true,"binary_data_output":true},"inputs":[{"name":"x","shape":[1,3],"datatype":"FP32","data":[1,2.5,-3e2]}],"outputs":[{"name":"y","parameters":{"binary_data":false,"classification":3}}]}`))
 	f.Add([]byte(`{"inputs":[{"data":[["a\u00e9\ud83d\ude00","]"],["",""]],"name":"x","shape":[2,2],"datatype":"BYTES"}]}`))
 	f.Add([]byte(`{"inputs":[{"name":"x","shape":[2],"datatype":"BOOL","data":[true,0]},{"name":"z","shape":[1],"datatype":"INT8","data":[-128]}]}`))
 	f.Add([]byte(`{"inputs":[{"name":"x","shape":[9223372036854775807,2],"datatype":"UINT64","data":[[[[[[`))

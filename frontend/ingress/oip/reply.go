@@ -17,10 +17,11 @@ type Reply struct {
 	Outputs        []Result
 }
 
-// Parameter is a number told beside the outputs.
+// Parameter is a number told beside the outputs, or a text where there is one.
 type Parameter struct {
 	Name  string
 	Value int64
+	Text  string
 }
 
 // Result is one output tensor. Its bytes are those of Parts, one after the
@@ -67,6 +68,10 @@ func (r *Reply) AppendHeader(dst []byte) ([]byte, error) {
 		for i, p := range r.Parameters {
 			dst = append(dst, ",{"[b2i(i == 0)])
 			dst = append(AppendString(dst, []byte(p.Name)), ':')
+			if p.Text != "" {
+				dst = AppendString(dst, []byte(p.Text))
+				continue
+			}
 			dst = strconv.AppendInt(dst, p.Value, 10)
 		}
 		dst = append(dst, '}')

@@ -12,13 +12,24 @@ const (
 	DepthMax   = 100 // levels of nesting in JSON
 	TensorsMax = 256 // inputs, and outputs asked for
 	DimsMax    = 32  // dimensions of a tensor
+
+	PriorityMax = 255 // the last one
 )
+
+// PriorityOf takes parameters.priority: 1 goes first, PriorityMax last, and 0 is the default.
+func PriorityOf(n uint64) (uint8, error) {
+	if n > PriorityMax {
+		return 0, Errorf("parameters.priority", "%d, must be 1 (the first) to %d, or 0 for the default", n, PriorityMax)
+	}
+	return uint8(n), nil
+}
 
 // Request is an infer request. It aliases the body that it was parsed from.
 type Request struct {
 	ID            []byte // nil: not given
 	Timeout       int64  // parameters.timeout, microseconds; 0: not given
-	Priority      int64  // parameters.priority; accepted, 0: not given
+	Priority      uint8  // parameters.priority: 1 goes first, 255 last; 0: the default
+	Details       bool   // parameters.details: the reply shall tell what symphony explain takes
 	BinaryOutputs bool   // parameters.binary_data_output: all outputs as binary
 	Inputs        []Input
 	Outputs       []Output // those asked for, in order; none: all
@@ -162,7 +173,13 @@ func (r *Request) parameter(s *scanner, key []byte) (err error) {
 		r.Timeout, err = s.natural()
 	case "priority":
 		s.at.key = "priority"
-		r.Priority, err = s.natural()
+		var n int64
+		if n, err = s.natural(); err == nil {
+			r.Priority, err = PriorityOf(uint64(n))
+		}
+	case "details":
+		s.at.key = "details"
+		r.Details, err = s.boolean()
 	case "binary_data_output":
 		s.at.key = "binary_data_output"
 		r.BinaryOutputs, err = s.boolean()
