@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -459,7 +460,7 @@ func TestStatistics(t *testing.T) {
 // A request of several items counts once, with the times of the item that took longest: the sum of its parts is
 // what it took, and clients divide by requests.
 func TestStatisticsOfABatch(t *testing.T) {
-	m := &modelStatistics{batches: map[int]*batchStatistics{}}
+	m := newStatistics(nil).of(&catalog.ModelSpec{Name: "m", Version: "1"})
 	times := func(unit time.Duration) *frontend.Response {
 		return &frontend.Response{BatchSize: 2, Queue: unit, Fetch: 2 * unit, Execute: 3 * unit, Reply: 4 * unit, Total: 10 * unit}
 	}
