@@ -28,9 +28,11 @@ import (
 const (
 	// patience is how long a request waits before its connection is looked at.
 	patience = 20 * mono.Millisecond
-	// lookEvery is the least between two looks, lookShare how many times as long as a look took.
+	// lookEvery is the least between two looks, lookShare how many times as long as a look took, and lookRare the
+	// most: a look that the machine interrupted took long, and says nothing of the next.
 	lookEvery = 20 * time.Millisecond
 	lookShare = 200
+	lookRare  = 4 * time.Second
 	// lookIdle is how many looks without any inference end the lookout.
 	lookIdle = 50
 )
@@ -82,6 +84,8 @@ func (x *exchange) over() {
 // lookOut looks until there was nothing to look at for a while.
 func (s *Server) lookOut() {
 	var long []*conn
+	rest := time.NewTimer(0)
+	defer rest.Stop()
 	for idle := 0; idle < lookIdle; {
 		now := mono.Now()
 		long = s.waitLong(now, long[:0])
@@ -96,11 +100,27 @@ func (s *Server) lookOut() {
 		} else if s.draining.Load() {
 			break
 		}
-		time.Sleep(max(lookEvery, lookShare*mono.Now().Sub(now).Std()))
+		s.rest(rest, restAfter(mono.Now().Sub(now).Std()))
 	}
 	s.looking.Store(false)
 	if s.running.Load() > 0 && s.looking.CompareAndSwap(false, true) { // it came meanwhile, and saw a lookout
 		go s.lookOut()
+	}
+}
+
+// restAfter is how long there is no look after one that took so long.
+func restAfter(look time.Duration) time.Duration {
+	return min(max(lookEvery, lookShare*look), lookRare)
+}
+
+// rest waits so long. A drain is not kept waiting: it has looks as often as there may be any, so that no lookout
+// is left when it is over.
+func (s *Server) rest(t *time.Timer, d time.Duration) {
+	t.Reset(d)
+	select {
+	case <-t.C:
+	case <-s.ending.Done():
+		time.Sleep(lookEvery)
 	}
 }
 

@@ -131,6 +131,25 @@ func TestFailedItemCancelsTheOthers(t *testing.T) {
 	s.waits(0, 1)
 }
 
+// A look that took long has a longer rest behind it, up to a bound; and a drain ends any rest.
+func TestRestOfTheLookout(t *testing.T) {
+	for look, want := range map[time.Duration]time.Duration{0: lookEvery, time.Millisecond: 200 * time.Millisecond, time.Second: lookRare} {
+		if got := restAfter(look); got != want {
+			t.Errorf("%v after a look of %v, want %v", got, look, want)
+		}
+	}
+	s := start(t, Config{})
+	rested := make(chan struct{})
+	go func() {
+		s.rest(time.NewTimer(0), time.Hour)
+		close(rested)
+	}()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-rested
+}
+
 // The lookout ends when nothing is asked for, and comes back.
 func TestLookoutEnds(t *testing.T) {
 	s := start(t, Config{})
