@@ -374,6 +374,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Of what has no output everybody is told what symphony explain takes, whatever the reason; of what no scheduler knew there is nothing to tell.
+func TestRefusalsTellTheRequest(t *testing.T) {
+	s := start(t, Config{})
+	for reason, kind := range map[wire.Reason]error{wire.ReasonDeadline: frontend.ErrDropped, wire.ReasonExpired: frontend.ErrDeadlineExceeded,
+		wire.ReasonShed: frontend.ErrDropped, wire.ReasonFull: frontend.ErrOverloaded, wire.ReasonUnavailable: frontend.ErrUnavailable,
+		wire.ReasonBackendLost: frontend.ErrUnavailable, wire.ReasonExecution: frontend.ErrFailed} {
+		for request, want := range map[wire.RequestID]string{255: "3-ff", 0: ""} {
+			s.fake.failWith(func(frontend.Request) error {
+				return &frontend.Error{Kind: kind, Reason: reason, Frontend: 3, Request: request}
+			})
+			if got := s.do("POST", "/v2/models/flat/infer", flatJSON).header.Get(requestHeader); got != want {
+				t.Errorf("%v: request %q, want %q", reason, got, want)
+			}
+		}
+	}
+}
+
 func TestFullStatus(t *testing.T) {
 	s := start(t, Config{FullStatus: 503})
 	s.fake.failWith(reason(frontend.ErrOverloaded, wire.ReasonFull))
