@@ -188,11 +188,17 @@ func (s *Server) changeLogSettings(x *exchange) error {
 	return s.logSettings(x)
 }
 
+// changeTraceSettings serves POST .../trace/setting. A model that is not there comes first, as over gRPC.
 func (s *Server) changeTraceSettings(x *exchange) error {
+	if x.model != "" {
+		if _, err := s.entry(x); err != nil {
+			return err
+		}
+	}
 	if err := s.changed(x, TraceSettings()); err != nil {
 		return err
 	}
-	return s.traceSettings(x)
+	return x.json(200, TraceSettings())
 }
 
 // noRegions serves the status of GPUs' shared memory: there is none.

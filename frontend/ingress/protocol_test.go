@@ -92,6 +92,8 @@ func TestSettingsAreFixed(t *testing.T) {
 		{"/v2/trace/setting", "{}", 200, `"trace_rate":"1000"`},
 		{"/v2/trace/setting", `{"trace_rate":"5"}`, 501, "configuration"},
 		{"/v2/models/digits/trace/setting", `{"trace_rate":null}`, 501, "configuration"},
+		{"/v2/models/nobody/trace/setting", `{"trace_rate":"5"}`, 404, "unknown model"},
+		{"/v2/models/nobody/trace/setting", `{"nonsense":1}`, 404, "unknown model"},
 	} {
 		s.want(s.do("POST", c.path, c.body), c.status, c.text)
 	}
