@@ -43,7 +43,7 @@ func (s *Server) full(what string) *refusal { return s.fullOf("", "", wire.Reaso
 
 // fullOf is the answer where more comes than is served, in all or of a model.
 func (s *Server) fullOf(model, version string, reason wire.Reason, what string) *refusal {
-	return &refusal{status: s.cfg.FullStatus, reason: reason.String(), msg: "Exceeds maximum queue size: " + what, after: s.after(model, version)}
+	return &refusal{status: s.cfg.FullStatus, reason: reason.String(), msg: "Exceeds maximum queue size: " + what, after: spread(s.after(model, version))}
 }
 
 func badRequest(format string, args ...any) *refusal {
