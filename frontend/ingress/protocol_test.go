@@ -43,6 +43,7 @@ func TestDescriptions(t *testing.T) {
 		{"GET", "/v2/models/down/ready", 503, "no backend serves model down"},
 		{"GET", "/v2/models/digits/config", 200, `"data_type":"TYPE_FP32","dims":[784]`},
 		{"GET", "/v2/models/two/versions/1/config", 200, `"data_type":"TYPE_UINT8"`},
+		{"GET", "/v2/models/two/config", 200, `"priority_levels":0`}, // they would go before deadlines
 		{"GET", "/v2/models/flat/config", 200, `"slo_ms":{"string_value":"100"}`},
 		{"GET", "/v2/models/digits/stats", 200, `"model_stats":[{`},
 		{"GET", "/v2/models/digits/versions/1/stats", 200, `"compute_infer"`},

@@ -8,7 +8,7 @@ TYPES = {"FP32": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, 
 # FP16 is a model of its own: it has no JSON form.
 JSON_TYPES = [t for t in TYPES if t != "FP16"]
 MAX_BATCH = 8
-PRIORITIES = "priority_levels: 255, default_priority_level: 128"  # as Symphony has them for every model
+PRIORITIES = "priority_levels: 255, default_priority_level: 128"  # what Symphony takes for every model
 QUEUE = 16  # how many requests may wait for a model
 LABELS = ["zero", "one", "two", "three"]
 
