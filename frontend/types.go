@@ -91,7 +91,7 @@ type Request struct {
 	ImageGiven bool
 	Timeout    time.Duration // end-to-end; 0: the model's SLO
 	// Priority among requests of the model that are due at the same instant: 1 goes first, 255 last; 0, the
-	// default, goes as 128.
+	// default, goes as 128. Instants have nanoseconds: it is for requests that share their context's deadline.
 	Priority wire.Priority
 	// ID is told the request's, for Client.Cancel, once it is on its way; nil: nobody wants to know.
 	ID *atomic.Uint64

@@ -46,7 +46,7 @@ func showSamples(ctx context.Context, w io.Writer, url, admin, model, dir string
 		go func() {
 			defer wait.Done()
 			path := filepath.Join(dir, list[i].file)
-			// 503 means "not now": a client tries again, a little later each time.
+			// 429 and 503 mean "not now": a client tries again, a little later each time.
 			for try := range samplesTries {
 				time.Sleep(time.Duration(try) * 50 * time.Millisecond)
 				if list[i].err = classify(ctx, url, model, path, &list[i]); !errors.Is(list[i].err, errNotNow) {

@@ -44,15 +44,18 @@ func TestDetails(t *testing.T) {
 	if a, err = k.client.ModelInfer(within(t), q); err != nil || a.Parameters["request"].GetStringParam() != "3-ff,3-ff" || a.Parameters["gpu"].GetInt64Param() != 2 {
 		t.Errorf("%v, %v: want the ids of two items", a, err)
 	}
-	k.fake.set(&frontend.Error{Kind: frontend.ErrDropped, Reason: wire.ReasonShed, Frontend: 3, Request: 255}, nil)
-	_, err = k.client.ModelInfer(within(t), q)
-	told := ""
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			told = info.Metadata["request"]
+	for reason, kind := range map[wire.Reason]error{wire.ReasonShed: frontend.ErrDropped, wire.ReasonDeadline: frontend.ErrDropped,
+		wire.ReasonFull: frontend.ErrOverloaded, wire.ReasonBackendLost: frontend.ErrUnavailable, wire.ReasonExecution: frontend.ErrFailed} {
+		k.fake.set(&frontend.Error{Kind: kind, Reason: reason, Frontend: 3, Request: 255}, nil)
+		_, err = k.client.ModelInfer(within(t), q)
+		told := ""
+		for _, d := range status.Convert(err).Details() {
+			if info, ok := d.(*errdetails.ErrorInfo); ok {
+				told = info.Metadata["request"]
+			}
 		}
-	}
-	if told != "3-ff" {
-		t.Errorf("%v tells of request %q, want 3-ff", err, told)
+		if told != "3-ff" {
+			t.Errorf("%v tells of request %q, want 3-ff", err, told)
+		}
 	}
 }

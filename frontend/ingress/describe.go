@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/symphony-serving/symphony/frontend/ingress/oip"
 	"github.com/symphony-serving/symphony/transport/catalog"
-	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // object is a JSON object of a reply off the hot path.
@@ -121,8 +119,10 @@ func (s *Server) configOf(e *catalog.Entry) object {
 			"drop_policy": object{"string_value": cmp.Or(m.DropPolicy, "target")},
 			"device_type": object{"string_value": e.DeviceType}}}
 	if m.MaxBatch > 1 {
+		// Triton's levels are queues of which the first goes first whatever is due. Here requests go by deadline, and
+		// parameters.priority only where deadlines are equal to the nanosecond: that is no level.
 		config["dynamic_batching"] = object{"preferred_batch_size": []int{m.MaxBatch}, "max_queue_delay_microseconds": 0,
-			"priority_levels": oip.PriorityMax, "default_priority_level": wire.PriorityDefault}
+			"priority_levels": 0, "default_priority_level": 0}
 	}
 	return config
 }
@@ -188,11 +188,17 @@ func (s *Server) changeLogSettings(x *exchange) error {
 	return s.logSettings(x)
 }
 
+// changeTraceSettings serves POST .../trace/setting. A model that is not there comes first, as over gRPC.
 func (s *Server) changeTraceSettings(x *exchange) error {
+	if x.model != "" {
+		if _, err := s.entry(x); err != nil {
+			return err
+		}
+	}
 	if err := s.changed(x, TraceSettings()); err != nil {
 		return err
 	}
-	return s.traceSettings(x)
+	return x.json(200, TraceSettings())
 }
 
 // noRegions serves the status of GPUs' shared memory: there is none.

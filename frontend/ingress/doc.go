@@ -19,7 +19,8 @@
 //     Retry-After, at once (later.go). Memory is charged as a body comes, not as announced.
 //  3. No goroutine is started per request: handlers run on their connection's
 //     and wait there. Items of a batch are asked for asynchronously and joined. One goroutine
-//     looks for clients that have gone while their requests wait (gone.go).
+//     looks for clients that have gone while their requests wait (gone.go), four times a
+//     second at least.
 //  4. A request takes one turn of its model's versions (Inferrer.Choose), all items of a
 //     batch together, whether it is good or bad; the reply names the version that answered.
 //     One that goes while the body comes is followed by another (settle), unless the path

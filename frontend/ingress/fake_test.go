@@ -51,6 +51,7 @@ type fake struct {
 	open      map[wire.RequestID]chan struct{} // requests that wait for hold; closed: cancelled
 	ids       wire.RequestID
 	cancelled int
+	stuck     chan struct{}        // not nil: Cancel waits for it
 	choose    func(n int64) string // the version of the nth choice
 	gone      map[string]bool      // keys of models that went
 }
@@ -182,6 +183,12 @@ func (f *fake) await(r frontend.Request, hold chan struct{}) error {
 func (f *fake) Cancel(id wire.RequestID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if stuck := f.stuck; stuck != nil {
+		f.mu.Unlock()
+		stuck <- struct{}{}
+		<-stuck
+		f.mu.Lock()
+	}
 	if c, ok := f.open[id]; ok {
 		delete(f.open, id)
 		f.cancelled++

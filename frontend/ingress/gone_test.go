@@ -119,6 +119,27 @@ func TestBytesAreNoEnd(t *testing.T) {
 	}
 }
 
+// However long it takes to cancel, the next look is not far.
+func TestLongLookDelaysNoOther(t *testing.T) {
+	s := start(t, Config{})
+	s.held()
+	first, second := s.sends(post("/v2/models/flat/infer", flatJSON)), s.sends(post("/v2/models/flat/infer", flatJSON))
+	s.waits(2, 0)
+	stuck := make(chan struct{})
+	s.fake.mu.Lock()
+	s.fake.stuck = stuck
+	s.fake.mu.Unlock()
+	first.Close()
+	<-stuck                 // the lookout cancels
+	time.Sleep(time.Second) // 200 times that is more than waits has patience for
+	s.fake.mu.Lock()
+	s.fake.stuck = nil
+	s.fake.mu.Unlock()
+	close(stuck)
+	second.Close()
+	s.waits(0, 2)
+}
+
 // The item that fails ends those beside it.
 func TestFailedItemCancelsTheOthers(t *testing.T) {
 	s := start(t, Config{})
@@ -129,6 +150,25 @@ func TestFailedItemCancelsTheOthers(t *testing.T) {
 	hold <- struct{}{}
 	s.want(readReply(t, bufio.NewReader(c)), 429, "Exceeds maximum queue size")
 	s.waits(0, 1)
+}
+
+// A look that took long has a longer rest behind it, up to a bound; and a drain ends any rest.
+func TestRestOfTheLookout(t *testing.T) {
+	for look, want := range map[time.Duration]time.Duration{0: lookEvery, time.Millisecond: 200 * time.Millisecond, time.Second: 250 * time.Millisecond} {
+		if got := restAfter(look); got != want {
+			t.Errorf("%v after a look of %v, want %v", got, look, want)
+		}
+	}
+	s := start(t, Config{})
+	rested := make(chan struct{})
+	go func() {
+		s.rest(time.NewTimer(0), time.Hour)
+		close(rested)
+	}()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-rested
 }
 
 // The lookout ends when nothing is asked for, and comes back.

@@ -111,7 +111,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	waitFor(t, "two connections", func() bool { return s.Server.open() == 2 })
 	got := exchangeRaw(t, s.address, string(target().Good()))
-	if !strings.HasPrefix(got, "HTTP/1.1 429") || !strings.Contains(got, "Exceeds maximum queue size: too many connections") || !strings.Contains(got, "Retry-After: 1") {
+	if !strings.HasPrefix(got, "HTTP/1.1 429") || !strings.Contains(got, "Exceeds maximum queue size: too many connections") || !strings.Contains(got, "Retry-After: ") {
 		t.Errorf("third connection: %s", got)
 	}
 	open[0].Close()
@@ -143,11 +143,12 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
+// waitFor waits as long as a busy machine may need: only what never comes takes its time.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within 10 s", what)
+			t.Fatalf("%s: not within a minute", what)
 		}
 	}
 }

@@ -208,7 +208,9 @@ func (x *exchange) compose(spec *catalog.ModelSpec, b batch, answers []*frontend
 	if x.request.Details {
 		id := IDs(answers)
 		r.Parameters = append(r.Parameters, oip.Parameter{Name: DetailsParameter, Text: id})
-		x.ctx.Response.Header.Set(requestHeader, id)
+		if len(answers) == 1 { // a large batch's would be more than clients take as a header
+			x.ctx.Response.Header.Set(requestHeader, id)
+		}
 	}
 	for _, w := range x.wanted {
 		out := oip.Result{Name: w.spec.Name, Type: w.spec.Type, Shape: w.spec.Shape, Binary: w.binary, Region: w.region}

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -22,12 +23,16 @@ import (
 // pause is what to wait where nothing is known of how long it takes.
 const pause = time.Second
 
+// afterLeast is the least to wait for what was full: what a fast model takes is no pause for who was refused.
+const afterLeast = 250 * time.Millisecond
+
 // retryAfterMs has what Retry-After can say in whole seconds only; some clients know it.
 const retryAfterMs = "Retry-After-Ms"
 
 // after is when it may be worth to ask again for a model that was full: what those that were served
 // lately took from arrival to answer, since all that waits now has gone by then. Where none was,
-// the model's SLO: by then it was answered or given up. model "": of all together.
+// the model's SLO: by then it was answered or given up. model "": of all together. Who is refused waits for once
+// to twice that (spread).
 func (s *Server) after(model, version string) time.Duration {
 	if model == "" {
 		if d := s.stats.took.now(); d > 0 {
@@ -42,6 +47,13 @@ func (s *Server) after(model, version string) time.Duration {
 		return e.Spec.SLO.Std()
 	}
 	return pause
+}
+
+// spread is once to twice what to wait, afterLeast at least, by chance: who was refused together does not come
+// back together.
+func spread(after time.Duration) time.Duration {
+	after = max(after, afterLeast)
+	return after + rand.N(after)
 }
 
 // lately is what the model's requests took lately; of several versions the longest. 0: none was served.

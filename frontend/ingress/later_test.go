@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -9,28 +10,43 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// When to come back is what served requests of the model took lately, and where none was served its SLO; both in
-// whole seconds and in milliseconds.
+// full demands an answer of what is full, and returns when to come back: from so many milliseconds on to twice that, the
+// same in whole seconds, rounded up.
+func (s *server) full(a answer, least int) int {
+	s.t.Helper()
+	ms, err := strconv.Atoi(a.header.Get("Retry-After-Ms"))
+	if seconds := strconv.Itoa((ms + 999) / 1000); a.status != 429 || err != nil || ms < least || ms > 2*least || a.header.Get("Retry-After") != seconds {
+		s.t.Errorf("%d, headers %v, want 429, and %d to %d ms", a.status, a.header, least, 2*least)
+	}
+	return ms
+}
+
+// When to come back is once to twice what served requests of the model took lately, and where none was served its
+// SLO, but never at once; both in whole seconds and in milliseconds. Not all are told the same.
 func TestRetryAfter(t *testing.T) {
 	s := start(t, Config{})
-	ask := func(want string) {
+	ask := func(least int) {
 		t.Helper()
-		a := s.do("POST", "/v2/models/flat/infer", `{"inputs":[{"name":"x","shape":[4],"datatype":"FP32","data":[1,2,3,4]}]}`)
-		s.want(a, 429, "Exceeds maximum queue size")
-		if got := a.header.Get("Retry-After") + " " + a.header.Get("Retry-After-Ms"); got != want {
-			t.Errorf("come back after %q, want %q", got, want)
+		told := map[int]bool{}
+		for range 32 {
+			a := s.do("POST", "/v2/models/flat/infer", flatJSON)
+			s.want(a, 429, "Exceeds maximum queue size")
+			told[s.full(a, least)] = true
+		}
+		if len(told) == 1 {
+			t.Errorf("all come back after %v ms", told)
 		}
 	}
 	s.fake.failWith(reason(frontend.ErrDropped, wire.ReasonShed))
-	ask("1 100") // the SLO
+	ask(250) // the SLO is less
 	s.fake.failWith(reason(frontend.ErrOverloaded, wire.ReasonFull))
-	ask("1 100")
+	ask(250)
 	flat, err := s.fake.Model("flat", "1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Record(&flat.Spec, []*frontend.Response{{Total: 2_300*time.Millisecond + 1}}, nil)
-	ask("3 2301")
+	ask(2301)
 	for _, c := range []struct {
 		model, version string
 		want           time.Duration

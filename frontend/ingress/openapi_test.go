@@ -200,6 +200,7 @@ func probes() []probe {
 		{"POST", m + "/infer", "/v2/models/flat/infer", classes, nil, 200, nil},
 		{"POST", m + "/infer", "/v2/models/echo-UINT8/infer", twoItems, nil, 200, nil},
 		{"POST", m + "/infer", "/v2/models/flat/infer", header + strings.Repeat("\x00", 16), []string{headerLength, strconv.Itoa(len(header))}, 200, nil},
+		{"POST", m + "/infer", "/v2/models/flat/infer", strings.Repeat("\x00", 16), []string{headerLength, "0"}, 200, nil},
 		{"POST", m + "/infer", "/v2/models/flat/infer", "{", nil, 400, nil},
 		{"POST", m + "/infer", "/v2/models/nobody/infer", flatJSON, nil, 404, nil},
 		{"POST", m + "/infer", "/v2/models/flat/infer", flatJSON, nil, 429, of(frontend.ErrOverloaded, wire.ReasonFull)},
@@ -219,9 +220,6 @@ func probes() []probe {
 		{"POST", "/v2/repository/models/{model}/load", "/v2/repository/models/digits/load", `{"parameters":{}}`, nil, 200, nil},
 		{"POST", "/v2/repository/models/{model}/load", "/v2/repository/models/down/load", "", nil, 400, nil},
 		{"POST", "/v2/repository/models/{model}/unload", "/v2/repository/models/digits/unload", "", nil, 501, nil},
-		{"POST", "/v2/logging", "/v2/logging", "{}", nil, 501, nil},
-		{"POST", "/v2/trace/setting", "/v2/trace/setting", "{}", nil, 501, nil},
-		{"POST", m + "/trace/setting", "/v2/models/digits/trace/setting", "{}", nil, 501, nil},
 	}
 	for _, rest := range []string{"", "/ready", "/config", "/stats"} {
 		list = append(list, probe{"GET", m + rest, "/v2/models/digits" + rest, "", nil, 200, nil}, probe{"GET", v + rest, "/v2/models/digits/versions/1" + rest, "", nil, 200, nil})
@@ -229,8 +227,26 @@ func probes() []probe {
 	for _, path := range []string{"/", "/metrics", "/v2", "/v2/openapi.json", "/v2/health/live", "/v2/health/ready", "/v2/models/stats", "/v2/logging", "/v2/trace/setting"} {
 		list = append(list, probe{"GET", path, path, "", nil, 200, nil})
 	}
-	list = append(list, probe{"GET", m + "/trace/setting", "/v2/models/digits/trace/setting", "", nil, 200, nil})
-	return append(list, regionProbes()...)
+	return append(append(list, settingProbes(m)...), regionProbes()...)
+}
+
+// settingProbes ask for settings, and for changes of them.
+func settingProbes(model string) []probe {
+	list := []probe{
+		{"GET", model + "/trace/setting", "/v2/models/digits/trace/setting", "", nil, 200, nil},
+		{"GET", model + "/trace/setting", "/v2/models/nobody/trace/setting", "", nil, 404, nil},
+		{"POST", model + "/trace/setting", "/v2/models/nobody/trace/setting", "{}", nil, 404, nil},
+	}
+	for _, of := range []struct{ pattern, path, change string }{
+		{"/v2/logging", "/v2/logging", `{"log_verbose_level":1}`},
+		{"/v2/trace/setting", "/v2/trace/setting", `{"trace_rate":"1"}`},
+		{model + "/trace/setting", "/v2/models/digits/trace/setting", `{"trace_rate":"1"}`},
+	} {
+		for body, status := range map[string]int{"": 200, "{}": 200, of.change: 501, `{"unheard":1}`: 400, "[": 400, strings.Repeat(" ", orderMax+1): 413} {
+			list = append(list, probe{"POST", of.pattern, of.path, body, nil, status, nil})
+		}
+	}
+	return list
 }
 
 func regionProbes() []probe {

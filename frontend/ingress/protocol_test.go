@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -42,6 +43,7 @@ func TestDescriptions(t *testing.T) {
 		{"GET", "/v2/models/down/ready", 503, "no backend serves model down"},
 		{"GET", "/v2/models/digits/config", 200, `"data_type":"TYPE_FP32","dims":[784]`},
 		{"GET", "/v2/models/two/versions/1/config", 200, `"data_type":"TYPE_UINT8"`},
+		{"GET", "/v2/models/two/config", 200, `"priority_levels":0`}, // they would go before deadlines
 		{"GET", "/v2/models/flat/config", 200, `"slo_ms":{"string_value":"100"}`},
 		{"GET", "/v2/models/digits/stats", 200, `"model_stats":[{`},
 		{"GET", "/v2/models/digits/versions/1/stats", 200, `"compute_infer"`},
@@ -91,6 +93,8 @@ func TestSettingsAreFixed(t *testing.T) {
 		{"/v2/trace/setting", "{}", 200, `"trace_rate":"1000"`},
 		{"/v2/trace/setting", `{"trace_rate":"5"}`, 501, "configuration"},
 		{"/v2/models/digits/trace/setting", `{"trace_rate":null}`, 501, "configuration"},
+		{"/v2/models/nobody/trace/setting", `{"trace_rate":"5"}`, 404, "unknown model"},
+		{"/v2/models/nobody/trace/setting", `{"nonsense":1}`, 404, "unknown model"},
 	} {
 		s.want(s.do("POST", c.path, c.body), c.status, c.text)
 	}
@@ -233,12 +237,12 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// Who asks for details is told what symphony explain takes, of each item; others are not.
+// Who asks for details is told what symphony explain takes, of each item, in a header that of one item alone; others are not.
 func TestDetails(t *testing.T) {
 	s := start(t, Config{})
 	body := `{"parameters":{"details":%s},"inputs":[{"name":"x","shape":[2,2,3],"datatype":"UINT8","data":[1,1,1,1,1,1,1,1,1,1,1,1]}]}`
 	a := s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(body, "true"))
-	if s.want(a, 200, `"gpu":2,"request":"3-ff,3-ff"}`); a.header.Get(requestHeader) != "3-ff,3-ff" {
+	if s.want(a, 200, `"gpu":2,"request":"3-ff,3-ff"}`); a.header.Get(requestHeader) != "" {
 		t.Errorf("header %q", a.header.Get(requestHeader))
 	}
 	for range 2 {
@@ -373,6 +377,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Of what has no output everybody is told what symphony explain takes, whatever the reason; of what no scheduler knew there is nothing to tell.
+func TestRefusalsTellTheRequest(t *testing.T) {
+	s := start(t, Config{})
+	for reason, kind := range map[wire.Reason]error{wire.ReasonDeadline: frontend.ErrDropped, wire.ReasonExpired: frontend.ErrDeadlineExceeded,
+		wire.ReasonShed: frontend.ErrDropped, wire.ReasonFull: frontend.ErrOverloaded, wire.ReasonUnavailable: frontend.ErrUnavailable,
+		wire.ReasonBackendLost: frontend.ErrUnavailable, wire.ReasonExecution: frontend.ErrFailed} {
+		for request, want := range map[wire.RequestID]string{255: "3-ff", 0: ""} {
+			s.fake.failWith(func(frontend.Request) error {
+				return &frontend.Error{Kind: kind, Reason: reason, Frontend: 3, Request: request}
+			})
+			if got := s.do("POST", "/v2/models/flat/infer", flatJSON).header.Get(requestHeader); got != want {
+				t.Errorf("%v: request %q, want %q", reason, got, want)
+			}
+		}
+	}
+}
+
 func TestFullStatus(t *testing.T) {
 	s := start(t, Config{FullStatus: 503})
 	s.fake.failWith(reason(frontend.ErrOverloaded, wire.ReasonFull))
@@ -459,7 +480,7 @@ func TestStatistics(t *testing.T) {
 // A request of several items counts once, with the times of the item that took longest: the sum of its parts is
 // what it took, and clients divide by requests.
 func TestStatisticsOfABatch(t *testing.T) {
-	m := &modelStatistics{batches: map[int]*batchStatistics{}}
+	m := newStatistics(nil).of(&catalog.ModelSpec{Name: "m", Version: "1"})
 	times := func(unit time.Duration) *frontend.Response {
 		return &frontend.Response{BatchSize: 2, Queue: unit, Fetch: 2 * unit, Execute: 3 * unit, Reply: 4 * unit, Total: 10 * unit}
 	}

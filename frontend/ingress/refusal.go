@@ -43,7 +43,7 @@ func (s *Server) full(what string) *refusal { return s.fullOf("", "", wire.Reaso
 
 // fullOf is the answer where more comes than is served, in all or of a model.
 func (s *Server) fullOf(model, version string, reason wire.Reason, what string) *refusal {
-	return &refusal{status: s.cfg.FullStatus, reason: reason.String(), msg: "Exceeds maximum queue size: " + what, after: s.after(model, version)}
+	return &refusal{status: s.cfg.FullStatus, reason: reason.String(), msg: "Exceeds maximum queue size: " + what, after: spread(s.after(model, version))}
 }
 
 func badRequest(format string, args ...any) *refusal {
@@ -83,8 +83,10 @@ func (s *Server) refusalOf(model, version string, err error) *refusal {
 		return &refusal{status: 400, reason: wire.ReasonInput.String(), msg: e.Error()}
 	case e.Kind == frontend.ErrUnknownModel:
 		return unknownModel(model, version)
-	case e.Kind == frontend.ErrOverloaded:
-		return s.fullOf(model, version, wire.ReasonFull, e.Error())
+	case e.Kind == frontend.ErrOverloaded: // of the frontend's own bounds, which give no id, or of the scheduler's
+		r = s.fullOf(model, version, wire.ReasonFull, e.Error())
+		r.id = e.ID()
+		return r
 	case e.Reason == wire.ReasonShed:
 		r = s.fullOf(model, version, e.Reason, e.Error())
 		r.id = e.ID()
@@ -92,11 +94,11 @@ func (s *Server) refusalOf(model, version string, err error) *refusal {
 	case e.Kind == frontend.ErrDropped, errors.Is(e, frontend.ErrDeadlineExceeded):
 		return &refusal{status: 503, reason: reason, id: e.ID(), msg: "Request timeout expired: " + e.Error()}
 	case e.Kind == frontend.ErrUnavailable:
-		return &refusal{status: 503, reason: reason, msg: e.Error(), after: pause}
+		return &refusal{status: 503, reason: reason, id: e.ID(), msg: e.Error(), after: pause}
 	case e.Kind == frontend.ErrCancelled: // nobody will read it, but who counts
 		return &refusal{status: clientGone, reason: reason, msg: e.Error()}
 	}
-	return &refusal{status: 500, reason: reason, msg: e.Error()}
+	return &refusal{status: 500, reason: reason, id: e.ID(), msg: e.Error()}
 }
 
 // plain is an error's text without its kind's, as clients of Triton know it.

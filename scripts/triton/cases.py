@@ -1,8 +1,9 @@
 """What cases are, and the requests that many of them begin with."""
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import models
-from answers import call, floats, parameters, pb, web
+from answers import Answer, call, floats, parameters, pb, web
 
 ALL = []  # in the order in which they are sent
 KEY = "/symphony-test-triton-%d" % os.getpid()  # of the shared memory object, with A and B at its beginning
@@ -25,6 +26,16 @@ def simple(name, method, path, body=b"", **how):
 def of(name, method, message, **how):
     """A case that is one gRPC call."""
     case(name)(lambda server: call(server, method, message, **how))
+
+
+def crowd(server, send):
+    """Sends more requests at once than may wait. The answer: what those that were refused got, all of them."""
+    with ThreadPoolExecutor(3 * models.QUEUE) as threads:
+        got = list(threads.map(lambda _: send(server), range(3 * models.QUEUE)))
+    refused = [a for a in got if a.error]
+    if not refused or len(refused) == len(got):
+        return Answer("%d of %d refused" % (len(refused), len(got)), False, None)
+    return Answer(" and ".join(sorted({str(a.status) for a in refused})), True, refused[0].body)
 
 
 def both(names):

@@ -4,7 +4,7 @@ import time
 
 import grpc
 from answers import call, parameters, pb, raw_call, stream, texts
-from cases import A, B, KEY, both, case, of, raw
+from cases import A, B, KEY, both, case, crowd, of, raw
 from cases_http import unbatched
 from cases_infer import HALF, JSON_VALUES, TEXTS, packed
 
@@ -129,6 +129,9 @@ infer("unknown parameters", raw(unheard="x", answer=42, yes=True))
 infer("parameter binary_data of an output", raw(outputs=[("SUM", {"binary_data": False})]))
 infer("sequence parameters", raw(sequence_id=42, sequence_start=True, sequence_end=True))
 infer("priority", raw(priority=1))
+infer("priority 0", raw(priority=0))
+infer("priority beyond the last", raw(priority=256))
+infer("priority is negative", raw(priority=-1))
 infer("gzip", raw(), compression=grpc.Compression.Gzip)
 infer("deflate", raw(), compression=grpc.Compression.Deflate)
 
@@ -190,6 +193,7 @@ infer("timeout is negative", raw(timeout=-1))
 infer("timeout is text", raw(timeout="soon"))
 infer("priority is text", raw(priority="high"))
 of("grpc infer, the client's deadline passes", "ModelInfer", raw("slow", [("x", A + A)]), timeout=0.1)
+case("grpc infer more than may wait")(lambda server: crowd(server, lambda s: call(s, "ModelInfer", raw("busy", [("x", A + A)]))))
 
 
 @case("grpc infer timeout passes while another one runs")

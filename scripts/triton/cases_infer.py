@@ -7,7 +7,7 @@ import time
 import zlib
 
 from answers import HEADER, binary, floats, texts, web
-from cases import A, B, add, case, simple, sized, tensor
+from cases import A, B, add, case, crowd, simple, sized, tensor
 
 INFER = "/v2/models/add/infer"
 
@@ -42,6 +42,10 @@ post("parameters: an object in one", add(parameters={"unheard": {"a": 1}}))
 post("parameters: a list", add(parameters=[1]))
 post("parameters of an input, unknown", add(tensor("A", A, parameters={"unheard": 1})))
 post("priority", add(parameters={"priority": 1}))
+post("priority, the last", add(parameters={"priority": 255}))
+post("priority 0", add(parameters={"priority": 0}))
+post("priority beyond the last", add(parameters={"priority": 256}))
+post("priority is negative", add(parameters={"priority": -1}))
 post("priority is text", add(parameters={"priority": "high"}))
 post("sequence parameters", add(parameters={"sequence_id": 42, "sequence_start": True, "sequence_end": True}))
 post("sequence_id is text", add(parameters={"sequence_id": "s", "sequence_start": True}))
@@ -192,6 +196,8 @@ post("timeout shorter than the model takes", {**SLOW, "parameters": {"timeout": 
 post("timeout is negative", add(parameters={"timeout": -1}))
 post("timeout is text", add(parameters={"timeout": "soon"}))
 post("timeout is a fraction", add(parameters={"timeout": 1e6 + 0.5}))
+
+case("http infer more than may wait")(lambda server: crowd(server, lambda s: web(s, "POST", model("busy"), SLOW)))
 
 
 @case("http infer timeout passes while another one runs")

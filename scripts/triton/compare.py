@@ -59,11 +59,16 @@ def matches(pattern, text):
 
 
 class Reasons:
-    """reasons.toml: why answers differ. Each is for cases and differences, both patterns."""
+    """reasons.toml: why answers differ. Each is for cases and differences, both patterns. additions: those
+    by which ours only says more."""
 
     def __init__(self, path):
         with open(path, "rb") as f:
             self.all = tomllib.load(f)["reason"]
+        for r in self.all:
+            if r.get("addition") and not all(p.endswith(": only ours") for p in r["differences"]):
+                raise ValueError("%s: an addition is only ours: %s" % (r["why"], r["differences"]))
+        self.additions = {r["why"] for r in self.all if r.get("addition")}
         self.used = [set() for _ in self.all]
 
     def of(self, case, difference):

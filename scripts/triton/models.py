@@ -8,6 +8,8 @@ TYPES = {"FP32": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, 
 # FP16 is a model of its own: it has no JSON form.
 JSON_TYPES = [t for t in TYPES if t != "FP16"]
 MAX_BATCH = 8
+PRIORITIES = "priority_levels: 255, default_priority_level: 128"  # what Symphony takes for every model
+QUEUE = 16  # how many requests may wait for a model
 LABELS = ["zero", "one", "two", "three"]
 
 
@@ -30,6 +32,7 @@ MODELS = [
     identity("counted", "FP32"),  # asked by the cases of statistics and of raw bodies alone
     identity("spare", "FP32"),  # loaded and unloaded
     Model("slow", "slow", [("x", "FP32", (8,))], [("y", "FP32", (8,))], ms=400),
+    Model("busy", "slow", [("x", "FP32", (8,))], [("y", "FP32", (8,))], ms=100),  # asked by crowds alone
     identity("text", "BYTES", only="triton"),
     identity("brain", "BF16", only="triton"),
 ]
@@ -49,10 +52,10 @@ def pbtxt(m):
     def tensors(key, all, more=""):
         return "".join('%s [{name: "%s", data_type: TYPE_%s, dims: [%s]%s}]\n' % (key, name, "STRING" if t == "BYTES" else t, ", ".join(map(str, dims)), more) for name, t, dims in all)
     # Without REJECT and allow_timeout_override Triton ignores a request's timeout.
-    policy = "default_queue_policy {timeout_action: REJECT, default_timeout_microseconds: 60000000, allow_timeout_override: true}"
+    policy = "default_queue_policy {timeout_action: REJECT, default_timeout_microseconds: 60000000, allow_timeout_override: true, max_queue_size: %d}" % QUEUE
     return ('backend: "python"\nmax_batch_size: %d\n' % (1 if m.ms else MAX_BATCH) + tensors("input", m.inputs)
             + tensors("output", m.outputs, ', label_filename: "labels.txt"' if m.labels else "")
-            + "instance_group [{count: 1, kind: KIND_CPU}]\ndynamic_batching {%s}\n" % policy
+            + "instance_group [{count: 1, kind: KIND_CPU}]\ndynamic_batching {%s, %s}\n" % (policy, PRIORITIES)
             + 'parameters [{key: "op", value: {string_value: "%s"}}, {key: "ms", value: {string_value: "%d"}}]\n' % (m.op, m.ms))
 
 

@@ -6,6 +6,7 @@ VENV has nvidia-pytriton and tritonclient. The table is written to FOLDER/result
 cases that it matches are sent. The status is 0 if each difference has a reason in reasons.toml, and each
 reason its difference.
 """
+import collections
 import datetime
 import os
 import signal
@@ -46,11 +47,11 @@ def main():
 HEAD = """# Beside Triton, answer by answer
 
 Written by `make test-triton KEEP=1` (scripts/triton). The same requests, good and bad, go to Symphony and to a real Triton 2.51 (of
-nvidia-pytriton, on CPUs) over HTTP and gRPC. Both have the same models: sums and differences, identities of all types, and a slow one;
+nvidia-pytriton, on CPUs) over HTTP and gRPC. Both have the same models: sums and differences, identities of all types, and slow ones;
 Triton's are Python, Symphony's ONNX files. Compared are the status, the type of the content, and the body: which fields there
 are, and their values, but for times and the words of refusals. A difference needs a reason in scripts/triton/reasons.toml.
 
-%d requests, %d answers the same; %s."""
+%d requests. %d answers are the same, and %d with our parameters (queue_us to slack_us, batch_size, gpu); %d differ otherwise. %s."""
 
 
 class Row:
@@ -83,23 +84,34 @@ def report(rows, pattern, folder):
     if pattern == "*":
         wrong += ["a reason without a difference: " + p for p in reasons.unused()]
     with open(os.path.join(folder, "results.md"), "w") as f:
-        f.write(table(explained))
-    same = sum(not row.found for row in rows)
+        f.write(table(explained, reasons.additions))
+    of = collections.Counter(kind(w, reasons.additions) for _, w in explained)
     for line in wrong:
         print(line)
-    print("%d requests to both: %d answers are the same, %d differ for a reason, %d without one; %d things are wrong. %s" % (
-        len(rows), same, sum(bool(w) and None not in w.values() for _, w in explained), sum(None in w.values() for _, w in explained), len(wrong), os.path.join(folder, "results.md")))
+    print("%d requests to both: %d answers are the same, %d with our parameters, %d differ for a reason, %d without one; %d things are wrong. %s" % (
+        len(rows), of[SAME], of[ADDED], of[DIFFERS], of[WRONG], len(wrong), os.path.join(folder, "results.md")))
     return 1 if wrong else 0
 
 
-def table(explained):
-    """The rows in Markdown, reasons as numbers that are told below."""
+SAME, ADDED, DIFFERS, WRONG = "same", "same, with our parameters", "differs", "differs without a reason"
+
+
+def kind(whys, additions):
+    """What an answer is, by the reasons of its differences."""
+    if None in whys.values():
+        return WRONG
+    return DIFFERS if set(whys.values()) - additions else ADDED if whys else SAME
+
+
+def table(explained, additions):
+    """The rows in Markdown, reasons as numbers that are told below. additions: the reasons that are for those."""
+    of_kind = collections.Counter(kind(of, additions) for _, of in explained)
     whys = list(dict.fromkeys(why for _, of in explained for why in of.values() if why))
-    lines = [HEAD % (len(explained), sum(not of for _, of in explained), datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")), "",
+    lines = [HEAD % (len(explained), of_kind[SAME], of_kind[ADDED], of_kind[DIFFERS] + of_kind[WRONG], datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")), "",
              "| case | ours | Triton's | |", "|---|---|---|---|"]
     for row, of in explained:
-        marks = sorted({whys.index(w) + 1 if w else 0 for w in of.values()})
-        says = "same" if not of else "differs: " + ", ".join("**no reason**" if m == 0 else "reason %d" % m for m in marks)
+        marks = sorted({whys.index(w) + 1 if w else 0 for w in of.values() if w not in additions})
+        says = kind(of, additions) if not marks else "differs: " + ", ".join("**no reason**" if m == 0 else "reason %d" % m for m in marks)
         lines.append("| %s | %s | %s | %s |" % tuple(cell(t) for t in (row.name, brief(row.ours), brief(row.theirs), says)))
     lines += ["", "The reasons, and what differs:", ""]
     for i, why in enumerate(whys):

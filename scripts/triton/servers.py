@@ -102,7 +102,7 @@ def symphony(folder, binary, onnxruntime):
     config = os.path.join(folder, "symphony.yaml")
     models.write(config, f"""log: {{level: warn}}
 rdma: {{mode: never}}
-scheduler: {{listen: ["inproc:s"]}}
+scheduler: {{listen: ["inproc:s"], queue_max: {models.QUEUE}}}
 frontend: {{scheduler: "inproc:s", listen: "inproc:f", http: "{http}", grpc: "{grpc}", shared_memory: true}}
 control: {{http: "{control}"}}
 backend:
