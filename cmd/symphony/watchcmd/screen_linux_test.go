@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -172,10 +173,13 @@ func (k *terminal) settings() unix.Termios {
 	return *s
 }
 
-// On a terminal of 80 by 24 top draws, draws anew, and follows the terminal's size; typed keys are not shown; q and
-// Ctrl-C (which cancels its context) end it, and leave the terminal as it was. Nothing of it is coloured.
+// On a terminal of 80 by 24 top draws, draws anew, and follows the terminal's size; typed keys are not shown; q,
+// Ctrl-C (which cancels its context) and SIGHUP end it, and leave the terminal as it was. Nothing of it is coloured.
 func TestTopOnATerminal(t *testing.T) {
-	for _, how := range []string{"q", "Ctrl-C"} {
+	hung := make(chan os.Signal, 1)
+	signal.Notify(hung, unix.SIGHUP) // where nobody takes it, it would end the tests
+	defer signal.Stop(hung)
+	for _, how := range []string{"q", "Ctrl-C", "SIGHUP"} {
 		t.Run(how, func(t *testing.T) {
 			f, admin := startScheduler(t)
 			k := openTerminal(t, 80, 24)
@@ -199,15 +203,27 @@ func TestTopOnATerminal(t *testing.T) {
 					return len(strings.Split(s, "\n")) > size[1]-4 && strings.Contains(s, "renamed")
 				})
 			}
-			if how == "q" {
+			switch how {
+			case "q":
 				if _, err := k.master.WriteString("xq"); err != nil { // what is no key of its is passed over
 					t.Fatal(err)
 				}
-			} else {
+			case "SIGHUP":
+				if err := unix.Kill(os.Getpid(), unix.SIGHUP); err != nil {
+					t.Fatal(err)
+				}
+			default:
 				cancel()
 			}
-			if err := <-ended; err != nil {
-				t.Error(err)
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(30 * time.Second):
+				t.Error("it has not ended within 30 s")
+				cancel()
+				<-ended
 			}
 			if after := k.settings(); !reflect.DeepEqual(after, before) {
 				t.Errorf("the terminal's settings are %+v, were %+v", after, before)
