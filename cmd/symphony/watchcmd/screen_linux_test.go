@@ -194,6 +194,8 @@ func TestTopOnATerminal(t *testing.T) {
 			}
 			if now := k.settings(); now.Lflag&(unix.ECHO|unix.ICANON) != 0 || now.Lflag&unix.ISIG == 0 {
 				t.Error("keys are echoed, or Ctrl-C is no signal")
+			} else if now.Cc[unix.VSUSP] != 0 || now.Cc[unix.VQUIT] != 0 || now.Cc[unix.VINTR] != before.Cc[unix.VINTR] {
+				t.Errorf("keys stop or kill: %v", now.Cc)
 			}
 			f.tell(watch.Event{Kind: watch.Pool, At: 2000 * ms, Info: &watch.Info{Name: "renamed", GPUs: 100}})
 			k.await("what changed", 80, 24, func(s string) bool { return strings.Contains(s, "renamed") })
