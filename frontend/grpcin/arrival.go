@@ -73,7 +73,6 @@ func (s *Server) tap(ctx context.Context, _ *tap.Info) (context.Context, error) 
 	if p, ok := peer.FromContext(ctx); ok {
 		if k, ok := p.AuthInfo.(known); ok && k.conn != nil {
 			a.conn = k.conn
-			a.conn.forget()
 		}
 	}
 	if s.held.Load() > s.cfg.HeldMax {

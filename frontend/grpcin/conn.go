@@ -20,38 +20,62 @@ var errHeld = errors.New("too many bytes of messages are coming at a time, most 
 // conn is one client's connection.
 type conn struct {
 	net.Conn
-	s      *Server
-	frames frames // Read's
+	s *Server
+
+	told framing // of what the server sends; Write's, which grpc-go calls one at a time
 
 	mu      sync.Mutex // Guards what follows.
+	frames  frames
 	closed  bool
+	behind  bool  // grpc-go may not have seen all that was read: calls whose messages are counted may be new to it
 	pending int64 // bytes of messages that were read and no handler has
 	coming  int   // calls without their message
 	streams int   // open streams whose client may send more messages
 }
 
+// spareStreams is how many streams a connection may have open beside Config.Calls of them: those that grpc-go
+// refuses, until it has. It reads no more while a few of its refusals wait to be sent.
+const spareStreams = 1 << 14
+
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
+	c.forget()
 	n, err := c.Conn.Read(b)
-	room := c.held(int64(c.frames.data(b[:n])))
-	if lost := c.frames.lost(); lost > 0 {
-		c.drop(int64(lost))
-	}
-	if room && len(c.frames.coming) <= comingMost {
+	if c.took(b[:n]) {
 		return n, err
 	}
 	c.s.metrics.cut.Inc()
 	return 0, errHeld
 }
 
+// Write implements net.Conn. With a stream that the server ends, what came of a message over it is nobody's, and
+// its client need not say another word.
+func (c *conn) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 0; {
+		k, _, last := c.told.next(rest)
+		if rest = rest[k:]; last && c.told.ends() {
+			c.over(c.told.stream())
+		}
+	}
+	return c.Conn.Write(b)
+}
+
 // heldShare is which part of HeldMax a connection may hold when there is no more.
 const heldShare = 16
 
-// held counts n bytes in, and reports whether there is room for them. A connection that was closed
-// meanwhile has none: nobody would count them out.
-func (c *conn) held(n int64) bool {
+// took counts in what was read, and reports whether there is room for it.
+func (c *conn) took(b []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.behind = len(b) > 0
+	room := c.held(int64(c.frames.data(b)))
+	c.less(int64(c.frames.lost()))
+	return room && len(c.frames.coming) <= c.s.cfg.Calls+spareStreams
+}
+
+// held counts n bytes in, and reports whether there is room for them. A connection that was closed
+// meanwhile has none: nobody would count them out. Its caller holds c.mu.
+func (c *conn) held(n int64) bool {
 	if c.closed || n == 0 {
 		return true
 	}
@@ -59,27 +83,35 @@ func (c *conn) held(n int64) bool {
 	return c.s.held.Add(n) <= c.s.cfg.HeldMax || c.pending <= c.s.cfg.HeldMax/heldShare
 }
 
-// less counts n bytes out, or all where nothing is awaited: what is left then was for nobody (calls
-// that were refused or have ended). Its caller holds c.mu.
+// less counts n bytes out, but none of a message that is half there: a handler's may be longer than what came of
+// it, compressed. Where nothing is awaited it counts out all: what is left then was for nobody (calls that were
+// refused or have ended). Its caller holds c.mu.
 func (c *conn) less(n int64) {
-	if n = min(n, c.pending); c.coming == 0 && c.streams == 0 {
+	if c.closed {
+		return
+	}
+	n = min(n, c.pending-int64(c.frames.half))
+	if c.coming == 0 && c.streams == 0 && !c.behind {
 		n = c.pending
+		c.frames.forget()
 	}
 	c.pending -= n
 	c.s.held.Add(-n)
 }
 
-// drop counts out n bytes of calls that were cancelled with their message half there.
-func (c *conn) drop(n int64) {
+// over counts out what came half over a stream that the server ends.
+func (c *conn) over(stream uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.less(n)
+	c.frames.over(stream)
+	c.less(int64(c.frames.lost()))
 }
 
-// forget counts out what nobody waits for.
+// forget counts out what nobody waits for. grpc-go reads on only when it has seen all that was read.
 func (c *conn) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.behind = false
 	c.less(0)
 }
 

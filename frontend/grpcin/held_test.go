@@ -83,6 +83,13 @@ func TestCallsWithoutHandlersHoldNothing(t *testing.T) {
 	}
 }
 
+// count has n bytes of messages come over c.
+func count(c *conn, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held(n)
+}
+
 // A call's end is the end of the wait for its message: nothing of it stays until the time for it is over.
 func TestArrivalsEndWithTheirCalls(t *testing.T) {
 	s := bare(t)
@@ -92,7 +99,7 @@ func TestArrivalsEndWithTheirCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.held(1000)
+	count(c, 1000)
 	if c.coming != 1 || s.held.Load() != 1000 {
 		t.Fatalf("%d calls come, %d bytes are held", c.coming, s.held.Load())
 	}
@@ -110,9 +117,9 @@ func TestClosedConnectionsHoldNothing(t *testing.T) {
 	defer far.Close()
 	s.open.Add(1)
 	c := &conn{Conn: near, s: s}
-	c.held(7)
+	count(c, 7)
 	c.Close()
-	c.held(5)
+	count(c, 5)
 	if n := s.held.Load(); n != 0 {
 		t.Errorf("%d bytes are held", n)
 	}

@@ -129,6 +129,9 @@ func TestHalfMessages(t *testing.T) {
 		b = append(b, byte(n>>16), byte(n>>8), byte(n), kind, flags)
 		b = append(binary.BigEndian.AppendUint32(b, stream), payload...)
 	}
+	for stream := uint32(1); stream <= 13; stream += 2 {
+		frame(frameCall, 0, stream, []byte("headers"))
+	}
 	whole := append(message(30, make([]byte, 30)), message(0, nil)...)
 	frame(frameData, 0, 1, append(whole, message(100, make([]byte, 50))...)) // 55 bytes of a third
 	frame(frameData, flagEnd, 3, whole)
@@ -136,10 +139,20 @@ func TestHalfMessages(t *testing.T) {
 	frame(frameData, 0, 5, []byte{0, 0, 0})             // of a head
 	frame(frameData, flagEnd, 5, []byte{0, 9, 1})       // and the rest of it, and 1 of 9
 	frame(frameData, 0, 7, message(4, make([]byte, 4))) // whole
-	frame(frameReset, 0, 9, make([]byte, 4))            // of which nothing came
 	frame(frameReset, 0, 1, make([]byte, 4))
 	frame(frameReset, 0, 1, make([]byte, 4))
-	for size := 1; size < 100; size++ {
+	padded := func(pad int, data []byte) []byte {
+		return append(append([]byte{byte(pad)}, data...), make([]byte, pad)...)
+	}
+	frame(frameData, flagPadded, 11, padded(255, whole))
+	frame(frameData, flagPadded, 11, padded(0, message(100, make([]byte, 10)))) // 15 bytes of a third
+	frame(frameData, flagPadded|flagEnd, 11, padded(9, nil))
+	frame(frameData, flagPadded|flagEnd, 13, []byte{7, 0, 0}) // which is against the rules: grpc-go ends it all
+	frame(frameData, 0, 7, whole[:3])                         // over a stream that is open
+	frame(frameCall, flagEnd, 7, []byte("trailers"))
+	frame(frameData, 0, 7, whole[:3]) // over one that is over
+	frame(frameData, 0, 99, whole)    // and over none
+	for size := 1; size < 400; size++ {
 		var f frames
 		lost := 0
 		for rest := b; len(rest) > 0; {
@@ -148,8 +161,8 @@ func TestHalfMessages(t *testing.T) {
 			lost += f.lost()
 			rest = rest[n:]
 		}
-		if lost != 55+6 || len(f.coming) != 0 {
-			t.Fatalf("in pieces of %d: %d bytes are lost and %d streams known, want 61 and none", size, lost, len(f.coming))
+		if lost != 55+6+15+3 || len(f.coming) != 1 || f.half != 0 { // 9, which nobody has ended
+			t.Fatalf("in pieces of %d: %d bytes are lost, %d streams known and %d bytes half, want 79, 1 and 0", size, lost, len(f.coming), f.half)
 		}
 	}
 }

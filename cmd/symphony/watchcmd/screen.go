@@ -26,7 +26,9 @@ func openScreen(in, out *os.File) *screen {
 		keys := *t
 		keys.Lflag &^= unix.ICANON | unix.ECHO // Ctrl-C stays a signal
 		keys.Cc[unix.VMIN], keys.Cc[unix.VTIME] = 0, 1
-		keys.Cc[unix.VSUSP], keys.Cc[unix.VQUIT] = 0, 0 // who is stopped or killed by a key leaves the terminal as it is now
+		for _, key := range fatalKeys { // who is stopped or killed by a key leaves the terminal as it is now
+			keys.Cc[key] = noKey
+		}
 		if unix.IoctlSetTermios(int(in.Fd()), ioctlSetTermios, &keys) == nil {
 			s.was = t
 		}

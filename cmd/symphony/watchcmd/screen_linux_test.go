@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -172,10 +173,13 @@ func (k *terminal) settings() unix.Termios {
 	return *s
 }
 
-// On a terminal of 80 by 24 top draws, draws anew, and follows the terminal's size; typed keys are not shown; q and
-// Ctrl-C (which cancels its context) end it, and leave the terminal as it was. Nothing of it is coloured.
+// On a terminal of 80 by 24 top draws, draws anew, and follows the terminal's size; typed keys are not shown; q,
+// Ctrl-C (which cancels its context) and SIGHUP end it, and leave the terminal as it was. Nothing of it is coloured.
 func TestTopOnATerminal(t *testing.T) {
-	for _, how := range []string{"q", "Ctrl-C"} {
+	hung := make(chan os.Signal, 1)
+	signal.Notify(hung, unix.SIGHUP) // where nobody takes it, it would end the tests
+	defer signal.Stop(hung)
+	for _, how := range []string{"q", "Ctrl-C", "SIGHUP"} {
 		t.Run(how, func(t *testing.T) {
 			f, admin := startScheduler(t)
 			k := openTerminal(t, 80, 24)
@@ -190,6 +194,8 @@ func TestTopOnATerminal(t *testing.T) {
 			}
 			if now := k.settings(); now.Lflag&(unix.ECHO|unix.ICANON) != 0 || now.Lflag&unix.ISIG == 0 {
 				t.Error("keys are echoed, or Ctrl-C is no signal")
+			} else if now.Cc[unix.VSUSP] != 0 || now.Cc[unix.VQUIT] != 0 || now.Cc[unix.VINTR] != before.Cc[unix.VINTR] {
+				t.Errorf("keys stop or kill: %v", now.Cc)
 			}
 			f.tell(watch.Event{Kind: watch.Pool, At: 2000 * ms, Info: &watch.Info{Name: "renamed", GPUs: 100}})
 			k.await("what changed", 80, 24, func(s string) bool { return strings.Contains(s, "renamed") })
@@ -199,15 +205,27 @@ func TestTopOnATerminal(t *testing.T) {
 					return len(strings.Split(s, "\n")) > size[1]-4 && strings.Contains(s, "renamed")
 				})
 			}
-			if how == "q" {
+			switch how {
+			case "q":
 				if _, err := k.master.WriteString("xq"); err != nil { // what is no key of its is passed over
 					t.Fatal(err)
 				}
-			} else {
+			case "SIGHUP":
+				if err := unix.Kill(os.Getpid(), unix.SIGHUP); err != nil {
+					t.Fatal(err)
+				}
+			default:
 				cancel()
 			}
-			if err := <-ended; err != nil {
-				t.Error(err)
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(30 * time.Second):
+				t.Error("it has not ended within 30 s")
+				cancel()
+				<-ended
 			}
 			if after := k.settings(); !reflect.DeepEqual(after, before) {
 				t.Errorf("the terminal's settings are %+v, were %+v", after, before)

@@ -90,9 +90,10 @@ func (c Top) once(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// follows draws until q or Ctrl-C; a scheduler that goes is waited for.
+// follows draws until q, Ctrl-C or SIGHUP (of which the terminal may be there yet, and is to be as it was); a scheduler
+// that goes is waited for.
 func (c Top) follows(ctx context.Context, in, out *os.File) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := signal.NotifyContext(ctx, unix.SIGHUP)
 	defer cancel()
 	l := &live{picture: newPicture(), failed: make(chan error, 1)}
 	go l.feed(ctx, c.Admin)
