@@ -6,7 +6,12 @@ cd "$(dirname "$0")/.."
 command -v npm >/dev/null || { echo 'no npm: the types of the dashboards are not looked at'; exit 0; }
 into=build/grafana-schema
 mkdir -p "$into"
-[ -d "$into/node_modules/@grafana/schema" ] || npm install --prefix "$into" --silent --no-audit --no-fund @grafana/schema@13.2.3 typescript@7.0.2
+pins=(@grafana/schema@13.2.3 typescript@7.0.2)
+for pin in "${pins[@]}"; do # what an earlier run fetched may be of another version
+  grep -qsF "\"version\": \"${pin##*@}\"" "$into/node_modules/${pin%@*}/package.json" && continue
+  npm install --prefix "$into" --silent --no-audit --no-fund "${pins[@]}"
+  break
+done
 node - "$into" deploy/monitoring/grafana-*.json <<'JS'
 const fs = require("fs"), path = require("path");
 const [into, ...files] = process.argv.slice(2);
