@@ -112,7 +112,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	for name, f := range traffics() {
 		for rule := range Rule(3) {
 			w := f(rule)
-			for range 200_000 {
+			for range 60_000 {
 				w.request()
 			}
 			before := w.r.Counts()
