@@ -20,6 +20,7 @@ type traffic struct {
 	out     Out
 	loading []Load // of all GPUs, by their ends nearly
 	running []running
+	stuck   bool // batches do not end any more
 	holders []Holder
 	began   int
 }
@@ -48,7 +49,7 @@ func newTraffic(cfg Config, models, gpus, pages, hot int, gap mono.Dur) *traffic
 // request is one request's part in all: it arrives, and what is due meanwhile is done.
 func (t *traffic) request() {
 	t.now = t.now.Add(t.gap)
-	for n := len(t.running); n > 0 && t.running[0].end <= t.now; n-- {
+	for n := len(t.running); n > 0 && !t.stuck && t.running[0].end <= t.now; n-- {
 		b := t.running[0]
 		t.running = append(t.running[:0], t.running[1:]...)
 		t.r.Ended(t.now, b.model, b.gpu, b.gen)
@@ -82,7 +83,7 @@ func (t *traffic) begin(id wire.ModelID) {
 	_, n := t.r.Demand(id)
 	t.holders = t.r.Holders(id, t.holders[:0])
 	for _, h := range t.holders {
-		if h.Loading || n == 0 {
+		if h.Loading || n == 0 || t.stuck {
 			continue
 		}
 		gen := t.r.Began(t.now, id, h.GPU, n)
@@ -152,4 +153,35 @@ func BenchmarkRequest(b *testing.B) {
 			})
 		}
 	}
+}
+
+// The dearest choice: everything on the GPUs is in use for good, so no loader finds a model that it
+// could load, though a thousand are worth it.
+func BenchmarkNoRoom(b *testing.B) {
+	w := traffics()["churn"](BySaving)
+	for range 50_000 {
+		w.request()
+	}
+	for id := range w.r.models {
+		for _, h := range w.r.Holders(wire.ModelID(id), nil) {
+			w.r.Hold(wire.ModelID(id), h.GPU)
+		}
+	}
+	w.stuck = true
+	for range 50_000 {
+		w.request()
+	}
+	before, open := w.r.Counts().Loads, 0
+	for id := range w.r.gpus {
+		if w.r.open(w.now, &w.r.gpus[id]) {
+			open++
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.request()
+	}
+	b.ReportMetric(float64(w.r.board.len()), "candidates")
+	b.ReportMetric(float64(open), "idle-loaders")
+	b.ReportMetric(float64(w.r.Counts().Loads-before)/float64(b.N), "loads/op")
 }

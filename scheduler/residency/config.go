@@ -20,7 +20,7 @@ const (
 	// waiting request, the one with the largest p per time of loading; among equals, the load due
 	// first. It goes to the smallest id whose loader is open, whose load leaves room, and that has free pages;
 	// if there is none, to where the least recently used model makes room.
-	// Models without requests make room first, least recently used first; then those that would be
+	// Models without requests make room first, least recently used first; then, least worth first, those that would be
 	// worth less than what is loaded, once they are gone.
 	BySaving Rule = iota
 	// ByPriority is the paper's: each loader that is open takes the largest p > 0 that is not on its
@@ -40,7 +40,7 @@ type Config struct {
 	Copies      int      // GPUs that hold one model, at most [16]
 	Lag         mono.Dur // a load that cannot begin that long after its planned start is void [10 ms]
 	Looks       int      // candidates that one choice looks at [64]
-	Rest        mono.Dur // between a choice that found nothing and the next [100 us]
+	Rest        mono.Dur // between a choice that found nothing and the next [100 us]; 16 times that after some
 	// Packed has BySaving make room on a small id although a larger one has free pages: fewer GPUs
 	// hold models, and models are loaded more often.
 	Packed bool

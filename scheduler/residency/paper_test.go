@@ -88,3 +88,24 @@ func TestWorkedExampleLoads(t *testing.T) {
 		}
 	}
 }
+
+// Of work that a load could help in part only, the holders do their part of that: B has 150 ms, of which
+// 100 ms can wait for a load.
+func TestPriorityOfWhatCanWait(t *testing.T) {
+	r := New(Config{})
+	var out Out
+	r.AddModel(modelB, Model{Pages: 7, LoadTime: 8 * ms})
+	r.AddGPU(0, g0, 21, []wire.ModelID{modelB}, &out)
+	r.Arrive(0, modelB, 50*ms, mono.Time(8*ms)-1)
+	r.Arrive(0, modelB, 100*ms, mono.Time(8*ms))
+	// 100 - 100 * (150 * 100/151) / 150
+	if p := r.Priority(0, modelB); p != 33774835 {
+		t.Errorf("p_B = %.6f ms, want 33.774835", p.Millis())
+	}
+	if p := r.Priority(1, modelB); p != 0 {
+		t.Errorf("p_B = %.6f ms a nanosecond later, want 0", p.Millis())
+	}
+	if d, n := r.Demand(modelB); d != 150*ms || n != 2 || r.Share(modelB, g0) != d {
+		t.Errorf("d_B = %v of %d requests, a_B0 = %v", d, n, r.Share(modelB, g0))
+	}
+}

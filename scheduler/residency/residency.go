@@ -66,9 +66,10 @@ type Residency struct {
 	slack    mono.Dur  // their p99, see slackOf
 	measured mono.Time // the last of them
 
-	changed bool      // something may be loaded now that the last choice could not load
-	rest    mono.Time // no choice before
-	opens   mono.Time // when a loader opens that the last choice found closed
+	changed  bool      // something may be loaded now that the last choice could not load
+	rest     mono.Time // no choice before
+	patience mono.Dur  // how long choices rest
+	opens    mono.Time // when a loader opens that the last choice found closed
 
 	passed  []entry // scratch of a choice
 	victims []int32 // scratch of making room
@@ -77,7 +78,8 @@ type Residency struct {
 
 // New makes a Residency without models or GPUs.
 func New(cfg Config) *Residency {
-	return &Residency{cfg: cfg.withDefaults(), places: newPlaces(), rest: mono.Past, opens: mono.Past}
+	cfg = cfg.withDefaults()
+	return &Residency{cfg: cfg, places: newPlaces(), rest: mono.Past, opens: mono.Past, patience: cfg.Rest}
 }
 
 // AddModel begins with a model, which is absent everywhere. Its id must not be in use: a

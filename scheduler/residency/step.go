@@ -42,6 +42,10 @@ func (r *Residency) NextWake() mono.Time {
 	return wake
 }
 
+// restsMax times Rest is for how long choices rest after many of them in vain, each twice as long as before: where
+// all pages are in use, a choice is dear (BenchmarkNoRoom), and finds nothing.
+const restsMax = 16
+
 // choose orders loads until no loader is open or nothing is worth a load that could be had.
 //
 // The board is out of date in two ways. Time passes: fewer of a model's requests can be helped, its worth
@@ -59,6 +63,7 @@ func (r *Residency) choose(now mono.Time, out *Out) {
 		r.opens = mono.Time(at)
 		return
 	}
+	before := r.counts.Loads
 	if r.cfg.Rule == BySaving {
 		for r.anyOpen(now) && r.loadWorthiest(now, out) {
 		}
@@ -69,11 +74,15 @@ func (r *Residency) choose(now mono.Time, out *Out) {
 		}
 	}
 	r.changed, r.opens = false, mono.Never
+	r.patience = min(2*r.patience, restsMax*r.cfg.Rest)
+	if r.counts.Loads > before {
+		r.patience = r.cfg.Rest
+	}
 	for id := range r.gpus {
 		g := &r.gpus[id]
 		switch {
 		case r.open(now, g) && r.board.len() > 0:
-			r.rest = now.Add(r.cfg.Rest) // it wants work, and could have none of what there is
+			r.rest = now.Add(r.patience) // it wants work, and could have none of what there is
 		case g.present && g.undoneN < r.cfg.Outstanding:
 			r.opens = min(r.opens, g.until().Add(1-r.cfg.Ahead))
 		}

@@ -173,6 +173,23 @@ func TestFloorOfColdRequests(t *testing.T) {
 	}
 }
 
+// A load that takes longer than planned makes what follows it too late for some.
+func TestFloorBehindSlowLoad(t *testing.T) {
+	s := tell(t, Config{}, 1, 1).gpu(0, 9).arrive(0, 1, 90*ms).step("load m0 g0 #2 0ms-8ms", "place m0 g0 #2 from 8ms")
+	s.at(4*ms).arrive(1, 1, 20*ms).arrive(1, 1, 60*ms).step("load m1 g0 #3 8ms-16ms", "place m1 g0 #3 from 16ms")
+	s.at(16*ms).loaded("m0 g0", 0, true).step("place m0 g0 #2 from 16ms", "place m1 g0 #3 from 32.192ms", "floor m1 32.192ms")
+}
+
+// A report that comes late: the next load did not begin before it was ordered.
+func TestLateReport(t *testing.T) {
+	s := tell(t, Config{}, 1, 1).gpu(0, 9).arrive(0, 1, 90*ms).step("load m0 g0 #2 0ms-8ms", "place m0 g0 #2 from 8ms")
+	s.at(4*ms).arrive(1, 1, 60*ms).step("load m1 g0 #3 8ms-16ms", "place m1 g0 #3 from 16ms")
+	if !s.r.Loaded(mono.Time(6*ms), Report{ID: s.ids["m0 g0"], Start: 0, End: mono.Time(2 * ms), OK: true}, &s.out) {
+		t.Error("not known")
+	}
+	s.at(6*ms).step("place m0 g0 #2 from 2ms", "place m1 g0 #3 from 12ms")
+}
+
 // With its loaders busy a cold model's requests are given up when the last useful moment passes,
 // not at their deadlines, and not before.
 func TestFloorBehindBusyLoader(t *testing.T) {
