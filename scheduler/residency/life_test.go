@@ -106,7 +106,11 @@ func TestReportsOutOfOrder(t *testing.T) {
 func TestTwiceTheSame(t *testing.T) {
 	run := func(seed int) []string {
 		var log []string
-		rapidly(seed, func(w *world) { w.keep = true }, func(w *world) { log = w.log })
+		rapidly(seed, func(w *world) { w.keep = true }, func(w *world) {
+			if log = w.log; w.r.Counts().Loads < 10 || w.r.Counts().Unloads == 0 {
+				t.Errorf("seed %d: too little happens to compare: %+v", seed, w.r.Counts())
+			}
+		})
 		return log
 	}
 	for seed := range 3 {
