@@ -101,13 +101,13 @@ func TestFloorTeachesNothing(t *testing.T) {
 
 // floored is a model with floors beside a list of what waits in it.
 type floored struct {
-	r        *rapid.T
-	m        *Model
-	cfg      Config
-	now      mono.Time
-	floor    mono.Time
-	waits    map[uint32]mono.Time // slot -> deadline
-	next     uint32
+	r     *rapid.T
+	m     *Model
+	cfg   Config
+	now   mono.Time
+	floor mono.Time
+	waits map[uint32]mono.Time // slot -> deadline
+	next  uint32
 }
 
 // Whatever comes and however floors move: nothing starts before the floor, what is dropped could not be

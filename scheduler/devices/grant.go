@@ -14,6 +14,9 @@ type Grant struct {
 	Model wire.ModelID
 	GPU   wire.GPUID
 	Life  Life
+	// Generation is that of the model's weights on the GPU, which the batch counts on; 0
+	// where pools are resident.
+	Generation uint32
 	// Due is the instant from which model and GPU, by what both said, could have been
 	// brought together, Ready that of the GPU alone: how late the grant is shows how late
 	// the loops are. They decide nothing.

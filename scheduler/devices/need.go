@@ -26,7 +26,9 @@ func (n *needs) set(m *need, gpus float64, span int64) {
 
 // SetNeed takes the GPUs that deferral alone would keep busy with a model, as of a batch that
 // starts at exec.
-func (t *Table) SetNeed(u *Usage, gpus float64, exec mono.Time) { t.needs.set(&u.need, gpus, spanOf(exec)) }
+func (t *Table) SetNeed(u *Usage, gpus float64, exec mono.Time) {
+	t.needs.set(&u.need, gpus, spanOf(exec))
+}
 
 // Forget takes a model's need off the sum; its Usage is not used any more.
 func (t *Table) Forget(u *Usage) { t.needs.sum -= u.need.gpus }

@@ -47,9 +47,9 @@ type model struct {
 type Rank struct {
 	cfg    Config
 	models []*model // by id; nil: nothing is known of it. Ids are sparse: a cluster has more than a Rank
-	timers pq.Heap // model -> exec - delay
-	ready  pq.Heap // model -> latest, less its head start
-	early  pq.Heap // likewise: those whose time has come only for the GPUs that are kept
+	timers pq.Heap  // model -> exec - delay
+	ready  pq.Heap  // model -> latest, less its head start
+	early  pq.Heap  // likewise: those whose time has come only for the GPUs that are kept
 	gpus   devices.Table
 	kept   uint32 // GPUs with ids below it may take early batches; of the last Step
 }
