@@ -12,8 +12,8 @@
 //
 // # Invariants
 //
-//  1. An estimate lies between the two longest of the last 10 durations of its key, the
-//     seed counted as the first of them; so it is never below the tenth last seed alone.
+//  1. An estimate lies between the two longest of the last 10 durations of its key. What was
+//     measured before (the seed) counts as the first of them, until ten others have come.
 //  2. Executions are kept as if the GPU had run at the reference clock, and are told for
 //     the clock that is asked for. Loads do not depend on it.
 //  3. All arithmetic is that of integers: one sequence of reports has one sequence of

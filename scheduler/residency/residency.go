@@ -1,124 +1,182 @@
 package residency
 
 import (
+	"slices"
+
+	"github.com/symphony-serving/symphony/scheduler/estimate"
+	"github.com/symphony-serving/symphony/scheduler/invariants"
+	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// Generation numbers the loads of a GPU: a model's weights there are those of one
-// generation. It rises over all lives of the GPU; 0 is none.
-type Generation uint32
+// idleLoad is l of a GPU without shares: something to divide by, as in the paper's program.
+const idleLoad = mono.Millisecond
 
-// LoadID names an order to a loader; a report brings it back. 0 is none.
-type LoadID uint64
+// model is one model: what waits for it, and who holds it.
+type model struct {
+	known    bool
+	pages    int32
+	load     estimate.Window // durations of its loads
+	failures uint            // of loads since the last that succeeded
+	heals    mono.Time       // until when they count
 
-// Rule says what is loaded next, and who makes room.
-type Rule uint8
+	waiting  pq.Sorted // of its requests: latest start -> work
+	demand   mono.Dur  // their work: d
+	horizon  mono.Time // a load can help no request whose latest start is before it
+	late     int       // how many those are: the first ones
+	lateWork mono.Dur  // their work: d - d'
+	floor    mono.Time // told last
 
-const (
-	// BySaving takes, among the models with p > 0 whose load would still end by the latest start of a
-	// waiting request, the one with the largest p per time of loading; among equals, the load due
-	// first. It goes to the smallest id whose loader is open and whose load leaves room.
-	// Models without requests make room first, least recently used first; then those that would be
-	// worth less than what is loaded, once they are gone.
-	BySaving Rule = iota
-	// ByPriority is the paper's: each loader that is open takes the largest p > 0 that is not on its
-	// GPU; the least recently used make room.
-	ByPriority
-	// ByPriorityCode is what the paper's program does: models whose demand is met are loaded too, while
-	// requests wait (its test of p compares a pointer), and models without requests make room first.
-	ByPriorityCode
-)
-
-// Config of a Residency; 0 means the default.
-type Config struct {
-	Rule        Rule
-	Capacity    mono.Dur // in which a GPU is to do what waits for it [100 ms]
-	Ahead       mono.Dur // a loader gets work while it has less than this [5 ms]
-	Outstanding int      // unreported loads of a GPU, at most 4 [2]
-	Copies      int      // GPUs that hold one model, at most [16]
-	Lag         mono.Dur // a load that cannot begin that long after its planned start is void [10 ms]
-	Looks       int      // candidates that one choice looks at [32]
-	Rest        mono.Dur // between a choice that found nothing and the next [100 us]
+	holders int32 // the first of its places, by GPU; none: nobody holds it
+	copies  int   // how many they are
+	ready   int   // how many of them are resident
 }
 
-// Model is what is known of a model beforehand.
-type Model struct {
-	Pages    int      // of its weights, 1 or more
-	LoadTime mono.Dur // from host memory, as told or measured before; above 0
+// gpu is one device's memory and its loader.
+type gpu struct {
+	present        bool
+	generation     Generation // of its last load, in all its lives
+	pages, free    int
+	loose          int      // pages of resident models that nobody uses
+	idle           int      // of those, pages of models without requests
+	load           mono.Dur // l
+	oldest, newest int32    // its places, by last use
+	undone         [outstandingMax]order
+	undoneN        int
 }
 
-// Out collects the effects of calls; the caller empties it. To apply: Displaces, Unloads, Loads,
-// Places, Floors, each in their order.
-type Out struct {
-	Displaces []Displace
-	Unloads   []Unload
-	Loads     []Load
-	Places    []Place
-	Floors    []Floor
+// Residency is the memory of the GPUs of one sub-cluster.
+type Residency struct {
+	cfg    Config
+	models []model
+	gpus   []gpu
+	count  int // GPUs present
+	places places
+	orders uint64 // loads ordered so far
+	counts Counts
+
+	board   board   // models with p > 0 that a further GPU could hold
+	fates   pq.Heap // model -> when to see whether its first requests can still be helped
+	loaders pq.Heap // GPU -> when its loader wants work; not those with Outstanding loads
+	leaving []int32 // places that nobody is to use, and nobody uses any more
+
+	errors estimate.Errors
+	slack  mono.Dur // how much later than planned to expect the end of a load: their p99
+
+	changed bool      // something may be loaded now that the last choice could not load
+	rest    mono.Time // no choice before
+	opens   mono.Time // when a loader opens that the last choice found closed
+
+	passed  []entry // scratch of a choice
+	victims []int32 // scratch of making room
 }
 
-// Reset empties the Out and keeps its memory.
-func (o *Out) Reset() {
-	o.Displaces, o.Unloads, o.Loads = o.Displaces[:0], o.Unloads[:0], o.Loads[:0]
-	o.Places, o.Floors = o.Places[:0], o.Floors[:0]
+// New makes a Residency without models or GPUs.
+func New(cfg Config) *Residency {
+	return &Residency{cfg: cfg.withDefaults(), places: newPlaces(), rest: mono.Past, opens: mono.Past}
 }
 
-// Load orders a GPU to copy a model's weights into pages that are free.
-type Load struct {
-	ID         LoadID
-	Model      wire.ModelID
-	GPU        wire.GPUID
-	Generation Generation
-	Pages      int
-	Start      mono.Time // planned: when the loads before it are done
-	Until      mono.Time // planned end
-	Latest     mono.Time // it is void if it has not begun by then
+// AddModel begins with a model, which is absent everywhere. Its id must not be in use: a
+// model that changes is removed before.
+func (r *Residency) AddModel(id wire.ModelID, m Model) {
+	for int(id) >= len(r.models) {
+		r.models = append(r.models, model{})
+	}
+	invariants.Check(!r.models[id].known, "residency: a model added twice")
+	invariants.Check(m.Pages > 0 && m.LoadTime > 0, "residency: a model without pages or load time")
+	r.models[id] = model{known: true, pages: int32(m.Pages), load: estimate.Seeded(m.LoadTime), horizon: mono.Past, floor: mono.Past,
+		waiting: r.models[id].waiting} // its memory; it is empty
 }
 
-// Unload orders a GPU to forget a model's weights.
-type Unload struct {
-	Model      wire.ModelID
-	GPU        wire.GPUID
-	Generation Generation
+// RemoveModel ends a model: its demand is gone, and so are its weights as soon as nobody uses them.
+// Its id may be used again at once.
+func (r *Residency) RemoveModel(now mono.Time, id wire.ModelID, out *Out) {
+	m := r.model(id)
+	if m == nil {
+		return
+	}
+	r.take(m, m.waiting.Len())
+	for m.holders != none {
+		p := r.disown(m.holders, out)
+		if at := &r.places.all[p]; at.state == resident && at.uses == 0 {
+			r.unload(p, out)
+		}
+	}
+	r.board.remove(uint32(id))
+	r.fates.Remove(uint32(id))
+	m.known = false
+	r.retry()
 }
 
-// Place says: batches of the model may start on the GPU from then on. A later
-// one of the same generation replaces it.
-type Place struct {
-	Model      wire.ModelID
-	GPU        wire.GPUID
-	Generation Generation
-	From       mono.Time
+// AddGPU begins a life of a GPU that has so many pages and holds these models, least recently used
+// first, as its backend tells. They are Placed, of the generation that is returned (tell the
+// backend). What does not fit or is not known is Unloaded.
+func (r *Residency) AddGPU(now mono.Time, id wire.GPUID, pages int, held []wire.ModelID, out *Out) Generation {
+	for int(id) >= len(r.gpus) {
+		r.gpus = append(r.gpus, gpu{})
+	}
+	if r.gpus[id].present {
+		r.RemoveGPU(now, id, out)
+	}
+	gen := r.gpus[id].generation + 1
+	r.gpus[id] = gpu{present: true, generation: gen, pages: pages, free: pages, load: idleLoad, oldest: none, newest: none}
+	r.count++
+	for _, name := range held {
+		m, g := r.model(name), &r.gpus[id]
+		if m == nil || int(m.pages) > g.free || m.copies >= r.cfg.Copies || r.places.of(m, id) != none {
+			if m == nil || r.places.of(m, id) == none { // else it was told twice
+				out.Unloads = append(out.Unloads, Unload{name, id, gen})
+			}
+			continue
+		}
+		r.arrived(r.settle(now, name, id, gen, now))
+		out.Places = append(out.Places, Place{name, id, gen, now})
+	}
+	r.openLoader(id)
+	r.recount(now)
+	return gen
 }
 
-// Displace takes a Place back: no batch of the model may start there. None is held, granted
-// or undone, but where a GPU was lost.
-type Displace struct {
-	Model      wire.ModelID
-	GPU        wire.GPUID
-	Generation Generation
+// RemoveGPU ends it: all its models are Displaced, its loads forgotten.
+func (r *Residency) RemoveGPU(now mono.Time, id wire.GPUID, out *Out) {
+	if int(id) >= len(r.gpus) || !r.gpus[id].present {
+		return
+	}
+	g := &r.gpus[id]
+	r.leaving = slices.DeleteFunc(r.leaving, func(p int32) bool { return r.places.all[p].gpu == id })
+	for g.oldest != none {
+		p := g.oldest
+		if r.places.all[p].owned {
+			r.disown(p, out)
+		}
+		r.drop(p)
+		r.counts.Lost++
+	}
+	r.gpus[id] = gpu{generation: g.generation}
+	r.loaders.Remove(uint32(id))
+	r.count--
+	r.recount(now)
 }
 
-// Floor says: no batch of the model starts before then, on whatever GPU. Requests that
-// cannot wait for it can be given up now; the caller tells of them (Doomed).
-type Floor struct {
-	Model wire.ModelID
-	Until mono.Time
+// recount looks at all models with requests anew: which GPUs there are has changed. It is the one
+// walk over all of them, at an event that is as rare.
+func (r *Residency) recount(now mono.Time) {
+	for id := range r.models {
+		if m := &r.models[id]; m.known && m.waiting.Len() > 0 {
+			r.refresh(now, wire.ModelID(id), m)
+		}
+	}
+	r.retry()
 }
 
-// Report is a loader's report of an order.
-type Report struct {
-	ID         LoadID
-	Start, End mono.Time // of the copying, as it was
-	OK         bool      // false: the weights are not there, the pages are free
-}
+// retry has the next Step choose what to load, whenever the last one did.
+func (r *Residency) retry() { r.changed, r.rest = true, mono.Past }
 
-// Holder is a GPU that has a model or is loading it.
-type Holder struct {
-	GPU        wire.GPUID
-	Generation Generation
-	From       mono.Time // batches may start from then on, as planned or as it was
-	Loading    bool
-	Uses       int // batches held, granted or undone
+// model is the model of that id; nil: none is known.
+func (r *Residency) model(id wire.ModelID) *model {
+	if int(id) >= len(r.models) || !r.models[id].known {
+		return nil
+	}
+	return &r.models[id]
 }
