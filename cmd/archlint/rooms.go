@@ -54,6 +54,7 @@ func schedulerRooms() map[string]room {
 		"scheduler/overrun":    {core, []string{"transport/mono"}},
 		"scheduler/estimate":   {core, []string{"transport/mono", "transport/wire"}},
 		"scheduler/residency":  {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/estimate", "scheduler/invariants"}},
+		"scheduler/paged":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/batching", "scheduler/devices", "scheduler/estimate", "scheduler/residency", "scheduler/invariants"}},
 		"scheduler/watch":      {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile"}},
 		"scheduler/watch/ui":   {shell, []string{"transport/mono", "transport/wire", "scheduler/watch"}},
 		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
