@@ -93,7 +93,7 @@ func policyRooms() map[string]room {
 		"scheduler/policy":            {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching"}},
 		"scheduler/tuner":             {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/rank", "scheduler/policy", "scheduler/policy/deferred", "scheduler/invariants"}},
 		"bench/policy/tuned":          {core, []string{"transport/mono", "transport/wire", "scheduler/batching", "scheduler/rank", "scheduler/policy", "scheduler/policy/deferred", "scheduler/tuner"}},
-		"scheduler/policy/deferred":   {core, []string{"transport/mono", "transport/wire", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/invariants"}},
+		"scheduler/policy/deferred":   {core, []string{"transport/mono", "transport/wire", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/devices", "scheduler/residency", "scheduler/paged", "scheduler/policy", "scheduler/invariants"}},
 		"bench/policy/eager":          {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
 		"bench/policy/timeout":        {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
 		"scheduler/policy/policytest": {leaf, []string{"transport/mono", "transport/wire", "scheduler/profile", "scheduler/batching", "scheduler/policy"}},

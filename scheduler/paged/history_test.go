@@ -31,7 +31,8 @@ type history struct {
 	stale  []devices.Grant // of those, to models that were removed
 	runs   []running
 	batch  wire.BatchID
-	before [4]mono.Time // when the GPUs were free, before the last Step
+	before [4]mono.Time          // when the GPUs were free, before the last Step
+	asked  [6]batching.Candidate // the candidates then
 	shown  tally
 }
 
@@ -79,7 +80,7 @@ type running struct {
 func TestHistories(t *testing.T) {
 	var shown tally
 	rapid.Check(t, func(r *rapid.T) {
-		h := &history{r: r, cfg: Config{ByLatest: rapid.Bool().Draw(r, "by latest"), WholeDeferral: rapid.Bool().Draw(r, "whole deferral"),
+		h := &history{r: r, cfg: Config{ByLatest: rapid.Bool().Draw(r, "by latest"), WholeDeferral: rapid.Bool().Draw(r, "whole deferral"), NoLead: rapid.Bool().Draw(r, "no lead"),
 			Residency: residency.Config{Rule: residency.Rule(rapid.IntRange(0, 2).Draw(r, "rule")), Copies: rapid.IntRange(0, 3).Draw(r, "copies")}}}
 		h.p = New(h.cfg)
 		for id := range h.models {

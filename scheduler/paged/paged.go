@@ -18,7 +18,9 @@ type Config struct {
 	ByLatest bool
 	// WholeDeferral: no candidate starts before deferral alone would start it.
 	WholeDeferral bool
-	Residency     residency.Config
+	// NoLead: candidates of models with few holders are due at their exec, like all others.
+	NoLead    bool
+	Residency residency.Config
 }
 
 // Out collects the effects of calls; the caller empties it.
@@ -39,6 +41,7 @@ type model struct {
 	candidate batching.Candidate
 	granting  bool      // a grant is under way: candidates wait for its answer
 	ready     bool      // its time has come: it is in the heaps of the holders within reach
+	due       mono.Time // when it came: the start that it could have had
 	gone      bool      // it was removed, and goes when nothing refers to it
 	floor     mono.Time // as told last
 	usage     devices.Usage
@@ -62,6 +65,7 @@ type Paged struct {
 	ready     []pq.Heap // by GPU: model -> latest, less its head start
 	wakes     pq.Heap   // GPU -> free - delay of its first ready model
 	undone    [][]batch // by GPU
+	leads     leads
 	effects   residency.Out
 	now       mono.Time // of the last call
 }
@@ -134,6 +138,9 @@ func (p *Paged) Arrive(now mono.Time, id wire.ModelID, work mono.Dur, latest mon
 func (p *Paged) Doomed(now mono.Time, id wire.ModelID, n int) {
 	p.now = now
 	p.residency.Doomed(now, id, n)
+	if m := p.model(id); m != nil && m.ready && n > 0 {
+		p.missed(m)
+	}
 }
 
 // SetCandidate replaces the model's candidate; Size 0 takes it away. While a
@@ -145,7 +152,7 @@ func (p *Paged) SetCandidate(id wire.ModelID, c batching.Candidate) {
 		return
 	}
 	m.candidate = c
-	leave := p.exec(&c).Add(-c.Delay)
+	leave := p.exec(m).Add(-c.Delay)
 	if m.ready && (c.Size == 0 || leave > p.now) {
 		p.unready(id, m)
 	}
@@ -156,12 +163,28 @@ func (p *Paged) SetCandidate(id wire.ModelID, c batching.Candidate) {
 	p.timers.Set(uint32(id), int64(leave)) // of one that stays ready it fires at once: its keys follow
 }
 
-// exec is the start that the candidate waits for.
-func (p *Paged) exec(c *batching.Candidate) mono.Time {
-	if p.cfg.WholeDeferral {
-		return c.Deferred()
+// retime follows a change of the model's holders: of a candidate that waits for its exec, that of its
+// lead; one that is ready is looked at anew, at the next Step.
+func (p *Paged) retime(id wire.ModelID, m *model) {
+	switch {
+	case m.granting || m.candidate.Size == 0:
+	case m.ready:
+		p.timers.Set(uint32(id), int64(p.now))
+	default:
+		p.timers.Set(uint32(id), int64(p.exec(m).Add(-m.candidate.Delay)))
 	}
-	return c.Exec
+}
+
+// exec is the start that the model's candidate waits for: it is due then.
+func (p *Paged) exec(m *model) mono.Time {
+	exec := m.candidate.Exec
+	if p.cfg.WholeDeferral {
+		exec = m.candidate.Deferred()
+	}
+	if p.cfg.NoLead {
+		return exec
+	}
+	return exec.Add(-p.leads.of(len(m.places)))
 }
 
 // Answer takes a model's reply to a grant, with the number of requests that its batch has: the GPU is
@@ -175,6 +198,7 @@ func (p *Paged) Answer(now mono.Time, a devices.Answer, requests int) {
 	switch {
 	case a.Batch == 0:
 	case alive:
+		p.leads.ran(a.Until.Sub(a.Exec))
 		p.undone[gpu] = append(p.undone[gpu], batch{a.Batch, id, p.residency.Began(now, id, gpu, requests)})
 	default: // it goes to a life of the GPU that has ended: what it has comes back, and arrives again
 		p.residency.Doomed(now, id, requests)

@@ -231,3 +231,62 @@ func TestRemoveModel(t *testing.T) {
 		t.Errorf("%d of %d pages are free", free, all)
 	}
 }
+
+// A model with one holder is due earlier by the longest wait for one holder, by that of the longest batch as
+// long as nothing waited; one with many holders is due at its exec.
+func TestLead(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		p, out := holding([]mono.Time{0, 0, 0, 0}, []wire.ModelID{0, 1, 2}, []wire.ModelID{1}, []wire.ModelID{1}, []wire.ModelID{1})
+		p.cfg.NoLead = none
+		lead := func(d mono.Time) mono.Time {
+			if none {
+				return 0
+			}
+			return d
+		}
+		p.SetCandidate(0, candidate(0, 90))
+		expect(t, p, out, 0, [2]int{0, 0})
+		p.Answer(0, devices.Answer{Grant: out.Grants[0], Batch: 1, Exec: 0, Until: 12 * at1}, 1)
+		p.SetCandidate(0, candidate(80, 90))
+		if want := (80 - lead(12)) * at1; p.NextWake() != want {
+			t.Errorf("no lead %v: next wake %v, want %v", none, p.NextWake(), want)
+		}
+		p.SetCandidate(0, batching.Candidate{})
+		p.SetCandidate(1, candidate(80, 90))
+		if p.NextWake() != 80*at1 {
+			t.Errorf("no lead %v: next wake %v, want 80 ms: four GPUs hold the model", none, p.NextWake())
+		}
+		p.SetCandidate(1, batching.Candidate{})
+		p.SetCandidate(2, candidate(20, 90)) // due at 10, and the GPU is free at 50
+		p.Done(10*at1, 0, 1, 1, 50*at1)
+		p.Step(10*at1, out)
+		p.Step(20*at1, out)
+		expect(t, p, out, 50, [2]int{2, 0})
+		p.Answer(50*at1, devices.Answer{Grant: out.Grants[0]}, 0)
+		p.SetCandidate(0, candidate(80, 90))
+		if want := (80 - lead(40)) * at1; p.NextWake() != want {
+			t.Errorf("no lead %v: next wake %v, want %v", none, p.NextWake(), want)
+		}
+	}
+}
+
+// A request that is dropped while its model is ready on a holder has waited, too; one that waited for a load
+// has not.
+func TestLeadOfTheLost(t *testing.T) {
+	p, out := holding([]mono.Time{90}, []wire.ModelID{0})
+	p.Arrive(0, 0, 3*ms, 40*at1)
+	p.SetCandidate(0, candidate(30, 40))
+	expect(t, p, out, 30)
+	p.Doomed(41*at1, 0, 1)
+	if got := p.leads.of(1); got != 11*ms {
+		t.Errorf("lead %v, want the 11 ms that it waited", got)
+	}
+	p, out = holding([]mono.Time{90}, nil)
+	p.Arrive(0, 0, 3*ms, 40*at1)
+	p.SetCandidate(0, candidate(1, 40))
+	expect(t, p, out, 1)
+	p.Doomed(2*at1, 0, 1)
+	if got := p.leads.of(1); got != 0 {
+		t.Errorf("lead %v, want none: no GPU had the weights", got)
+	}
+}

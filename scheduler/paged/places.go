@@ -45,8 +45,7 @@ func (p *Paged) apply(out *Out) {
 	p.effects.Reset()
 }
 
-// place takes a holder, or another `from` of one. A model whose time has come is looked at anew, at
-// the next Step.
+// place takes a holder, or another `from` of one.
 func (p *Paged) place(at *residency.Place, out *Out) {
 	m, k := p.models[at.Model], place{uint32(at.GPU), at.Generation, at.From}
 	if i, ok := m.find(k.gpu); ok {
@@ -54,9 +53,7 @@ func (p *Paged) place(at *residency.Place, out *Out) {
 	} else {
 		m.places = slices.Insert(m.places, i, k)
 	}
-	if m.ready {
-		p.timers.Set(uint32(at.Model), int64(p.now))
-	}
+	p.retime(at.Model, m)
 	p.setFloor(at.Model, m, out)
 }
 
@@ -73,6 +70,7 @@ func (p *Paged) displace(at *residency.Displace, out *Out) {
 		p.touch(uint32(at.GPU))
 	}
 	if len(m.places) > 0 {
+		p.retime(at.Model, m)
 		p.setFloor(at.Model, m, out)
 	}
 	p.forget(at.Model)

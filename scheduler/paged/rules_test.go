@@ -3,6 +3,7 @@ package paged
 import (
 	"slices"
 
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/devices"
 	"github.com/symphony-serving/symphony/scheduler/residency"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -41,12 +42,23 @@ func (h *history) settle() {
 
 // look keeps what a Step starts from.
 func (h *history) look() {
+	for id := range h.models {
+		h.asked[id] = h.models[id].candidate
+	}
 	for id := range h.gpus {
 		h.before[id] = mono.Never
 		if h.gpus[id].life > 0 {
 			h.before[id] = h.p.gpus.FreeAt(uint32(id))
 		}
 	}
+}
+
+// exec is the start that a candidate waits for, without a lead.
+func (h *history) exec(c *batching.Candidate) mono.Time {
+	if h.cfg.WholeDeferral {
+		return c.Deferred()
+	}
+	return c.Exec
 }
 
 // carry does what the matchmaker orders: its GPUs never have more in them than they have pages for.
@@ -77,12 +89,11 @@ func (h *history) carry() {
 
 // granted checks a grant of the last Step against rules 1, 2 and 3.
 func (h *history) granted(g devices.Grant) {
-	m := &h.models[g.Model]
-	c := m.candidate
-	exec := h.p.exec(&c)
+	c := h.asked[g.Model]
+	exec := h.exec(&c)
 	at, held := h.p.Residency().Held(g.Model, g.GPU)
 	switch same := func(k devices.Grant) bool { return k.Model == g.Model || k.GPU == g.GPU && k.Life == g.Life }; {
-	case c.Size == 0 || exec.Add(-c.Delay) > h.now:
+	case c.Size == 0 || h.cfg.NoLead && exec.Add(-c.Delay) > h.now:
 		h.r.Fatalf("at %v model %d is granted with %+v", h.now, g.Model, c)
 	case len(slices.DeleteFunc(slices.Clone(h.grants), func(k devices.Grant) bool { return !same(k) })) > 1:
 		h.r.Fatalf("at %v %+v is granted beside another: %+v", h.now, g, h.grants)
@@ -98,7 +109,9 @@ func (h *history) granted(g devices.Grant) {
 	}
 	if g.Idle {
 		h.shown.idle++
-		h.smallest(g, exec)
+		if h.cfg.NoLead {
+			h.smallest(g, exec)
+		}
 	} else {
 		h.shown.awaited++
 		h.first(g, c.Latest)
@@ -124,8 +137,8 @@ func (h *history) first(g devices.Grant, latest mono.Time) {
 		c := h.models[id].candidate
 		at, held := h.p.Residency().Held(wire.ModelID(id), g.GPU)
 		granted := slices.ContainsFunc(h.grants, func(k devices.Grant) bool { return k.Model == wire.ModelID(id) })
-		if h.models[id].known && !granted && held && c.Size > 0 && h.p.exec(&c).Add(-c.Delay) <= h.now && at.From <= h.now &&
-			c.Latest < latest && c.Latest >= max(h.before[g.GPU], at.From) {
+		if h.models[id].known && !granted && held && c.Size > 0 && h.exec(&c).Add(-c.Delay) <= h.now && at.From <= h.now &&
+			c.Latest < latest && c.Latest.Add(-c.Delay) >= h.now && c.Latest >= max(h.before[g.GPU], at.From) {
 			h.r.Fatalf("at %v %+v: model %d is due earlier, with %+v", h.now, g, id, c)
 		}
 	}
@@ -134,7 +147,7 @@ func (h *history) first(g devices.Grant, latest mono.Time) {
 // waits: no candidate waits while a holder is there that it may take (rules 1 and 2).
 func (h *history) waits(id wire.ModelID) {
 	c := h.models[id].candidate
-	if c.Size == 0 || h.p.exec(&c).Add(-c.Delay) > h.now || c.Latest.Add(-c.Delay) < h.now {
+	if c.Size == 0 || h.exec(&c).Add(-c.Delay) > h.now || c.Latest.Add(-c.Delay) < h.now {
 		return
 	}
 	for _, at := range h.p.Residency().Holders(id, nil) {

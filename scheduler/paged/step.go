@@ -42,10 +42,11 @@ func (p *Paged) match(out *Out) {
 func (p *Paged) onModelTimer(id uint32, out *Out) {
 	p.timers.Remove(id)
 	m := p.models[id]
-	exec := p.exec(&m.candidate)
+	exec := p.exec(m)
 	for i := range m.places {
 		k := &m.places[i]
 		if p.free(k) <= exec {
+			p.leads.wait(len(m.places), 0)
 			p.grant(id, m, k, true, out)
 			return
 		}
@@ -59,7 +60,9 @@ func (p *Paged) free(k *place) mono.Time { return max(p.gpus.FreeAt(k.gpu), k.fr
 // await makes the model ready on its holders. On those whose weights come later than an order sent now
 // it is so when they are within reach: then its timer fires again.
 func (p *Paged) await(id uint32, m *model) {
-	m.ready = true
+	if !m.ready {
+		m.ready, m.due = true, max(p.exec(m), p.now.Add(m.candidate.Delay))
+	}
 	c, next := &m.candidate, mono.Never
 	key := int64(c.Latest.Add(-p.gpus.HeadStart(&m.usage, p.now)))
 	for i := range m.places {
@@ -92,6 +95,18 @@ func (p *Paged) unready(id wire.ModelID, m *model) {
 	}
 }
 
+// missed: the first of the model's requests found no holder in time that had its weights.
+func (p *Paged) missed(m *model) {
+	from := mono.Never
+	for i := range m.places {
+		from = min(from, m.places[i].from)
+	}
+	if from <= p.now {
+		k := len(m.places)
+		p.leads.wait(k, p.now.Sub(max(m.due, from)))
+	}
+}
+
 // onGPUTimer: the GPU is within reach of an order sent now, and the ready candidate that is due first
 // takes it, or leaves, if this GPU cannot serve it in time: when that is sure no other one can either, the
 // model forms a smaller one (batching.Model.NextWake).
@@ -101,7 +116,8 @@ func (p *Paged) onGPUTimer(gpu uint32, out *Out) {
 	i, ok := m.find(gpu)
 	invariants.Check(ok && m.ready, "paged: a model is ready on a GPU that does not hold it")
 	k := &m.places[i]
-	if m.candidate.Latest >= p.free(k) {
+	if free := p.free(k); m.candidate.Latest >= free {
+		p.leads.wait(len(m.places), free.Sub(max(m.due, k.from)))
 		p.grant(id, m, k, false, out)
 		return
 	}
