@@ -21,7 +21,7 @@
 //  1. When a candidate's timer fires, at exec - delay, the smallest of the model's holders g with
 //     max(free of g, from of the model on g) <= exec is granted. If there is none the model is
 //     ready on all its holders, until it is granted or has another candidate. (Exec is the
-//     candidate's, less a lead where the model has few holders: lead.go.)
+//     candidate's, less a lead: lead.go.)
 //  2. When a GPU is within reach of an order, the candidate that is ready there with the least
 //     latest, less its head start, is granted it and leaves the other GPUs' heaps, if its latest is
 //     not before max(free, from). Else it leaves this one.

@@ -18,7 +18,7 @@ type Config struct {
 	ByLatest bool
 	// WholeDeferral: no candidate starts before deferral alone would start it.
 	WholeDeferral bool
-	// NoLead: candidates of models with few holders are due at their exec, like all others.
+	// NoLead: candidates are due at their exec (lead.go).
 	NoLead    bool
 	Residency residency.Config
 }

@@ -232,8 +232,8 @@ func TestRemoveModel(t *testing.T) {
 	}
 }
 
-// A model with one holder is due earlier by the longest wait for one holder, by that of the longest batch as
-// long as nothing waited; one with many holders is due at its exec.
+// A model is due earlier by the longest wait for one of as many holders; by the longest batch's part of each
+// holder as long as nothing waited.
 func TestLead(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		p, out := holding([]mono.Time{0, 0, 0, 0}, []wire.ModelID{0, 1, 2}, []wire.ModelID{1}, []wire.ModelID{1}, []wire.ModelID{1})
@@ -253,8 +253,8 @@ func TestLead(t *testing.T) {
 		}
 		p.SetCandidate(0, batching.Candidate{})
 		p.SetCandidate(1, candidate(80, 90))
-		if p.NextWake() != 80*at1 {
-			t.Errorf("no lead %v: next wake %v, want 80 ms: four GPUs hold the model", none, p.NextWake())
+		if want := (80 - lead(12/4)) * at1; p.NextWake() != want {
+			t.Errorf("no lead %v: next wake %v, want %v: four GPUs hold the model", none, p.NextWake(), want)
 		}
 		p.SetCandidate(1, batching.Candidate{})
 		p.SetCandidate(2, candidate(20, 90)) // due at 10, and the GPU is free at 50

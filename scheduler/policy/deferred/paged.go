@@ -17,6 +17,7 @@ import (
 type PagedOptions struct {
 	Policy    batching.Policy
 	Setting   batching.Setting
+	NoLead    bool // as paged.Config has it
 	Residency residency.Config
 }
 
@@ -50,7 +51,7 @@ var (
 // NewPaged makes a Paged without models or GPUs. cfg.Pages must be above 0.
 func NewPaged(cfg policy.Config, opts PagedOptions) *Paged {
 	s := &Paged{cfg: cfg, opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}),
-		match: paged.New(paged.Config{ByLatest: opts.Setting.ByLatest, Residency: opts.Residency})}
+		match: paged.New(paged.Config{ByLatest: opts.Setting.ByLatest, NoLead: opts.NoLead, Residency: opts.Residency})}
 	s.shard.SetSetting(mono.Past, opts.Setting, &s.out)
 	s.shard.SetDelay(mono.Past, cfg.Delay, &s.out)
 	return s
