@@ -19,7 +19,7 @@ const (
 // Clockwork, section 5.3: of the last ten, 0.91 of the longest and 0.09 of the second.
 func TestWindowOfTen(t *testing.T) {
 	var w Window
-	if w.P99() != 0 || w.Len() != 0 {
+	if w.P99() != 0 || w.Least() != 0 || w.Len() != 0 {
 		t.Errorf("empty: %v of %d", w.P99(), w.Len())
 	}
 	for i := range mono.Dur(10) {
@@ -61,6 +61,9 @@ func TestWindowAgainstSorting(t *testing.T) {
 		want := float64(last[low]) + (at-float64(low))*float64(last[high]-last[low])
 		if math.Abs(float64(w.P99())-want) > 1 {
 			t.Fatalf("p99 %d, want %f", w.P99(), want)
+		}
+		if int64(w.Least()) != last[0] {
+			t.Fatalf("least %d, want %d", w.Least(), last[0])
 		}
 		if w.Len() != len(last) || w.Measured() != min(len(all)-1, Size) {
 			t.Fatalf("%d count, %d measured, of %d", w.Len(), w.Measured(), len(all))

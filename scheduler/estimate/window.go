@@ -1,6 +1,10 @@
 package estimate
 
-import "github.com/symphony-serving/symphony/transport/mono"
+import (
+	"slices"
+
+	"github.com/symphony-serving/symphony/transport/mono"
+)
 
 // Size is how many durations a Window remembers: Clockwork's ten.
 const Size = 10
@@ -38,6 +42,14 @@ func (w *Window) Add(d mono.Dur) {
 	if n := mono.Dur(w.Len()); n > 1 {
 		w.p99 = second + ((first-second)*(101-n)+50)/100
 	}
+}
+
+// Least is the shortest duration; 0 of none.
+func (w *Window) Least() mono.Dur {
+	if w.n == 0 {
+		return 0
+	}
+	return slices.Min(w.samples[:w.Len()])
 }
 
 // Len is how many durations count.

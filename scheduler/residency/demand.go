@@ -134,7 +134,7 @@ func (r *Residency) spread(m *model) {
 // price reckons the model's priority anew, and puts it on the board if a load is worth it.
 func (r *Residency) price(now mono.Time, id wire.ModelID, m *model) {
 	length := r.loadTime(now, m)
-	m.expire(now.Add(length + r.slack))
+	m.expire(now.Add(length + r.slackOf(now)))
 	p := r.priority(m, m.demand-m.lateWork)
 	wanted := p > 0 || r.cfg.Rule == ByPriorityCode
 	if !wanted || m.late == m.waiting.Len() || m.copies >= min(r.cfg.Copies, r.count) {
@@ -202,9 +202,24 @@ func part(served float64, helpable, whole mono.Dur) mono.Dur {
 // loadTime is how long a load of the model is planned to take: the p99 of the last ones, doubled for each
 // failure in a row. So soon no request can wait for it, and none is tried: until it is
 // healed, which takes longer each time.
+//
+// Long after the last one it is twice the shortest at most. Otherwise one that stood still for a second would
+// make every request of the model too late for a load, and so no load would ever show that it was a pause.
 func (r *Residency) loadTime(now mono.Time, m *model) mono.Dur {
-	if m.failures == 0 || now >= m.heals {
-		return m.load.P99()
+	if m.failures > 0 && now < m.heals {
+		return m.load.P99() << min(m.failures, failuresMax)
 	}
-	return m.load.P99() << min(m.failures, failuresMax)
+	if now.Sub(m.measured) > fresh {
+		return min(m.load.P99(), 2*m.load.Least())
+	}
+	return m.load.P99()
+}
+
+// slackOf is how much later than planned to expect the end of a load: the p99 of how much later the last ones
+// ended, up to what an order may be late at all; and 0 long after the last one, for the same reason.
+func (r *Residency) slackOf(now mono.Time) mono.Dur {
+	if now.Sub(r.measured) > fresh {
+		return 0
+	}
+	return r.slack
 }

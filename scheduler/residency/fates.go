@@ -22,7 +22,7 @@ func (r *Residency) fateOf(now mono.Time, m *model) mono.Time {
 	}
 	latest := mono.Time(m.waiting.At(i).Key)
 	if m.copies == 0 {
-		return latest.Add(1 - r.loadTime(now, m) - r.slack)
+		return latest.Add(1 - r.loadTime(now, m) - r.slackOf(now))
 	}
 	if latest < r.firstFrom(m) {
 		return now
@@ -72,5 +72,5 @@ func (r *Residency) soonest(now mono.Time, m *model) mono.Time {
 	if free == mono.Never {
 		return mono.Time(m.waiting.At(m.waiting.Len() - 1).Key).Add(1)
 	}
-	return max(now, free).Add(r.loadTime(now, m) + r.slack)
+	return max(now, free).Add(r.loadTime(now, m) + r.slackOf(now))
 }

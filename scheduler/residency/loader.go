@@ -7,11 +7,12 @@ import (
 )
 
 const (
-	gpuBits     = 24           // of a LoadID, which names its GPU
-	failuresMax = 10           // after which a load's time is not doubled any more
-	healing     = mono.Second  // after a failure, doubled for each further one
-	healingMax  = 64 * healing // at most
-	latenessP   = 0.99         // quantile of loads' errors that is planned for
+	gpuBits     = 24               // of a LoadID, which names its GPU
+	failuresMax = 10               // after which a load's time is not doubled any more
+	healing     = mono.Second      // after a failure, doubled for each further one
+	healingMax  = 64 * healing     // at most
+	fresh       = 10 * mono.Second // for so long after a load what was measured counts
+	latenessP   = 0.99             // quantile of loads' errors that is planned for
 )
 
 // order is a load that was ordered and is not yet reported.
@@ -60,7 +61,7 @@ func (r *Residency) order(now mono.Time, id wire.ModelID, on wire.GPUID, out *Ou
 	start := max(now, g.until())
 	until := start.Add(length)
 	g.generation++
-	p := r.settle(now, id, on, g.generation, until.Add(r.slack))
+	p := r.settle(now, id, on, g.generation, until.Add(r.slackOf(now)))
 	r.orders++
 	name := LoadID(r.orders<<gpuBits | uint64(on))
 	invariants.Check(g.undoneN < r.cfg.Outstanding, "residency: more unreported loads of a GPU than allowed")
@@ -69,7 +70,7 @@ func (r *Residency) order(now mono.Time, id wire.ModelID, on wire.GPUID, out *Ou
 	r.counts.Loads++
 	r.openLoader(on)
 	out.Loads = append(out.Loads, Load{ID: name, Model: id, GPU: on, Generation: g.generation, Pages: int(m.pages), Start: start, Until: until, Latest: start.Add(r.cfg.Lag)})
-	out.Places = append(out.Places, Place{id, on, g.generation, until.Add(r.slack)})
+	out.Places = append(out.Places, Place{id, on, g.generation, until.Add(r.slackOf(now))})
 	r.refresh(now, id, m)
 }
 
@@ -102,7 +103,7 @@ func (r *Residency) learn(now mono.Time, o *order, rep Report) {
 	at := &r.places.all[o.place]
 	if rep.OK {
 		r.errors.Add(rep.End.Sub(o.told))
-		r.slack = r.errors.Over(latenessP)
+		r.slack, r.measured = min(r.errors.Over(latenessP), r.cfg.Lag), now
 	} else {
 		r.counts.Failed++
 	}
@@ -112,7 +113,7 @@ func (r *Residency) learn(now mono.Time, o *order, rep Report) {
 	m := &r.models[at.model]
 	if rep.OK {
 		m.load.Add(max(mono.Nanosecond, rep.End.Sub(rep.Start)))
-		m.failures = 0
+		m.failures, m.measured = 0, now
 		return
 	}
 	m.heals = now.Add(min(healing<<min(m.failures, failuresMax), healingMax))
@@ -157,7 +158,7 @@ func (r *Residency) follow(now mono.Time, g *gpu, i int, end mono.Time, out *Out
 		}
 		o.until = until
 		at := &r.places.all[o.place]
-		at.from = until.Add(r.slack)
+		at.from = until.Add(r.slackOf(now))
 		if at.owned {
 			out.Places = append(out.Places, Place{at.model, at.gpu, at.generation, at.from})
 			r.refresh(now, at.model, &r.models[at.model])

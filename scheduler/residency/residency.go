@@ -20,6 +20,7 @@ type model struct {
 	load     estimate.Window // durations of its loads
 	failures uint            // of loads since the last that succeeded
 	heals    mono.Time       // until when they count
+	measured mono.Time       // the last load that succeeded
 
 	waiting  pq.Sorted // of its requests: latest start -> work
 	demand   mono.Dur  // their work: d
@@ -61,8 +62,9 @@ type Residency struct {
 	loaders pq.Heap // GPU -> when its loader wants work; not those with Outstanding loads
 	leaving []int32 // places that nobody is to use, and nobody uses any more
 
-	errors estimate.Errors
-	slack  mono.Dur // how much later than planned to expect the end of a load: their p99
+	errors   estimate.Errors
+	slack    mono.Dur  // their p99, see slackOf
+	measured mono.Time // the last of them
 
 	changed bool      // something may be loaded now that the last choice could not load
 	rest    mono.Time // no choice before
@@ -70,6 +72,7 @@ type Residency struct {
 
 	passed  []entry // scratch of a choice
 	victims []int32 // scratch of making room
+	wanted  []sacrifice
 }
 
 // New makes a Residency without models or GPUs.

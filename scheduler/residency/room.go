@@ -21,7 +21,7 @@ const sacrificesMax = 2
 // GPUs would be loaded by turns into the first one's memory, with that of the others empty.
 func (r *Residency) host(now mono.Time, id wire.ModelID, sacrifices *int) (wire.GPUID, bool) {
 	m := &r.models[id]
-	length := r.loadTime(now, m) + r.slack
+	length := r.loadTime(now, m) + r.slackOf(now)
 	last := mono.Time(m.waiting.At(m.waiting.Len() - 1).Key)
 	p := r.priority(m, m.demand-m.lateWork)
 	var best, crowded seat
@@ -98,28 +98,21 @@ func (best *seat) improve(s seat) {
 
 // makeRoom finds who is to leave the GPU so that so many pages are free: victims. Models that are
 // loading, held or in use stay. Those without requests go first, least recently used first, but by
-// ByPriority, which goes by use alone; then, if others may be sacrificed, likewise; by
-// BySaving only those worth less than what comes, once they are gone: else they
+// ByPriority, which goes by use alone. Then others may be sacrificed: least recently used first again;
+// by BySaving the least worth first, and only those worth less, once they are gone, than what comes: else they
 // would be the next to come back. false: there are not enough.
 func (r *Residency) makeRoom(g *gpu, pages int, worth float64, sacrifice bool) bool {
 	r.victims = r.victims[:0]
 	short := pages - g.free
-	idleFirst := r.cfg.Rule != ByPriority
-	if idleFirst {
-		for p := g.oldest; p != none && short > 0; p = r.places.all[p].newer {
-			if r.isLoose(p) && r.isIdle(p) {
-				r.victims = append(r.victims, p)
-				short -= int(r.places.all[p].pages)
-			}
-		}
+	if r.cfg.Rule != ByPriority {
+		short = r.leastRecent(g, short, true)
 	}
-	if sacrifice {
-		for p := g.oldest; p != none && short > 0; p = r.places.all[p].newer {
-			if r.isLoose(p) && !(idleFirst && r.isIdle(p)) && (r.cfg.Rule != BySaving || r.worthWithout(p) < worth) {
-				r.victims = append(r.victims, p)
-				short -= int(r.places.all[p].pages)
-			}
-		}
+	switch {
+	case short <= 0 || !sacrifice:
+	case r.cfg.Rule == BySaving:
+		short = r.leastWorth(g, short, worth)
+	default:
+		short = r.leastRecent(g, short, false)
 	}
 	if short > 0 {
 		return false
@@ -132,6 +125,52 @@ func (r *Residency) makeRoom(g *gpu, pages int, worth float64, sacrifice bool) b
 		}
 	}
 	return true
+}
+
+// leastRecent adds victims, least recently used first, until no page is short; it is how many are. Of models
+// without requests only, or of any that are not victims yet.
+func (r *Residency) leastRecent(g *gpu, short int, idle bool) int {
+	known := len(r.victims) // those without requests, in the same order
+	for p := g.oldest; p != none && short > 0; p = r.places.all[p].newer {
+		if !r.isLoose(p) || idle && !r.isIdle(p) || slices.Contains(r.victims[:known], p) {
+			continue
+		}
+		r.victims = append(r.victims, p)
+		short -= int(r.places.all[p].pages)
+	}
+	return short
+}
+
+// leastWorth adds victims with requests, the least worth first and all worth less than what comes, until no
+// page is short; it is how many are.
+func (r *Residency) leastWorth(g *gpu, short int, worth float64) int {
+	r.wanted = r.wanted[:0]
+	for p := g.oldest; p != none; p = r.places.all[p].newer {
+		if r.isLoose(p) && !r.isIdle(p) {
+			if w := r.worthWithout(p); w < worth {
+				r.wanted = append(r.wanted, sacrifice{p, w})
+			}
+		}
+	}
+	for short > 0 && len(r.wanted) > 0 {
+		least := 0
+		for i, s := range r.wanted {
+			if s.worth < r.wanted[least].worth {
+				least = i
+			}
+		}
+		p := r.wanted[least].place
+		r.wanted = slices.Delete(r.wanted, least, least+1)
+		r.victims = append(r.victims, p)
+		short -= int(r.places.all[p].pages)
+	}
+	return short
+}
+
+// sacrifice is a place and what it would be worth to load its model again.
+type sacrifice struct {
+	place int32
+	worth float64
 }
 
 // isLoose: nothing keeps it from being unloaded.

@@ -54,12 +54,13 @@ func (r *Residency) choose(now mono.Time, out *Out) {
 	if r.board.len() == 0 || r.loaders.Len() == 0 || (!r.changed || now < r.rest) && now < r.opens {
 		return
 	}
-	if _, at := r.loaders.Min(); at > int64(now) {
+	if !r.anyOpen(now) {
+		_, at := r.loaders.Min()
 		r.opens = mono.Time(at)
 		return
 	}
 	if r.cfg.Rule == BySaving {
-		for r.loadWorthiest(now, out) {
+		for r.anyOpen(now) && r.loadWorthiest(now, out) {
 		}
 	} else {
 		for id := range r.gpus {
@@ -71,12 +72,21 @@ func (r *Residency) choose(now mono.Time, out *Out) {
 	for id := range r.gpus {
 		g := &r.gpus[id]
 		switch {
-		case r.open(now, g):
-			r.rest = now.Add(r.cfg.Rest) // it wants work, and there is none for it
+		case r.open(now, g) && r.board.len() > 0:
+			r.rest = now.Add(r.cfg.Rest) // it wants work, and could have none of what there is
 		case g.present && g.undoneN < r.cfg.Outstanding:
 			r.opens = min(r.opens, g.until().Add(1-r.cfg.Ahead))
 		}
 	}
+}
+
+// anyOpen reports whether any loader wants work.
+func (r *Residency) anyOpen(now mono.Time) bool {
+	if r.loaders.Len() == 0 {
+		return false
+	}
+	_, at := r.loaders.Min()
+	return at <= int64(now)
 }
 
 // next is the worthiest model on the board whose worth is that of now; false: the first one's has

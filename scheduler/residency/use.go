@@ -139,7 +139,7 @@ func (r *Residency) Priority(now mono.Time, id wire.ModelID) mono.Dur {
 		return 0
 	}
 	helpable := m.demand - m.lateWork
-	horizon := now.Add(r.loadTime(now, m) + r.slack)
+	horizon := now.Add(r.loadTime(now, m) + r.slackOf(now))
 	for i := m.late; i < m.waiting.Len() && mono.Time(m.waiting.At(i).Key) < horizon; i++ {
 		helpable -= mono.Dur(m.waiting.At(i).Value)
 	}
@@ -166,7 +166,7 @@ func (r *Residency) LoadTime(id wire.ModelID) mono.Dur {
 func (r *Residency) Errors() *estimate.Errors { return &r.errors }
 
 // Slack is how much later than planned the end of a load is to be expected.
-func (r *Residency) Slack() mono.Dur { return r.slack }
+func (r *Residency) Slack(now mono.Time) mono.Dur { return r.slackOf(now) }
 
 // Counts are what was done since New.
 func (r *Residency) Counts() Counts { return r.counts }
