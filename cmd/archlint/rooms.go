@@ -100,6 +100,9 @@ func policyRooms() map[string]room {
 	for _, name := range []string{"clockwork", "shepherd", "nexus", "published", "cork"} {
 		policies["bench/policy/"+name] = room{core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}}
 	}
+	clockwork := policies["bench/policy/clockwork"]
+	clockwork.imports = append(clockwork.imports, "scheduler/estimate", "scheduler/residency")
+	policies["bench/policy/clockwork"] = clockwork
 	return policies
 }
 
