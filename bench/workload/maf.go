@@ -73,7 +73,7 @@ type pulse struct {
 // before the sum is scaled. Between two of them the logarithm is on the line that joins
 // them.
 func mafRates() (at, log10 []float64) {
-	return []float64{0, 0.40, 0.80, 0.97, 0.995, 0.9995, 1}, []float64{-5, -3.2, -1.02, 0.2, 1, 2, 3}
+	return []float64{0, 0.40, 0.80, 0.97, 0.995, 0.9995, 1}, []float64{-5, -3.8, -1.6, -1, 0, 1.6, 3}
 }
 
 // rates are the functions' rates in requests/s, rising; their sum is total.

@@ -65,7 +65,7 @@ func fig5(s *paper.Session) error {
 	slos := []float64{10, 15, 25, 35, 50, 75, 100, 150, 200, 300, 400, 500}
 	for _, slo := range slos {
 		j := job5{SLO: slo, Warmup: 5, Count: paper.Pick(s, 10.0, 60.0), Seed: seedFirst}
-		jobs = append(jobs, paper.Job[Whole]{Kind: "clockwork fig5", About: j, Run: j.run})
+		jobs = append(jobs, paper.Job[Whole]{Kind: kind("fig5"), About: j, Run: j.run})
 	}
 	found, err := paper.Each(s, jobs)
 	if err != nil {

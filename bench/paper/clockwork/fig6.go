@@ -116,7 +116,7 @@ func (j job6) run(stop func() bool) (f found6, err error) {
 
 func fig6(s *paper.Session) error {
 	j := job6{Quiet: paper.Pick(s, 6.0, 900.0), Growth: paper.Pick(s, 120.0, 3600.0), Tail: paper.Pick(s, 4.0, 60.0), Seed: seedFirst}
-	found, err := paper.Each(s, []paper.Job[found6]{{Kind: "clockwork fig6", About: j, Run: j.run}})
+	found, err := paper.Each(s, []paper.Job[found6]{{Kind: kind("fig6"), About: j, Run: j.run}})
 	if err != nil {
 		return err
 	}

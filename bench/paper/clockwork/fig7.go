@@ -128,7 +128,7 @@ func fig7left(s *paper.Session) error {
 		for k := range steps7 {
 			for _, seed := range seeds {
 				j := job7{N: l.n, Rate: l.rate, SLO: sloFirst7 * multiple(k), Warmup: 1, Count: paper.Pick(s, 5.0, 30.0), Seed: seed}
-				jobs = append(jobs, paper.Job[found7]{Kind: "clockwork fig7", About: j, Weight: l.rate, Run: j.run})
+				jobs = append(jobs, paper.Job[found7]{Kind: kind("fig7"), About: j, Weight: l.rate, Run: j.run})
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func fig7right(s *paper.Session) error {
 	for _, c := range scenes {
 		for k := range steps7 {
 			j := job7{N: 6, Rate: 1200, SLO: sloFirst7 * multiple(k), BatchModels: c.models, Concurrency: c.concurrency, Warmup: 1, Count: paper.Pick(s, 5.0, 30.0), Seed: seedFirst}
-			jobs = append(jobs, paper.Job[found7]{Kind: "clockwork fig7", About: j, Run: j.run})
+			jobs = append(jobs, paper.Job[found7]{Kind: kind("fig7"), About: j, Run: j.run})
 		}
 	}
 	found, err := paper.Each(s, jobs)

@@ -84,7 +84,7 @@ func fig8(s *paper.Session) error {
 	warmup := paper.Pick(s, 60.0, 300.0)
 	var jobs []paper.Job[found8]
 	var rows [][]string
-	for _, gpus := range []int{6, 12} {
+	for _, gpus := range []int{12, 6} {
 		for _, mapping := range []workload.Mapping{workload.Striped, workload.Sorted} {
 			b1, b4, b16, fluid, err := bounds8(gpus, mapping, 100)
 			if err != nil {
@@ -95,7 +95,7 @@ func fig8(s *paper.Session) error {
 				row[len(row)-1] = "no: the bound is below what is offered"
 			} else {
 				j := job8{GPUs: gpus, Mapping: mapping, Rate: rate8, SLO: 100, Errors: true, Warmup: warmup, Count: count, Seed: seedFirst}
-				jobs = append(jobs, paper.Job[found8]{Kind: "clockwork fig8", About: j, Run: j.run})
+				jobs = append(jobs, paper.Job[found8]{Kind: kind("fig8"), About: j, Run: j.run})
 			}
 			rows = append(rows, row)
 		}
@@ -128,8 +128,10 @@ func show8(s *paper.Session, j *job8, f *found8) error {
 	w := &f.All
 	cold := float64(w.Cold) / float64(max(1, w.Arrived))
 	s.Claim(paper.Claim{What: name + ": requests in time", Paper: ">= 99.99 % (99.997 %)", Ours: fmt.Sprintf("%.4f %% of %d, %d late", 100*w.satisfied(), w.Arrived, w.Late), Holds: w.satisfied() >= 0.9999})
-	s.Claim(paper.Claim{What: name + ": cold requests", Paper: "2 to 6 % (3.7 %, 178 r/s)", Ours: fmt.Sprintf("%.2f %%, %.0f r/s", 100*cold, cold*w.Offered), Holds: cold >= 0.02 && cold <= 0.06})
-	s.Claim(paper.Claim{What: name + ": models that are cold in a minute", Paper: "2,190 (54 %); held to within 15 %", Ours: fmt.Sprintf("%.0f (%.0f %%)", unique, 100*unique/(61*copies8)), Holds: unique >= 0.85*2190 && unique <= 1.15*2190})
+	if j.Mapping == workload.Striped { // what the trace is calibrated for
+		s.Claim(paper.Claim{What: name + ": cold requests", Paper: "2 to 6 % (3.7 %, 178 r/s)", Ours: fmt.Sprintf("%.2f %%, %.0f r/s", 100*cold, cold*w.Offered), Holds: cold >= 0.02 && cold <= 0.06})
+		s.Claim(paper.Claim{What: name + ": models that are cold in a minute", Paper: "2,190 (54 %); held to within 15 %", Ours: fmt.Sprintf("%.0f (%.0f %%)", unique, 100*unique/(61*copies8)), Holds: unique >= 0.85*2190 && unique <= 1.15*2190})
+	}
 	var rows [][]string
 	axis, goodput, colds, models := make([]float64, 0, to), make([]float64, 0, to), make([]float64, 0, to), make([]float64, 0, to)
 	for i := from; i < to; i++ {
@@ -160,7 +162,7 @@ func table65(s *paper.Session) error {
 	slos := []float64{100, 25}
 	for _, slo := range slos {
 		j := job8{GPUs: 20, Mapping: workload.Striped, Rate: rate, SLO: slo, Warmup: paper.Pick(s, 60.0, 300.0), Count: paper.Pick(s, 60.0, 3600.0), Seed: seedFirst}
-		jobs = append(jobs, paper.Job[found8]{Kind: "clockwork fig8", About: j, Run: j.run})
+		jobs = append(jobs, paper.Job[found8]{Kind: kind("fig8"), About: j, Run: j.run})
 	}
 	found, err := paper.Each(s, jobs)
 	if err != nil {
