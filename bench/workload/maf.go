@@ -53,6 +53,7 @@ type MAF struct {
 	at     float64 // its next arrival, ns
 	models []int32 // of the Poisson functions
 	pick   picker
+	asked  []float64 // model -> requests/s
 	pulses []pulse
 	next   pq.Heap // pulse -> instant of its next request
 }
@@ -72,7 +73,7 @@ type pulse struct {
 // before the sum is scaled. Between two of them the logarithm is on the line that joins
 // them.
 func mafRates() (at, log10 []float64) {
-	return []float64{0, 0.40, 0.80, 0.97, 0.995, 0.9995, 1}, []float64{-5, -3.2, -1.02, 0.2, 1, 2, 3}
+	return []float64{0, 0.40, 0.80, 0.97, 0.995, 0.9995, 1}, []float64{-5, -3.8, -1.6, -1, 0, 1.6, 3}
 }
 
 // rates are the functions' rates in requests/s, rising; their sum is total.
@@ -117,9 +118,11 @@ func NewMAF(cfg MAFConfig) (*MAF, error) {
 	m := &MAF{rand: newRandom(cfg.Seed, 0x6d6166)}
 	all := rates(cfg.Functions, cfg.Rate)
 	model := m.place(&cfg)
+	m.asked = make([]float64, cfg.Models)
 	var weights []float64
 	sum := 0.0
 	for i, rate := range all {
+		m.asked[model[i]] += rate
 		if p, ok := m.pulse(rate); ok {
 			p.model = model[i]
 			m.pulses = append(m.pulses, p)
@@ -138,6 +141,9 @@ func NewMAF(cfg MAFConfig) (*MAF, error) {
 	}
 	return m, nil
 }
+
+// Rates are the mean requests/s of each model. The caller must not change them.
+func (m *MAF) Rates() []float64 { return m.asked }
 
 // place is the model of each function, which are in rising order of their rates.
 func (m *MAF) place(cfg *MAFConfig) []int32 {

@@ -20,12 +20,15 @@ type PagedOptions struct {
 	// Reserve is taken off each SLO, as far as Lookahead + Reserve are left of it. Clockwork's
 	// code has 5 ms.
 	Reserve mono.Dur
+	// Hope, if above 0, is how long after its arrival a request still counts in choosing what
+	// to load. Clockwork's code has 25 ms; the paper has no such bound.
+	Hope mono.Dur
 }
 
 // Whole is the paper's: powers of two, each request heads, LOADs by priority, 5 ms off
 // each SLO.
 func Whole() PagedOptions {
-	return PagedOptions{BatchSizes: PowersOfTwo, Heads: EveryRequest, Rule: residency.ByPriority, Reserve: 5 * mono.Millisecond}
+	return PagedOptions{BatchSizes: PowersOfTwo, Heads: EveryRequest, Rule: residency.ByPriority, Reserve: 5 * mono.Millisecond, Hope: 25 * mono.Millisecond}
 }
 
 // pagedModel is one model's waiting requests, and where it can run.
@@ -272,11 +275,21 @@ func (s *Paged) push(now mono.Time, id wire.ModelID, r batching.Request) {
 	m := &s.models[id]
 	s.waiting++
 	m.queue.Push(r)
-	s.memory.Arrive(now, id, m.took[0], r.Deadline.Add(-m.took[0]))
+	s.memory.Arrive(now, id, m.took[0], s.hope(now, id, r.Deadline))
 	for _, g := range m.on {
 		s.gpus[g].offer(id)
 		s.wake(g)
 	}
+}
+
+// hope is the latest start of a request's batch that is reckoned with in choosing what to
+// load: a GPU that has the weights by then may have its lookahead of work before it.
+func (s *Paged) hope(now mono.Time, id wire.ModelID, deadline mono.Time) mono.Time {
+	latest := deadline.Add(-s.models[id].took[0] - lookahead)
+	if s.opts.Hope > 0 {
+		latest = min(latest, now.Add(s.opts.Hope+s.memory.LoadTime(id)))
+	}
+	return latest
 }
 
 // retime sets the model's place in chances, and on its GPUs, after its queue has changed.

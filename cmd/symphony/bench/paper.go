@@ -4,14 +4,16 @@ import (
 	"os"
 
 	"github.com/symphony-serving/symphony/bench/paper"
+	"github.com/symphony-serving/symphony/bench/paper/clockwork"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 )
 
 type paperCmd struct {
-	Figures  []string `arg:"" optional:"" help:"fig1, fig2, ..., table2; all of the paper's by default. By name only: peaks, peaks7, surges, pauses, in which Symphony stands beside its whole deferral, and acting, in which the autoscaler acts."`
+	Figures  []string `arg:"" optional:"" help:"fig1, fig2, ..., table2; all of the paper's by default. Of clockwork: fig5, fig6, fig7left, fig7right, fig8, table65. By name only: peaks, peaks7, surges, pauses, in which Symphony stands beside its whole deferral, and acting, in which the autoscaler acts."`
 	Quick    bool     `help:"Shorter simulations and thinner sweeps: a smoke test of a quarter of an hour."`
-	Out      string   `help:"Folder for REPORT.md, data, plots and the results that need not be simulated again; bench/paper if not given, with --quick build/paper." type:"path" placeholder:"FOLDER"`
+	Of       string   `help:"The paper: symphony or clockwork." enum:"symphony,clockwork" default:"symphony"`
+	Out      string   `help:"Folder for REPORT.md, data, plots and the results that need not be simulated again; bench/paper if not given, of clockwork bench/paper/clockwork, with --quick build/paper." type:"path" placeholder:"FOLDER"`
 	Parallel int      `help:"Simulations at a time; 0: one for each processor." default:"0"`
 	Fresh    bool     `help:"Simulate again what has a result. The results of other figures stay."`
 }
@@ -23,7 +25,7 @@ func (paperCmd) Help() string {
 
 // Run makes figures of the paper. Ctrl-C keeps what is done.
 func (c paperCmd) Run() error {
-	figures, err := paper.Choose(c.Figures)
+	figures, err := c.figures()
 	if err != nil {
 		return err
 	}
@@ -37,9 +39,24 @@ func (c paperCmd) Run() error {
 	return paper.Run(ctx, figures, opts)
 }
 
+// figures are those that are asked for.
+func (c paperCmd) figures() ([]paper.Figure, error) {
+	if c.Of == ofClockwork {
+		return clockwork.Book().Choose(c.Figures)
+	}
+	return paper.Choose(c.Figures)
+}
+
+const ofClockwork = "clockwork"
+
 // options reads the flags.
 func (c paperCmd) options() (o paper.Options, err error) {
-	o = paper.Options{Out: folderOf(c.Out, "paper", c.Quick), Quick: c.Quick, Fresh: c.Fresh, Command: asGiven("paper", c.Quick)}
+	name, command := "paper", "paper"
+	if c.Of == ofClockwork {
+		name, command = "paper/clockwork", "paper --of clockwork"
+		o.Book, o.Lines = clockwork.Book(), os.Stdout
+	}
+	o.Out, o.Quick, o.Fresh, o.Command = folderOf(c.Out, name, c.Quick), c.Quick, c.Fresh, asGiven(command, c.Quick)
 	o.Parallel, err = atATime(c.Parallel)
 	return o, err
 }
