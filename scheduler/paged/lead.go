@@ -22,6 +22,7 @@ import "github.com/symphony-serving/symphony/transport/mono"
 type leads struct {
 	waited  [leadClasses]mono.Dur
 	longest mono.Dur // batch
+	mean    mono.Dur // wait of late, for whatever holder
 }
 
 const (
@@ -32,6 +33,12 @@ const (
 	leadMemory = 4096
 	// longestMemory is the same of batches.
 	longestMemory = 1024
+	// meanMemory is how many waits the mean is of.
+	meanMemory = 64
+	// queues: a load must end so many mean waits before the latest start that it is for, or half of the time
+	// that is left: weights that come just in time find the GPU busy. One mean wait gains
+	// two thirds of what four gain.
+	queues = 4
 )
 
 // of is the lead of a model with k holders.
@@ -46,6 +53,7 @@ func (l *leads) of(k int) mono.Dur {
 // wait takes the wait of a candidate for one of k holders.
 func (l *leads) wait(k int, d mono.Dur) {
 	if k > 0 {
+		l.mean += (d - l.mean) / meanMemory
 		w := &l.waited[min(k, leadClasses)-1]
 		*w = max(d, *w-*w/leadMemory)
 	}

@@ -44,6 +44,7 @@ type model struct {
 	due       mono.Time // when it came: the start that it could have had
 	gone      bool      // it was removed, and goes when nothing refers to it
 	floor     mono.Time // as told last
+	queue     mono.Dur  // how long its last request is to wait for a holder, once there is one
 	usage     devices.Usage
 	places    []place // its holders, by id
 }
@@ -131,6 +132,10 @@ func (p *Paged) model(id wire.ModelID) *model {
 // a batch of it alone could start in time.
 func (p *Paged) Arrive(now mono.Time, id wire.ModelID, work mono.Dur, latest mono.Time) {
 	p.now = now
+	if m := p.model(id); m != nil && !p.cfg.NoLead {
+		m.queue = max(0, min(queues*p.leads.mean, latest.Sub(now)/2))
+		latest = latest.Add(-m.queue)
+	}
 	p.residency.Arrive(now, id, work, latest)
 }
 

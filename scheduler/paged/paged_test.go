@@ -290,3 +290,26 @@ func TestLeadOfTheLost(t *testing.T) {
 		t.Errorf("lead %v, want none: no GPU had the weights", got)
 	}
 }
+
+// Where candidates wait for their holders a load must end before the latest start by that much, and by no
+// more than half of the time that is left; who is too late for that is told so at once, by the floor.
+func TestLoadsLeaveTimeForTheQueue(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		p, out := holding([]mono.Time{0}, nil)
+		p.cfg.NoLead = none
+		p.leads.mean = 100 * ms
+		p.Arrive(0, 0, 3*ms, 15*at1) // a load takes 8 ms, and half of 15 is left
+		p.SetCandidate(0, candidate(0, 15))
+		expect(t, p, out, 0)
+		if none {
+			if len(out.Loads) != 1 {
+				t.Errorf("loads %+v, want one that ends in time", out.Loads)
+			}
+			continue
+		}
+		p.Step(at1, out)
+		if len(out.Loads) != 0 || len(out.Floors) == 0 || out.Floors[len(out.Floors)-1].Until <= 15*at1 {
+			t.Errorf("loads %+v, floors %+v: want no load, and a floor behind the latest start", out.Loads, out.Floors)
+		}
+	}
+}

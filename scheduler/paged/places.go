@@ -37,7 +37,11 @@ func (p *Paged) apply(out *Out) {
 		p.place(&p.effects.Places[i], out)
 	}
 	for _, f := range p.effects.Floors {
-		if m := p.models[f.Model]; f.Until != m.floor {
+		m := p.models[f.Model]
+		if len(m.places) == 0 {
+			f.Until = f.Until.Add(m.queue) // whom no load is for any more is told so now
+		}
+		if f.Until != m.floor {
 			m.floor = f.Until
 			out.Floors = append(out.Floors, f)
 		}
