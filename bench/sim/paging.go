@@ -173,6 +173,10 @@ func (d *driver) forget(id wire.GPUID) {
 		d.copied(&c)
 		return true
 	})
+	l.last = 0 // what was to be copied no longer holds up the next life's loads
+	if n := len(l.copies); n > 0 {
+		l.last = l.copies[n-1].End
+	}
 	d.armLink(p.linkOf(id))
 }
 

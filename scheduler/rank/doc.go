@@ -23,15 +23,6 @@
 //     hung gets one more batch queued behind, and then nothing until it reports.
 //  5. Every call costs O(log M + log G), and none allocates in steady state.
 //
-// # GPUs that come and go
-//
-// Each life of a GPU has a number (Life). Grants carry it, answers and reports
-// bring it back: what refers to an earlier life is ignored.
-//
-// # Rejected
-//
-// Two heaps for GPUs (busy by free time, idle by id): a GPU "idle by exec" for
-// a candidate with a long delay is not for one with a short delay, so the
-// heaps disagree. A tournament tree over ids answers both questions exactly:
-// the smallest id free by t, and the GPU that is free first.
+// Invariants 2 and 4, and GPUs that come and go, are package devices': paged pools
+// share them. That any GPU can run any model (3 and 5) holds of resident pools alone.
 package rank

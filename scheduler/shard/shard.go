@@ -387,6 +387,15 @@ func (s *Shard) SetDelay(now mono.Time, d batching.Delay, out *Out) {
 	}
 }
 
+// SetFloor says that no GPU can start the model before t (batching.Model.SetFloor). A model
+// that begins to be served has no floor.
+func (s *Shard) SetFloor(now mono.Time, id wire.ModelID, t mono.Time, out *Out) {
+	if m := s.model(id); m != nil {
+		m.SetFloor(t)
+		s.update(now, id, out)
+	}
+}
+
 // Wake forms the candidates anew whose time has passed; call it at NextWake.
 func (s *Shard) Wake(now mono.Time, out *Out) {
 	for s.wakes.Len() > 0 {

@@ -82,6 +82,12 @@ const (
 	ReasonCancelled
 	// ReasonDraining: the process is shutting down.
 	ReasonDraining
+	// ReasonLate: its batch reached the backend after the last instant to start it.
+	ReasonLate
+	// ReasonCold: no GPU holds the model's weights, and none could have them in time.
+	ReasonCold
+	// ReasonMemory: the backend had no room for its weights or inputs.
+	ReasonMemory
 	reasonEnd
 )
 
@@ -91,7 +97,7 @@ const ReasonCount = int(reasonEnd)
 // String is the name used in metrics' labels and errors.
 func (r Reason) String() string {
 	names := [reasonEnd]string{"none", "deadline", "shed", "full", "unavailable", "unknown_model",
-		"backend_lost", "execution", "input", "expired", "cancelled", "draining"}
+		"backend_lost", "execution", "input", "expired", "cancelled", "draining", "late", "cold", "memory"}
 	if r < reasonEnd {
 		return names[r]
 	}

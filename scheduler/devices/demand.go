@@ -1,4 +1,4 @@
-package rank
+package devices
 
 import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
@@ -58,6 +58,12 @@ func (d *demand) recent(n int64) wants {
 	return d.now.plus(d.before)
 }
 
+// Usage is what one model wanted of the GPUs lately. The zero Usage: nothing.
+type Usage struct {
+	demand demand
+	need   need
+}
+
 // share is the model's part of the GPUs, in proportion to the GPU time that it
 // wanted of all that was wanted: what it can count on when GPUs are scarce. 0 when
 // it wanted none lately: not known.
@@ -68,14 +74,14 @@ func (d *demand) recent(n int64) wants {
 // a mix, but the shares of the others shrink, they shed in turn, and many models
 // on many GPUs go on shedding by turns for ever. Who is served first evens losses
 // out better (headstart.go).
-func (r *Rank) share(m *model, now mono.Time) batching.Share {
+func (t *Table) share(u *Usage, now mono.Time) batching.Share {
 	n := spanOf(now)
-	all, own := r.demand.recent(n).all(), m.demand.recent(n).all()
+	all, own := t.demand.recent(n).all(), u.demand.recent(n).all()
 	if own <= 0 || all <= 0 {
 		return 0
 	}
 	// In microseconds, so that 8,192 GPUs for two spans, and sixty times that in an
 	// overload, stay below 2^63.
 	own, all = own/mono.Microsecond+1, all/mono.Microsecond+1
-	return batching.Share(max(1, mono.Dur(batching.OneGPU)*mono.Dur(r.count)*own/all))
+	return batching.Share(max(1, mono.Dur(batching.OneGPU)*mono.Dur(t.count)*own/all))
 }
