@@ -191,7 +191,7 @@ func (t *comparison) peaks() error {
 		t.s.Claim(paper.Claim{What: name + ": served at 1.5 times the peak, of the peak", Paper: ">= 0.98", Ratio: ourTop / theirTop, Ours: fmt.Sprintf("%.3f (Clockwork %.3f)", ourTop, theirTop), Holds: ourTop >= 0.98})
 		theirBusy, ourBusy := calm[1].Busy, calm[3].Busy
 		t.rows = append(t.rows, []string{"GPUs busy at a fifth of the peak", name, paper.Number(theirBusy, 4), paper.Number(ourBusy, 4), paper.Number(ourBusy/theirBusy, 5)})
-		t.s.Claim(paper.Claim{What: name + ": GPUs busy at a fifth of the peak, ours / Clockwork's", Paper: "<= 0.50", Ratio: ourBusy / theirBusy, Ours: fmt.Sprintf("%.3f (%.3f and %.3f)", ourBusy/theirBusy, ourBusy, theirBusy), Holds: ourBusy <= 0.5*theirBusy})
+		t.s.Claim(paper.Claim{What: name + ": GPUs busy at a fifth of the peak, ours / Clockwork's", Paper: "<= 0.50", Ratio: ourBusy / theirBusy, Ours: fmt.Sprintf("%.3f (%.3f and %.3f; the whole deferral %.3f)", ourBusy/theirBusy, ourBusy, theirBusy, calm[3].Need), Holds: ourBusy <= 0.5*theirBusy})
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ type evenAt struct {
 type evenRun struct {
 	Offered, Served float64 // requests/s
 	Busy            float64 // share of the GPUs' time
+	Need            float64 // the share that the whole deferral would keep busy
 }
 
 func (e even) config(rate float64) (*sim.Config, error) {
@@ -56,5 +57,5 @@ func (e evenAt) run(stop func() bool) (evenRun, error) {
 	if err != nil {
 		return evenRun{}, err
 	}
-	return evenRun{Offered: res.Offered(), Served: res.Served(), Busy: res.Utilisation(gpus7)}, nil
+	return evenRun{Offered: res.Offered(), Served: res.Served(), Busy: res.Utilisation(gpus7), Need: res.NeedMean / gpus7}, nil
 }

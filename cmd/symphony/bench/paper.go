@@ -30,9 +30,6 @@ func (paperCmd) Help() string {
 
 // Run makes figures of the paper. Ctrl-C keeps what is done.
 func (c paperCmd) Run() error {
-	if c.GPUs < 0 || c.Seconds != 0 && !(c.Seconds >= 60) {
-		return fmt.Errorf("--gpus %d, --seconds %g: GPUs must not be negative, and seconds be 0 or at least 60", c.GPUs, c.Seconds)
-	}
 	figures, err := c.figures()
 	if err != nil {
 		return err
@@ -64,6 +61,9 @@ func (c paperCmd) clockwork() paper.Book {
 
 // options reads the flags.
 func (c paperCmd) options() (o paper.Options, err error) {
+	if c.GPUs < 0 || c.Seconds != 0 && !(c.Seconds >= 60) {
+		return o, fmt.Errorf("--gpus %d, --seconds %g: GPUs must not be negative, and seconds be 0 or at least 60", c.GPUs, c.Seconds)
+	}
 	name, command := "paper", "paper"
 	if c.Of == ofClockwork {
 		name, command = "paper/clockwork", "paper --of clockwork"
