@@ -178,7 +178,7 @@ func benchRooms() map[string]room {
 		"bench/results":         {leaf, nil},
 		"bench/subclusters":     {leaf, []string{"bench/sim", "bench/sim/scenario", "bench/workload", "bench/zoo", "scheduler/batching", "scheduler/control/partition", "scheduler/profile", "transport/mono"}},
 		"bench/draws":           {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
-		"bench/paper/clockwork": {shell, []string{"bench/paper", "bench/policy/clockwork", "bench/sim", "bench/workload", "bench/zoo", "bench/report", "bench/plot", "scheduler/policy", "scheduler/batching", "transport/mono", "transport/wire"}},
+		"bench/paper/clockwork": {shell, []string{"bench/paper", "bench/policy/clockwork", "bench/sim", "bench/workload", "bench/zoo", "bench/report", "bench/plot", "scheduler/policy", "scheduler/policy/deferred", "scheduler/batching", "transport/mono", "transport/wire"}},
 		"bench/paper":           {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "bench/subclusters", "scheduler/control/partition", "scheduler/control/partition/highs", "scheduler/control/autoscale", "scheduler/control/scaling", "bench/sim/acting", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
 	}
 }

@@ -9,7 +9,7 @@ import "github.com/symphony-serving/symphony/transport/mono"
 // to learn to ask earlier (batching/opening.go): deferred to the end, 200 models on two GPUs that
 // were a tenth busy lost a tenth of their requests. So this is learnt from all models with as
 // many holders: the longest that a candidate waited for a holder, from when it was due, forgotten little by
-// little. What is learnt begins with the longest batch, which is how long a GPU is busy.
+// little, and half as much again, for what comes once in 100,000 is longer than what came of late. What is learnt begins with the longest batch, which is how long a GPU is busy.
 //
 // A load's time is no such wait: it ends when it was said to (Floor).
 //
@@ -47,7 +47,8 @@ func (l *leads) of(k int) mono.Dur {
 		return 0
 	}
 	k = min(k, leadClasses)
-	return max(l.waited[k-1], l.longest/mono.Dur(k))
+	w := l.waited[k-1]
+	return max(w+w/2, l.longest/mono.Dur(k))
 }
 
 // wait takes the wait of a candidate for one of k holders.

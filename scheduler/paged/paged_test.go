@@ -264,7 +264,7 @@ func TestLead(t *testing.T) {
 		expect(t, p, out, 50, [2]int{2, 0})
 		p.Answer(50*at1, devices.Answer{Grant: out.Grants[0]}, 0)
 		p.SetCandidate(0, candidate(80, 90))
-		if want := (80 - lead(40)) * at1; p.NextWake() != want {
+		if want := (80 - lead(40+20)) * at1; p.NextWake() != want {
 			t.Errorf("no lead %v: next wake %v, want %v", none, p.NextWake(), want)
 		}
 	}
@@ -278,8 +278,8 @@ func TestLeadOfTheLost(t *testing.T) {
 	p.SetCandidate(0, candidate(30, 40))
 	expect(t, p, out, 30)
 	p.Doomed(41*at1, 0, 1)
-	if got := p.leads.of(1); got != 11*ms {
-		t.Errorf("lead %v, want the 11 ms that it waited", got)
+	if got := p.leads.of(1); got != 16*ms+ms/2 {
+		t.Errorf("lead %v, want the 11 ms that it waited, and half of them", got)
 	}
 	p, out = holding([]mono.Time{90}, nil)
 	p.Arrive(0, 0, 3*ms, 40*at1)

@@ -8,7 +8,8 @@
 // a link to the host each, and no network: the paper's is not its bound. Figure 9 is of
 // real GPUs and not here.
 //
-// The scheduler is Clockwork's whole one (bench/policy/clockwork, Paged).
+// Each runs Clockwork's whole scheduler (bench/policy/clockwork, Paged) and ours (scheduler/policy/deferred, Paged)
+// on the same arrivals; `compare` divides the second by the first.
 //
 // # What a pass line is
 //

@@ -32,6 +32,7 @@ func multiple(k int) float64 {
 // job7 is a run. Clients are batch clients beside the N models: so many models, each with
 // so many clients.
 type job7 struct {
+	System        string `json:",omitempty"` // key
 	N             int
 	Rate          float64 // requests/s of all
 	SLO           float64 // ms
@@ -77,7 +78,7 @@ func (j job7) run(stop func() bool) (f found7, err error) {
 			return f, err
 		}
 	}
-	cfg := cluster(models, gpus7, source, mono.FromSeconds(j.Warmup), mono.FromSeconds(j.Count), j.Seed)
+	cfg := cluster(j.System, models, gpus7, source, mono.FromSeconds(j.Warmup), mono.FromSeconds(j.Count), j.Seed)
 	cfg.Paging.Held = everywhere(len(models), gpus7)
 	var busy [2]mono.Dur
 	from, to := mono.Time(cfg.Warmup), mono.Time(cfg.Warmup+cfg.Duration)
@@ -121,105 +122,70 @@ func seeds7(s *paper.Session) []uint64 {
 	return paper.Pick(s, []uint64{11}, []uint64{11, 12, 13, 14, 15})
 }
 
+// jobs7left are the runs of figure 7 (left): by system, line, SLO and seed.
+func jobs7left(s *paper.Session) (jobs []paper.Job[found7]) {
+	for _, sys := range systems() {
+		for _, l := range lines7() {
+			for k := range steps7 {
+				for _, seed := range seeds7(s) {
+					j := job7{System: sys.key, N: l.n, Rate: l.rate, SLO: sloFirst7 * multiple(k), Warmup: 1, Count: paper.Pick(s, 5.0, 30.0), Seed: seed}
+					jobs = append(jobs, paper.Job[found7]{Kind: kind("fig7"), About: j, Weight: l.rate, Run: j.run})
+				}
+			}
+		}
+	}
+	return jobs
+}
+
 func fig7left(s *paper.Session) error {
-	seeds, list := seeds7(s), lines7()
-	var jobs []paper.Job[found7]
-	for _, l := range list {
-		for k := range steps7 {
-			for _, seed := range seeds {
-				j := job7{N: l.n, Rate: l.rate, SLO: sloFirst7 * multiple(k), Warmup: 1, Count: paper.Pick(s, 5.0, 30.0), Seed: seed}
-				jobs = append(jobs, paper.Job[found7]{Kind: kind("fig7"), About: j, Weight: l.rate, Run: j.run})
-			}
-		}
-	}
-	found, err := paper.Each(s, jobs)
+	found, err := paper.Each(s, jobs7left(s))
 	if err != nil {
 		return err
 	}
-	s.Setting("%d GPUs, ResNet50, Poisson arrivals; %g s counted after 1 s for each SLO, seeds %v; all models on all GPUs at the beginning", gpus7, paper.Pick(s, 5.0, 30.0), seeds)
+	s.Setting("%d GPUs, ResNet50, Poisson arrivals; %g s counted after 1 s for each SLO, seeds %v; all models on all GPUs at the beginning", gpus7, paper.Pick(s, 5.0, 30.0), seeds7(s))
 	var rows [][]string
-	pic := plot.Lines{Title: "Clockwork: share of requests within the SLO (simulated)", X: plot.Axis{Label: "SLO (ms)", Log: true}, Y: plot.Axis{Label: "satisfied (%)"}, Markers: true}
-	for _, l := range list {
-		line := plot.Series{Name: fmt.Sprintf("%s N=%d R=%g", systemName, l.n, l.rate)}
-		reached := -1
-		for k := range steps7 {
-			of, mean, late := found[:len(seeds)], 0.0, int64(0)
-			found = found[len(seeds):]
-			for _, f := range of {
-				mean, late = mean+f.Satisfied/float64(len(seeds)), late+f.Late
+	panels := make([]plot.Picture, len(lines7()))
+	for _, sys := range systems() {
+		for n, l := range lines7() {
+			line, reached := left7(s, sys, l, found, &rows)
+			found = found[steps7*len(seeds7(s)):]
+			p := plot.Lines{Title: fmt.Sprintf("N = %d, R = %g r/s", l.n, l.rate), X: plot.Axis{Label: "SLO (ms)", Log: true}, Y: plot.Axis{Label: "satisfied (%)"}, Markers: true}
+			if old, ok := panels[n].(plot.Lines); ok {
+				p = old
 			}
-			switch {
-			case mean < 0.999:
-				reached = -1
-			case reached < 0:
-				reached = k
+			p.Series = append(p.Series, line)
+			panels[n] = p
+			ours := "never"
+			if reached >= 0 {
+				ours = fmt.Sprintf("%.1fx (%.1f ms) on", multiple(reached), sloFirst7*multiple(reached))
 			}
-			line.X, line.Y = append(line.X, sloFirst7*multiple(k)), append(line.Y, 100*mean)
-			rows = append(rows, []string{fmt.Sprint(l.n), paper.Number(l.rate, 0), paper.Number(multiple(k), 2), paper.Number(sloFirst7*multiple(k), 2), paper.Number(mean, 5), fmt.Sprint(late)})
+			s.Claim(paper.Claim{What: fmt.Sprintf("%s, N = %d, R = %g: >= 99.9 %% satisfied from", sys.name, l.n, l.rate), Paper: fmt.Sprintf("%.1fx", multiple(l.step)), Ours: ours,
+				Holds: reached >= 0 && reached <= l.step})
 		}
-		pic.Series = append(pic.Series, line)
-		ours := "never"
-		if reached >= 0 {
-			ours = fmt.Sprintf("%.1fx (%.1f ms) on", multiple(reached), sloFirst7*multiple(reached))
-		}
-		s.Claim(paper.Claim{What: fmt.Sprintf("N = %d, R = %g: >= 99.9 %% satisfied from", l.n, l.rate), Paper: fmt.Sprintf("%.1fx", multiple(l.step)), Ours: ours,
-			Holds: reached >= 0 && reached <= l.step})
 	}
-	if err := s.Table("fig7left", []string{"N", "R r/s", "SLO/2.9 ms", "SLO ms", "satisfied", "late"}, rows); err != nil {
+	if err := s.Table("fig7left", []string{"system", "N", "R r/s", "SLO/2.9 ms", "SLO ms", "satisfied", "late"}, rows); err != nil {
 		return err
 	}
-	return s.Plot("fig7left", pic)
+	return s.PlotSized("fig7left", plot.Size{W: 9, H: 9}, plot.Grid{Title: "share of requests within the SLO (simulated)", Cols: 2, Panels: panels})
 }
 
-// scene7 is a scenario of figure 7 (right).
-type scene7 struct {
-	name                string
-	models, concurrency int
-}
-
-func fig7right(s *paper.Session) error {
-	scenes := []scene7{{"no batch clients", 0, 0}, {"12 with 16 requests each", 12, 16}, {"48 with 4 requests each", 48, 4}}
-	var jobs []paper.Job[found7]
-	for _, c := range scenes {
-		for k := range steps7 {
-			j := job7{N: 6, Rate: 1200, SLO: sloFirst7 * multiple(k), BatchModels: c.models, Concurrency: c.concurrency, Warmup: 1, Count: paper.Pick(s, 5.0, 30.0), Seed: seedFirst}
-			jobs = append(jobs, paper.Job[found7]{Kind: kind("fig7"), About: j, Run: j.run})
+// left7 is one curve of figure 7 (left), which found begins with, and the step from which on it is satisfied; -1: never.
+func left7(s *paper.Session, sys system, l line7, found []found7, rows *[][]string) (line plot.Series, reached int) {
+	line.Name, reached = sys.name, -1
+	seeds := len(seeds7(s))
+	for k := range steps7 {
+		mean, late := 0.0, int64(0)
+		for _, f := range found[k*seeds:][:seeds] {
+			mean, late = mean+f.Satisfied/float64(seeds), late+f.Late
 		}
-	}
-	found, err := paper.Each(s, jobs)
-	if err != nil {
-		return err
-	}
-	s.Setting("%d GPUs, 6 latency-sensitive ResNet50 of 200 r/s each; batch clients in a closed loop, 1 ms from an answer to the next request; %g s counted, seed %d", gpus7, paper.Pick(s, 5.0, 30.0), seedFirst)
-	s.Note("Batch clients have an SLO of %v here, which none comes near: Clockwork knows no other class, and a far deadline is the last in its order.", unhurried)
-	var rows [][]string
-	left := plot.Lines{Title: "latency-sensitive", X: plot.Axis{Label: "SLO (ms)", Log: true}, Y: plot.Axis{Label: "satisfied (%)"}, Markers: true}
-	right := plot.Lines{Title: "batch clients", X: plot.Axis{Label: "SLO (ms)", Log: true}, Y: plot.Axis{Label: "requests/s"}, Markers: true}
-	const unaffected = 6 // 11.4x
-	for i, c := range scenes {
-		ls, bc := plot.Series{Name: c.name}, plot.Series{Name: c.name}
-		worst, least, bad := 0.0, 1.0, int64(0)
-		for k := range steps7 {
-			f, alone := found[i*steps7+k], found[k]
-			slo := sloFirst7 * multiple(k)
-			ls.X, ls.Y, bc.X, bc.Y = append(ls.X, slo), append(ls.Y, 100*f.Satisfied), append(bc.X, slo), append(bc.Y, f.BatchRate)
-			part := f.BusyBatch / (1 - f.BusyLS)
-			rows = append(rows, []string{c.name, paper.Number(multiple(k), 2), paper.Number(slo, 2), paper.Number(f.Satisfied, 5), paper.Number(f.BatchRate, 1), paper.Number(f.BusyLS, 4), paper.Number(part, 4)})
-			if bad += f.Bad; k >= unaffected {
-				worst, least = max(worst, alone.Satisfied-f.Satisfied), min(least, part)
-			}
+		switch {
+		case mean < 0.999:
+			reached = -1
+		case reached < 0:
+			reached = k
 		}
-		left.Series = append(left.Series, ls)
-		if c.models == 0 {
-			continue
-		}
-		right.Series = append(right.Series, bc)
-		s.Claim(paper.Claim{What: c.name + ": latency-sensitive ones against those alone, from 11.4x", Paper: "within 0.5 points", Ours: paper.Number(100*worst, 3) + " points less at most", Holds: worst <= 0.005})
-		s.Claim(paper.Claim{What: c.name + ": of the GPU time that is left, from 11.4x", Paper: ">= 0.85 (at b = 16)", Ours: paper.Number(least, 4), Holds: least >= 0.85})
-		s.Claim(paper.Claim{What: c.name + ": batch requests lost", Paper: "0", Ours: fmt.Sprint(bad), Holds: bad == 0})
+		line.X, line.Y = append(line.X, sloFirst7*multiple(k)), append(line.Y, 100*mean)
+		*rows = append(*rows, []string{sys.name, fmt.Sprint(l.n), paper.Number(l.rate, 0), paper.Number(multiple(k), 2), paper.Number(sloFirst7*multiple(k), 2), paper.Number(mean, 5), fmt.Sprint(late)})
 	}
-	if err := s.Table("fig7right", []string{"batch clients", "SLO/2.9 ms", "SLO ms", "satisfied", "batch r/s", "GPUs for SLOs", "batch clients' part of the rest"}, rows); err != nil {
-		return err
-	}
-	return s.PlotSized("fig7right", plot.Size{W: 9, H: 4}, plot.Grid{Title: "Clockwork: batch clients beside latency-sensitive ones (simulated)", Cols: 2, Panels: []plot.Picture{left, right}})
+	return line, reached
 }

@@ -23,13 +23,13 @@ const ms = mono.Millisecond
 // made is a quick run of figures into a folder: what they print, and their folder.
 func made(t *testing.T, names ...string) (lines, out string) {
 	t.Helper()
-	figures, err := Book().Choose(names)
+	figures, err := Book(Options{}).Choose(names)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
 	out = t.TempDir()
-	if err := paper.Run(context.Background(), figures, paper.Options{Out: out, Quick: true, Parallel: 2, Book: Book(), Lines: &b}); err != nil {
+	if err := paper.Run(context.Background(), figures, paper.Options{Out: out, Quick: true, Parallel: 2, Book: Book(Options{}), Lines: &b}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String(), out
@@ -39,12 +39,12 @@ func made(t *testing.T, names ...string) (lines, out string) {
 // comes out as the same bytes.
 func TestFigures(t *testing.T) {
 	if testing.Short() {
-		t.Skip("simulates 700,000 requests")
+		t.Skip("simulates 1.4 million requests")
 	}
 	names := []string{"fig5", "fig6", "fig7left", "fig7right"}
 	lines, out := made(t, names...)
-	for _, want := range []string{"fig6 yes  models resident", "fig6 yes  PCIe busy", "fig6 yes  Minor's cold", "fig6 yes  the greatest latency", "fig5 yes  answers after",
-		"fig7left yes  N = 48, R = 2400", "fig7left yes  N = 12, R = 600", "fig7right yes  48 with 4 requests each: of the GPU time"} {
+	for _, want := range []string{"fig6 yes  Clockwork: models resident", "fig6 yes  Symphony: models resident", "fig6 yes  Clockwork: PCIe busy", "fig6 yes  Clockwork: Minor's cold", "fig6 yes  Symphony: the greatest latency",
+		"fig5 yes  Clockwork: answers after", "fig5 yes  Symphony: answers after", "fig7left yes  Clockwork, N = 48, R = 2400", "fig7left yes  Symphony, N = 12, R = 2400", "fig7right yes  Clockwork, 48 x 4 batch clients: of the GPU time"} {
 		if !strings.Contains(lines, want) {
 			t.Errorf("no line %q among\n%s", want, lines)
 		}

@@ -10,18 +10,37 @@ import (
 	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/bench/zoo"
 	"github.com/symphony-serving/symphony/scheduler/policy"
+	"github.com/symphony-serving/symphony/scheduler/policy/deferred"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// systemName is the scheduler's in plots and tables: package plot knows its beginning.
-const systemName = "Clockwork"
+// system is a scheduler that every figure runs.
+type system struct {
+	name string // in plots and tables: package plot knows its beginning, and gives each its colour
+	key  string // in the description of its jobs
+	make sim.PolicyFactory
+}
+
+// ours is the key of this project's.
+const ours = "symphony"
+
+// systems are Clockwork's own and ours, in this order: `compare` divides the second by the first.
+func systems() []system {
+	return []system{
+		{"Clockwork", "", func(c policy.Config) policy.Scheduler { return clockwork.NewPaged(c, clockwork.Whole()) }},
+		{"Symphony", ours, func(c policy.Config) policy.Scheduler { return deferred.NewPaged(c, deferred.PagedOptions{}) }},
+	}
+}
+
+// factory is the system of that key.
+func factory(key string) sim.PolicyFactory {
+	all := systems()
+	return all[max(0, slices.IndexFunc(all, func(s system) bool { return s.key == key }))].make
+}
 
 // seedFirst is the first seed of every figure.
 const seedFirst = 11
-
-// whole makes the paper's scheduler.
-func whole(c policy.Config) policy.Scheduler { return clockwork.NewPaged(c, clockwork.Whole()) }
 
 // resnet50 is the model of sections 6.1 to 6.4: 7 pages, 8.33 ms to load.
 func resnet50() (zoo.Weighted, error) {
@@ -65,10 +84,10 @@ func varieties(copies int, slo mono.Dur) []sim.Model {
 	return out
 }
 
-// cluster is a configuration of GPUs with Clockwork's memory.
-func cluster(models []sim.Model, gpus int, source workload.Source, warmup, duration mono.Dur, seed uint64) *sim.Config {
+// cluster is a configuration, for the system of that key, of GPUs with Clockwork's memory.
+func cluster(key string, models []sim.Model, gpus int, source workload.Source, warmup, duration mono.Dur, seed uint64) *sim.Config {
 	return &sim.Config{Models: models, GPUs: gpus, Source: source, Warmup: warmup, Duration: duration, NeedSpan: 60 * mono.Second,
-		Paging: sim.Paging{Pages: zoo.V100Pages}, NewPolicy: whole, Seed: seed}
+		Paging: sim.Paging{Pages: zoo.V100Pages}, NewPolicy: factory(key), Seed: seed}
 }
 
 // everywhere has all models on all GPUs at the beginning.

@@ -24,14 +24,16 @@ func TestVersion(t *testing.T) {
 		}
 		got += fmt.Sprintf("%s: arrived %d bad %d late %d cold %d loads %d max %.3f ms\n", name, w.Arrived, w.Bad, w.Late, w.Cold, w.Loads, w.Max)
 	}
-	six, err := job6{Quiet: 1, Growth: 20, Tail: 1, Seed: 1}.run(nil)
-	add("fig6", six.All, err)
-	trace, err := job8{GPUs: 12, Mapping: workload.Striped, Rate: rate8, SLO: 100, Errors: true, Count: 4, Seed: 1}.run(nil)
-	add("fig8", trace.All, err)
-	closed, err := job5{SLO: 50, Warmup: 1, Count: 3, Seed: 1}.run(nil)
-	add("fig5", closed, err)
-	beside, err := job7{N: 6, Rate: 1200, SLO: 33, BatchModels: 12, Concurrency: 16, Warmup: 1, Count: 3, Seed: 1}.run(nil)
-	add("fig7", Whole{Arrived: int64(beside.BatchRate * 3), Bad: beside.Bad, Late: beside.Late}, err)
+	for _, sys := range systems() {
+		six, err := job6{System: sys.key, Quiet: 1, Growth: 20, Tail: 1, Seed: 1}.run(nil)
+		add(sys.name+" fig6", six.All, err)
+		trace, err := job8{System: sys.key, GPUs: 12, Mapping: workload.Striped, Rate: rate8, SLO: 100, Errors: true, Count: 4, Seed: 1}.run(nil)
+		add(sys.name+" fig8", trace.All, err)
+		closed, err := job5{System: sys.key, SLO: 50, Warmup: 1, Count: 3, Seed: 1}.run(nil)
+		add(sys.name+" fig5", closed, err)
+		beside, err := job7{System: sys.key, N: 6, Rate: 1200, SLO: 33, BatchModels: 12, Concurrency: 16, Warmup: 1, Count: 3, Seed: 1}.run(nil)
+		add(sys.name+" fig7", Whole{Arrived: int64(beside.BatchRate * 3), Bad: beside.Bad, Late: beside.Late}, err)
+	}
 	text, err := os.ReadFile(file)
 	if err != nil && !*rewrite {
 		t.Fatal(err)
