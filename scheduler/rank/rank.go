@@ -39,6 +39,8 @@ type Answer struct {
 	Forgone mono.Dur
 	// Need is the GPUs that deferral alone would keep busy with the model (batching.Need).
 	Need float64
+	// Slack is for how long a request of the model that runs alone may wait.
+	Slack mono.Dur
 }
 
 // Out collects the effects of a call; the caller empties it.
@@ -81,6 +83,7 @@ type model struct {
 	held      bool // its candidate is early: only GPUs that are kept may take it
 	demand    demand
 	need      need
+	slack     mono.Dur // by the last answer; 0: not known
 }
 
 // Rank is the matchmaker of one sub-cluster.
@@ -91,6 +94,8 @@ type Rank struct {
 	timers pq.Heap // model -> exec - delay
 	ready  pq.Heap // model -> latest, less its head start
 	early  pq.Heap // likewise: those whose time has come only for the GPUs that are kept
+	long   pq.Heap // likewise: those of models that leave room for others (room.go)
+	room   room
 	tree   gpuTree
 	needs  needs
 	kept   uint32       // GPUs with ids below it may take early batches; of the last Step
@@ -105,7 +110,7 @@ func New(cfg Config) *Rank {
 		cfg.Outstanding = 2
 	}
 	cfg.Outstanding = min(cfg.Outstanding, outstandingMax)
-	return &Rank{cfg: cfg, kept: math.MaxUint32}
+	return &Rank{cfg: cfg, kept: math.MaxUint32, room: room{below: math.MaxUint32}}
 }
 
 // SetByLatest tells whether candidates get no head starts, from the next one on.
@@ -127,6 +132,9 @@ func (r *Rank) SetCandidate(id wire.ModelID, c batching.Candidate) {
 	r.ready.Remove(uint32(id))
 	if r.early.Len() > 0 {
 		r.early.Remove(uint32(id))
+	}
+	if r.long.Len() > 0 {
+		r.long.Remove(uint32(id))
 	}
 	if c.Size == 0 {
 		r.timers.Remove(uint32(id))
@@ -171,6 +179,7 @@ func (r *Rank) AddGPU(id wire.GPUID, freeAt mono.Time) Life {
 		r.RemoveGPU(id)
 	}
 	r.count++
+	r.room.span = 0
 	r.gpus[id] = gpu{life: r.gpus[id].life + 1, present: true, free: freeAt}
 	r.place(id)
 	return r.gpus[id].life
@@ -183,6 +192,7 @@ func (r *Rank) RemoveGPU(id wire.GPUID) {
 		return
 	}
 	r.count--
+	r.room.span = 0
 	r.gpus[id] = gpu{life: r.gpus[id].life}
 	r.place(id)
 }
@@ -213,6 +223,7 @@ func (r *Rank) answer(a *Answer, m *model) {
 		g.undoneN++
 		g.free = until
 		r.needs.set(&m.need, a.Need, spanOf(exec))
+		m.slack = a.Slack
 		w := wants{batches: 1, taken: until.Sub(exec), lost: a.Forgone}
 		m.demand.add(exec, w)
 		r.demand.add(exec, w)
