@@ -20,7 +20,7 @@ func LimitedSettings() []batching.Setting {
 }
 
 // Settings are those that a Tuner tries, chosen from 43 by how little the best of them loses, mix by mix, over 121 random
-// mixes of models (docs/decisions/0032-caps-and-early-drops.md). The first is in force until something is known, and
+// mixes of models (docs/decisions/0032-caps-and-early-drops.md), and one that leaves GPUs to tight models (0051). The first is in force until something is known, and
 // while all are equal: of those that do not wait it loses least in a surge.
 func Settings() []batching.Setting {
 	const all = batching.HasteAll
@@ -34,6 +34,7 @@ func Settings() []batching.Setting {
 		{Frontrun: true},
 		{Shed: true},
 		{Head: true},
+		{Haste: all, Cap: 92, Room: true},
 		{},
 	}
 }

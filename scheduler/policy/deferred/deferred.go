@@ -52,6 +52,7 @@ var (
 func New(cfg policy.Config, opts Options) *Scheduler {
 	s := &Scheduler{opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}),
 		rank: rank.New(rank.Config{ByLatest: opts.Window != batching.WindowDeferred || opts.Setting.ByLatest, Headroom: opts.Headroom})}
+	s.rank.SetRoom(opts.Setting.Room)
 	s.shard.SetSetting(mono.Past, opts.Setting, &s.out)
 	s.shard.SetDelay(mono.Past, cfg.Delay, &s.out)
 	return s
@@ -142,6 +143,7 @@ func (s *Scheduler) RemoveModel(id wire.ModelID, out *policy.Out) {
 // SetSetting changes how much of the deferral is spent.
 func (s *Scheduler) SetSetting(now mono.Time, set batching.Setting, out *policy.Out) {
 	s.rank.SetByLatest(set.ByLatest)
+	s.rank.SetRoom(set.Room)
 	s.shard.SetSetting(now, set, &s.out)
 	s.apply(out)
 }
