@@ -38,6 +38,9 @@ const (
 	roomPart = 16
 	// roomFull is how much of their time tight models may take.
 	roomFull = 0.5
+	// tightFrees: where so many GPUs become free by chance, on average, while a request may wait, it finds none once in
+	// exp(tightFrees), 1,100.
+	tightFrees = 7
 	// slackSteps to a doubling: slacks are told apart by that much.
 	slackSteps, slackBits = 8, 3
 	slackRows             = 64 * slackSteps
@@ -65,10 +68,34 @@ func (r *Rank) leaveRoom(now mono.Time) {
 	if !r.room.on || r.room.span == n {
 		return
 	}
-	r.room = room{on: true, below: math.MaxUint32, span: n}
+	below, least := r.roomFor(n, now)
+	r.room = room{on: true, below: below, least: least, span: n}
+}
+
+// Tight tells whether room might be worth it, by what came lately: GPUs would be left, were that asked for, and not even
+// tightFrees of them become free while a request of the tightest model may wait. It decides nothing. O(models).
+func (r *Rank) Tight(now mono.Time) bool {
+	if r.cfg.Headroom.Limited {
+		return false
+	}
+	n := devices.SpanOf(now)
+	if below, _ := r.roomFor(n, now); below == math.MaxUint32 {
+		return false
+	}
+	work, held := r.bySlack(n)
+	row := 0
+	for row < slackRow(held) && work[row] == 0 {
+		row++
+	}
+	return float64(slackOf(row)) < float64(tightFrees*float64(held))/float64(r.gpus.Count())
+}
+
+// roomFor reckons below which id GPUs serve all models, in the span of that number, and models of less than which slack
+// are served by the others.
+func (r *Rank) roomFor(n int64, now mono.Time) (below uint32, least mono.Dur) {
 	keep := max(1, r.gpus.Count()/roomPart)
 	if keep >= r.gpus.Count() {
-		return
+		return math.MaxUint32, 0
 	}
 	work, held := r.bySlack(n)
 	span := float64(now.Sub(mono.Time((n - 1) * int64(devices.Span)))) // that recent tells of
@@ -79,9 +106,10 @@ func (r *Rank) leaveRoom(now mono.Time) {
 		}
 		sum += work[row]
 	}
-	if sum > 0 {
-		r.room.least, r.room.below = slackOf(row), r.gpus.Holding(r.gpus.Count()-keep)
+	if sum == 0 {
+		return math.MaxUint32, 0
 	}
+	return r.gpus.Holding(r.gpus.Count() - keep), slackOf(row)
 }
 
 // bySlack is the GPU time that was wanted lately, by rows of slack; and for how long the batch holds a

@@ -87,6 +87,35 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// Room may be worth it where it would be left, and a model that needs it finds few GPUs while it may wait: also where it
+// is not asked for.
+func TestTight(t *testing.T) {
+	long := load{100 * ms, 20 * ms, 40}
+	for _, c := range []struct {
+		what  string
+		gpus  int
+		h     Headroom
+		loads []load
+		want  bool
+	}{
+		{"it waits for less than a batch on four GPUs", 4, Headroom{}, []load{long, {10 * ms, ms, 100}}, true},
+		{"for a twentieth of one on 64", 64, Headroom{}, []load{long, {ms, ms, 100}}, true},
+		{"for half of one on 64", 64, Headroom{}, []load{long, {10 * ms, ms, 100}}, false},
+		{"no room", 4, Headroom{}, []load{long, {25 * ms, ms, 100}}, false},
+		{"one GPU", 1, Headroom{}, []load{long, {ms, ms, 100}}, false},
+		{"a limited headroom", 4, Headroom{Limited: true, Share: 1}, []load{long, {ms, ms, 100}}, false},
+		{"nothing ran", 4, Headroom{}, []load{{ms, ms, 0}}, false},
+	} {
+		r := roomy(c.gpus, c.h, c.loads...)
+		for _, on := range []bool{true, false} {
+			r.SetRoom(on)
+			if got := r.Tight(mono.Time(mono.Second)); got != c.want {
+				t.Errorf("%s, room %v: tight %v", c.what, on, got)
+			}
+		}
+	}
+}
+
 // A model that leaves room waits while the GPU that is left is idle; one with little slack takes it, and any other.
 func TestRoomIsLeft(t *testing.T) {
 	r := roomy(3, Headroom{}, load{100 * ms, 20 * ms, 40}, load{100 * ms, 20 * ms, 40}, load{ms, ms, 100})
@@ -167,6 +196,7 @@ func TestRoomAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		now = now.Add(mono.Second)
 		r.leaveRoom(now)
+		r.Tight(now)
 	}); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}

@@ -154,6 +154,9 @@ func (s *Scheduler) Need(now mono.Time) float64 { return s.rank.Need(now) }
 // Kept is how many GPUs, from id 0 on, may take early batches.
 func (s *Scheduler) Kept() int { return s.rank.Kept() }
 
+// Tight tells whether GPUs would be left to tight models now, were it the setting (rank.Tight).
+func (s *Scheduler) Tight(now mono.Time) bool { return s.rank.Tight(now) }
+
 // Done implements policy.Scheduler.
 func (s *Scheduler) Done(now mono.Time, batch wire.BatchID, end mono.Time, out *policy.Out) {
 	if run, ok := s.shard.Completed(batch); ok {
