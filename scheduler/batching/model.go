@@ -294,6 +294,9 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 // (package function Need), at the rate of the last seconds.
 func (m *Model) Need() float64 { return m.need }
 
+// Slack is for how long a request that runs alone may wait.
+func (m *Model) Slack() mono.Dur { return m.cfg.SLO - m.cfg.Delay.Ctrl - m.cfg.Profile.Latency(1) }
+
 // Forgone is the GPU time that the requests lost between the last two batches
 // would have taken in batches like the last one.
 func (m *Model) Forgone() mono.Dur { return m.forgone }

@@ -29,11 +29,11 @@ type demand struct {
 	now, before wants
 }
 
-// demandSpan is long against a batch and short against what an operator sees.
-const demandSpan = mono.Second
+// Span is long against a batch and short against what an operator sees.
+const Span = mono.Second
 
-// spanOf is the number of the span that an instant lies in.
-func spanOf(t mono.Time) int64 { return int64(t) / int64(demandSpan) }
+// SpanOf is the number of the span that an instant lies in.
+func SpanOf(t mono.Time) int64 { return int64(t) / int64(Span) }
 
 // roll begins the span that has number n. Planned starts may lie a little
 // apart in either direction: an earlier one counts as of the present span.
@@ -48,7 +48,7 @@ func (d *demand) roll(n int64) {
 
 // add takes what was wanted for a batch that starts at exec.
 func (d *demand) add(exec mono.Time, w wants) {
-	d.roll(spanOf(exec))
+	d.roll(SpanOf(exec))
 	d.now = d.now.plus(w)
 }
 
@@ -64,6 +64,13 @@ type Usage struct {
 	need   need
 }
 
+// Lately is how many batches a model ran in the two spans that end with number n, the GPU time that they took, and
+// what was wanted in all: that, and what was lost.
+func (u *Usage) Lately(n int64) (batches int, taken, wanted mono.Dur) {
+	w := u.demand.recent(n)
+	return w.batches, w.taken, w.all()
+}
+
 // share is the model's part of the GPUs, in proportion to the GPU time that it
 // wanted of all that was wanted: what it can count on when GPUs are scarce. 0 when
 // it wanted none lately: not known.
@@ -75,7 +82,7 @@ type Usage struct {
 // on many GPUs go on shedding by turns for ever. Who is served first evens losses
 // out better (headstart.go).
 func (t *Table) share(u *Usage, now mono.Time) batching.Share {
-	n := spanOf(now)
+	n := SpanOf(now)
 	all, own := t.demand.recent(n).all(), u.demand.recent(n).all()
 	if own <= 0 || all <= 0 {
 		return 0

@@ -35,4 +35,6 @@ type Answer struct {
 	Forgone mono.Dur
 	// Need is the GPUs that deferral alone would keep busy with the model (batching.Need).
 	Need float64
+	// Slack is for how long a request of the model that runs alone may wait.
+	Slack mono.Dur
 }

@@ -34,7 +34,7 @@ const (
 // Rejected: a head start in proportion to the model's own batches, or the same
 // milliseconds for all mixes: what counts is how many others are passed.
 func (t *Table) HeadStart(u *Usage, now mono.Time) mono.Dur {
-	n := spanOf(now)
+	n := SpanOf(now)
 	all, own := t.demand.recent(n), u.demand.recent(n)
 	if all.lost == 0 || own.all() == 0 || t.cfg.ByLatest {
 		return 0

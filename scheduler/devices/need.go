@@ -27,7 +27,7 @@ func (n *needs) set(m *need, gpus float64, span int64) {
 // SetNeed takes the GPUs that deferral alone would keep busy with a model, as of a batch that
 // starts at exec.
 func (t *Table) SetNeed(u *Usage, gpus float64, exec mono.Time) {
-	t.needs.set(&u.need, gpus, spanOf(exec))
+	t.needs.set(&u.need, gpus, SpanOf(exec))
 }
 
 // Forget takes a model's need off the sum; its Usage is not used any more.
@@ -36,7 +36,7 @@ func (t *Table) Forget(u *Usage) { t.needs.sum -= u.need.gpus }
 // Sweeping begins to sum up the needs anew, which forgets silent models and what rounding left, if
 // that is due, once a second: then call Sweep for each model.
 func (t *Table) Sweeping(now mono.Time) bool {
-	span := spanOf(now)
+	span := SpanOf(now)
 	if span <= t.needs.swept {
 		return false
 	}

@@ -227,7 +227,3 @@ func (t *Table) Soonest() mono.Time { return t.tree.soonest() }
 
 // SoonestBelow is Soonest among the ids below n.
 func (t *Table) SoonestBelow(n uint32) mono.Time { return t.tree.soonestBelow(n) }
-
-// Earliest is the GPU that is free first, the smallest id among equals, and
-// when; mono.Never when none will be.
-func (t *Table) Earliest() (id uint32, free mono.Time) { return t.tree.earliest() }

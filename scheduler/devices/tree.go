@@ -80,14 +80,3 @@ func (t *tree) soonestBelow(n uint32) mono.Time {
 	}
 	return least
 }
-
-// earliest is the GPU that is free first, the smallest id among equals, and
-// when; mono.Never when none will be.
-func (t *tree) earliest() (id uint32, free mono.Time) {
-	if t.size == 0 || t.least[1] == mono.Never {
-		return 0, mono.Never
-	}
-	free = t.least[1]
-	id, _ = t.firstBy(free)
-	return id, free
-}

@@ -32,7 +32,8 @@ func TestTreeAgainstSearch(t *testing.T) {
 			t.Fatalf("seed %d step %d: first by %d is %d %v, want %d", seed, i, when, got, ok, want)
 		}
 		least := slices.Min(free)
-		if got, at := all.earliest(); at != least || at != mono.Never && int(got) != slices.Index(free, least) {
+		at := all.soonest()
+		if got, _ := all.firstBy(at); at != least || at != mono.Never && int(got) != slices.Index(free, least) {
 			t.Fatalf("seed %d step %d: earliest %d at %v, want %v", seed, i, got, at, least)
 		}
 	}

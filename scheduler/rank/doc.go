@@ -13,7 +13,7 @@
 //
 // # Invariants
 //
-//  1. A model is in at most one of: timers, ready, granting. So it has at most
+//  1. A model is in at most one of: timers, ready (or long), granting. So it has at most
 //     one grant under way, and its candidate is the one informed after it.
 //  2. A GPU that is granted, full of undone batches, or gone has the free time
 //     Never in the table; no rule can match it.
@@ -25,4 +25,9 @@
 //
 // Invariants 2 and 4, and GPUs that come and go, are package devices': paged pools
 // share them. That any GPU can run any model (3 and 5) holds of resident pools alone.
+//
+// # GPUs that are left to others
+//
+// Under SetRoom candidates of models with slack to spare wait in a heap of their own, for GPUs below an id, and those
+// above are left to models that cannot wait (room.go). Only onGPUTimer has to choose between the two heaps.
 package rank

@@ -142,21 +142,21 @@ func TestEarlyAndLateReports(t *testing.T) {
 	for _, c := range []struct{ first, free mono.Time }{{5, 20}, {10, 20}, {14, 24}} {
 		r := busy(t)
 		r.Done(0, 1, 1, c.first)
-		if _, free := r.gpus.Earliest(); free != c.free {
+		if free := r.gpus.Soonest(); free != c.free {
 			t.Errorf("batch 1 ends at %d: GPU free at %d, want %d (batch 2 is planned for 10)", c.first, free, c.free)
 		}
 		r.Done(0, 1, 2, 17)
-		if _, free := r.gpus.Earliest(); free != 17 {
+		if free := r.gpus.Soonest(); free != 17 {
 			t.Errorf("batch 2 ends at 17: GPU free at %d", free)
 		}
 	}
 	r := busy(t)
 	r.Done(0, 1, 2, 19) // out of order: batch 1 still runs, by plan until 10
-	if _, free := r.gpus.Earliest(); free != 19 {
+	if free := r.gpus.Soonest(); free != 19 {
 		t.Errorf("GPU free at %d, want 19", free)
 	}
 	r.Done(0, 1, 99, 500) // no such batch
-	if _, free := r.gpus.Earliest(); free != 19 {
+	if free := r.gpus.Soonest(); free != 19 {
 		t.Errorf("an unknown batch moved the free time to %d", free)
 	}
 }
@@ -171,7 +171,7 @@ func TestLateReportDuringGrant(t *testing.T) {
 	expect(t, r, 8, [2]int{0, 0})
 	r.Done(0, 1, 1, 13)
 	r.Answer(Answer{Grant: grantOf(r, 0, 0), Batch: 2, Exec: 10, Until: 20})
-	if _, free := r.gpus.Earliest(); free != 23 {
+	if free := r.gpus.Soonest(); free != 23 {
 		t.Fatalf("GPU free at %d, want 23: batch 2 could only start at 13", free)
 	}
 }

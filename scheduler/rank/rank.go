@@ -41,6 +41,7 @@ type model struct {
 	gone      bool // it was removed meanwhile, and goes with the answer
 	held      bool // its candidate is early: only GPUs that are kept may take it
 	usage     devices.Usage
+	slack     mono.Dur // by the last answer; 0: not known
 }
 
 // Rank is the matchmaker of one sub-cluster.
@@ -50,13 +51,16 @@ type Rank struct {
 	timers pq.Heap  // model -> exec - delay
 	ready  pq.Heap  // model -> latest, less its head start
 	early  pq.Heap  // likewise: those whose time has come only for the GPUs that are kept
+	long   pq.Heap  // likewise: those of models that leave room for others (room.go)
+	room   room
 	gpus   devices.Table
 	kept   uint32 // GPUs with ids below it may take early batches; of the last Step
 }
 
 // New makes a Rank without models or GPUs.
 func New(cfg Config) *Rank {
-	return &Rank{cfg: cfg, gpus: devices.New(devices.Config{Outstanding: cfg.Outstanding, ByLatest: cfg.ByLatest}), kept: math.MaxUint32}
+	gpus := devices.New(devices.Config{Outstanding: cfg.Outstanding, ByLatest: cfg.ByLatest})
+	return &Rank{cfg: cfg, gpus: gpus, kept: math.MaxUint32, room: room{below: math.MaxUint32}}
 }
 
 // SetByLatest tells whether candidates get no head starts, from the next one on.
@@ -78,6 +82,9 @@ func (r *Rank) SetCandidate(id wire.ModelID, c batching.Candidate) {
 	r.ready.Remove(uint32(id))
 	if r.early.Len() > 0 {
 		r.early.Remove(uint32(id))
+	}
+	if r.long.Len() > 0 {
+		r.long.Remove(uint32(id))
 	}
 	if c.Size == 0 {
 		r.timers.Remove(uint32(id))
@@ -113,18 +120,28 @@ func (r *Rank) RemoveModel(id wire.ModelID) {
 }
 
 // AddGPU begins a new life of a GPU that is free from freeAt on.
-func (r *Rank) AddGPU(id wire.GPUID, freeAt mono.Time) Life { return r.gpus.Add(id, freeAt) }
+func (r *Rank) AddGPU(id wire.GPUID, freeAt mono.Time) Life {
+	r.room.span = 0
+	return r.gpus.Add(id, freeAt)
+}
 
 // RemoveGPU ends a GPU's life. An answer to a grant under way, and reports of
 // its batches, are ignored later.
-func (r *Rank) RemoveGPU(id wire.GPUID) { r.gpus.Remove(id) }
+func (r *Rank) RemoveGPU(id wire.GPUID) {
+	if r.gpus.Present(id) {
+		r.room.span = 0
+		r.gpus.Remove(id)
+	}
+}
 
 // Answer takes a model's reply to a grant: the GPU is busy until then, and the
 // model may be granted again. (inform_gpu)
 func (r *Rank) Answer(a Answer) {
 	m := r.models[a.Grant.Model]
 	m.granting = false
-	r.gpus.Answer(&a, &m.usage)
+	if r.gpus.Answer(&a, &m.usage) && a.Batch != 0 {
+		m.slack = a.Slack
+	}
 	if m.gone {
 		r.RemoveModel(a.Grant.Model)
 	}

@@ -10,6 +10,7 @@ import (
 // either loop takes a model out of a heap, so Step ends.
 func (r *Rank) Step(now mono.Time, out *Out) {
 	r.keep(now)
+	r.leaveRoom(now)
 	for r.timers.Len() > 0 {
 		id, at := r.timers.Min()
 		if at > int64(now) {
@@ -32,14 +33,14 @@ func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 	m := r.models[id]
 	c := &m.candidate
 	if !m.held {
-		if gpu, ok := r.gpus.FirstBy(c.Deferred()); ok {
+		if gpu, ok := r.gpus.FirstBy(c.Deferred()); ok && gpu < r.room.of(m) {
 			r.grant(id, gpu, true, now, out)
 			return
 		}
-		r.ready.Set(id, int64(c.Latest.Add(-r.gpus.HeadStart(&m.usage, now))))
+		r.wait(id, m, now)
 		return
 	}
-	if gpu, ok := r.gpus.FirstBy(c.Exec); ok && gpu < r.kept {
+	if gpu, ok := r.gpus.FirstBy(c.Exec); ok && gpu < min(r.kept, r.room.of(m)) {
 		r.grant(id, gpu, true, now, out)
 		return
 	}
@@ -49,7 +50,7 @@ func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 		r.timers.Set(id, int64(c.Deferred().Add(-c.Delay)))
 		return
 	}
-	r.ready.Set(id, int64(c.Latest.Add(-r.gpus.HeadStart(&m.usage, now))))
+	r.wait(id, m, now)
 }
 
 // onGPUTimer: while the GPU that is free first is within reach of an order
@@ -57,15 +58,15 @@ func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 // this GPU cannot serve in time leave: their models form smaller ones at
 // that very instant (batching.Model.NextWake).
 func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
-	for r.ready.Len() > 0 {
-		free := r.gpus.Soonest()
-		id, _ := r.ready.Min()
-		if free == mono.Never || free.Add(-r.models[id].candidate.Delay) > now {
+	for {
+		waiting, below, ok := r.first(now)
+		if !ok {
 			return
 		}
-		r.ready.Remove(id)
-		if r.models[id].candidate.Latest >= free {
-			gpu, _ := r.gpus.Earliest()
+		id, _ := waiting.Min()
+		waiting.Remove(id)
+		if free := r.gpus.SoonestBelow(below); r.models[id].candidate.Latest >= free {
+			gpu, _ := r.gpus.FirstBy(free) // below it: none of a smaller id is free earlier
 			r.grant(id, gpu, false, now, out)
 		}
 	}
@@ -105,6 +106,12 @@ func (r *Rank) NextWake() mono.Time {
 	if r.ready.Len() > 0 {
 		if free := r.gpus.Soonest(); free != mono.Never {
 			id, _ := r.ready.Min()
+			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
+		}
+	}
+	if r.long.Len() > 0 {
+		if free := r.gpus.SoonestBelow(r.room.below); free != mono.Never {
+			id, _ := r.long.Min()
 			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
 		}
 	}

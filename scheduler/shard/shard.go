@@ -186,7 +186,7 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 				due = min(due, s.lastCame())
 			}
 			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, max(due, g.Ready), exec, until, out), exec, until
-			answer.Forgone, answer.Need = m.Forgone(), m.Need()
+			answer.Forgone, answer.Need, answer.Slack = m.Forgone(), m.Need(), m.Slack()
 		}
 	}
 	out.Answers = append(out.Answers, answer)
