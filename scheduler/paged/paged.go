@@ -42,6 +42,7 @@ type model struct {
 	granting  bool      // a grant is under way: candidates wait for its answer
 	ready     bool      // its time has come: it is in the heaps of the holders within reach
 	due       mono.Time // when it came: the start that it could have had
+	key       mono.Time // by what it is due on them: its latest, less its head start
 	gone      bool      // it was removed, and goes when nothing refers to it
 	floor     mono.Time // as told last
 	queue     mono.Dur  // how long its last request is to wait for a holder, once there is one

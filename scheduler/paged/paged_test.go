@@ -58,6 +58,18 @@ func TestSmallestHolder(t *testing.T) {
 	}
 }
 
+// Rule 1 where the lead puts exec into the past: of those that an order sent now finds free, the smallest, not
+// the one that became free first.
+func TestSmallestHolderAfterTheLead(t *testing.T) {
+	p, out := holding([]mono.Time{0, 20, 0, 10}, []wire.ModelID{1}, []wire.ModelID{0}, nil, []wire.ModelID{0})
+	p.leads.longest = 60 * ms
+	p.SetCandidate(0, candidate(30, 40)) // by its lead it was due at 0
+	expect(t, p, out, 25, [2]int{0, 1})
+	if g := out.Grants[0]; !g.Idle || g.FreeAt != 20*at1 {
+		t.Errorf("%+v: want a GPU that was idle from 20 ms on", g)
+	}
+}
+
 // Rule 1: with none by exec it is ready on all of its holders, and takes the first; the others forget it.
 func TestReadyOnAllHolders(t *testing.T) {
 	p, out := holding([]mono.Time{60, 50, 40}, []wire.ModelID{0, 1}, []wire.ModelID{0}, []wire.ModelID{1})
