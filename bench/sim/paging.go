@@ -198,7 +198,9 @@ func (d *driver) load(k *policy.Load) {
 	l := &p.links[p.linkOf(k.GPU)]
 	start := max(d.now.Add(d.ctrl()), l.last)
 	if p.free[k.GPU] < need || start > k.Latest {
-		d.result.Loads.Refused++
+		if d.counted(d.now) {
+			d.result.Loads.Refused++
+		}
 		d.tellLoaded(k.GPU, policy.LoadReport{ID: k.ID, Start: d.now, End: d.now})
 		return
 	}
@@ -313,7 +315,9 @@ func (d *driver) ready(k *policy.Dispatch, start mono.Time) mono.Time {
 	}
 	r.undone++
 	if r.loading && r.from > start {
-		d.result.Loads.Waited++
+		if d.counted(d.now) {
+			d.result.Loads.Waited++
+		}
 		return r.from
 	}
 	return start

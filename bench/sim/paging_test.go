@@ -148,6 +148,24 @@ func TestSharedLink(t *testing.T) {
 	}
 }
 
+// What happens before the counted span is in no count, whether loads are done, are refused, or are waited for.
+func TestLoadsOfTheWarmup(t *testing.T) {
+	for _, warmup := range []mono.Dur{0, 50 * ms} {
+		_, r, _, err := scripted(t, func(c *Config) { c.Warmup = warmup }, instants{{at(4), 0}, {at(90), 0}}, order{0, true, 0, 0}, order{0, true, 0, 1},
+			order{at(1), true, 0, 2}, order{at(20), false, 0, 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := [4]int64{2, 1, 1, 1}
+		if warmup > 0 {
+			want = [4]int64{}
+		}
+		if l := r.Loads; [4]int64{l.Done, l.Refused, l.Waited, l.Unloads} != want || l.Resident != 1 {
+			t.Errorf("warm-up %v: %+v, want %v done, refused, waited for, unloaded", warmup, l, want)
+		}
+	}
+}
+
 // A load without pages fails; pages of an unload count at once.
 func TestPagesAreCounted(t *testing.T) {
 	s, r, _, err := scripted(t, nil, instants{{at(90), 0}}, order{0, true, 0, 0}, order{0, true, 0, 1}, order{at(1), true, 0, 2},

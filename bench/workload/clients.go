@@ -20,7 +20,7 @@ type Closed interface {
 }
 
 // Clients are closed-loop ones: each has one request open, and sends the next one so long
-// after its answer (Turnaround). Those of a model are alike, so it does not matter whose
+// after its answer (Turnaround, above 0). Those of a model are alike, so it does not matter whose
 // answer came. Beside them may stand a Source of other models.
 type Clients struct {
 	turnaround mono.Dur
@@ -45,8 +45,8 @@ func NewClients(counts []int, turnaround, spread mono.Dur, beside Source) (*Clie
 		all, most = all+n, max(most, n)
 		c.waiting[m] = n > 0
 	}
-	if turnaround < 0 || spread < 0 {
-		return nil, fmt.Errorf("%w: clients: turnaround %v and spread %v must not be negative", ErrInvalid, turnaround, spread)
+	if turnaround <= 0 || spread < 0 { // without one, a refusal brings a request at the same instant, for ever
+		return nil, fmt.Errorf("%w: clients: turnaround %v must be above 0, and spread %v not below", ErrInvalid, turnaround, spread)
 	}
 	if all == 0 && beside == nil {
 		return nil, fmt.Errorf("%w: no clients", ErrInvalid)

@@ -76,6 +76,7 @@ func TestClientsRefused(t *testing.T) {
 		"none":     func() (*Clients, error) { return NewClients([]int{0}, 1, 1, nil) },
 		"negative": func() (*Clients, error) { return NewClients([]int{-1, 2}, 1, 1, nil) },
 		"past":     func() (*Clients, error) { return NewClients([]int{1}, -1, 1, nil) },
+		"at once":  func() (*Clients, error) { return NewClients([]int{1}, 0, 1, nil) },
 	} {
 		if c, err := f(); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v, %v", name, c, err)

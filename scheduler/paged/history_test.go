@@ -33,11 +33,14 @@ type history struct {
 	batch  wire.BatchID
 	before [4]mono.Time          // when the GPUs were free, before the last Step
 	asked  [6]batching.Candidate // the candidates then
+	leads  [6]mono.Dur           // and the leads,
+	heads  [6]mono.Dur           // the head starts,
+	waited [6]bool               // and who was ready
 	shown  tally
 }
 
 // tally is what the histories have shown, for a test that would show too little.
-type tally struct{ idle, awaited, loading, failed, lost, floors int }
+type tally struct{ idle, awaited, loading, failed, lost, floors, passed, heads int }
 
 // wishes is a model: its candidate as told, and what waits, by latest start.
 type wishes struct {
@@ -79,29 +82,35 @@ type running struct {
 // The rules of the package, whatever happens.
 func TestHistories(t *testing.T) {
 	var shown tally
-	rapid.Check(t, func(r *rapid.T) {
-		h := &history{r: r, cfg: Config{ByLatest: rapid.Bool().Draw(r, "by latest"), WholeDeferral: rapid.Bool().Draw(r, "whole deferral"), NoLead: rapid.Bool().Draw(r, "no lead"),
-			Residency: residency.Config{Rule: residency.Rule(rapid.IntRange(0, 2).Draw(r, "rule")), Copies: rapid.IntRange(0, 3).Draw(r, "copies")}}}
-		h.p = New(h.cfg)
-		for id := range h.models {
-			h.addModel(wire.ModelID(id))
-		}
-		h.addGPU(0)
-		for range rapid.IntRange(1, 150).Draw(r, "events") {
-			h.event()
-			h.settle()
-		}
-		shown.add(&h.shown)
-	})
+	for range 8 { // what is rare is to be seen, whatever the seed
+		rapid.Check(t, func(r *rapid.T) { told(r, &shown) })
+	}
 	t.Logf("%+v", shown)
-	if shown.idle == 0 || shown.awaited == 0 || shown.loading == 0 || shown.failed == 0 || shown.lost == 0 || shown.floors == 0 {
+	if shown.idle == 0 || shown.awaited == 0 || shown.loading == 0 || shown.failed == 0 || shown.lost == 0 || shown.floors == 0 || shown.passed == 0 || shown.heads == 0 {
 		t.Errorf("the histories show too little: %+v", shown)
 	}
+}
+
+// told is one history.
+func told(r *rapid.T, shown *tally) {
+	h := &history{r: r, cfg: Config{ByLatest: rapid.Bool().Draw(r, "by latest"), WholeDeferral: rapid.Bool().Draw(r, "whole deferral"), NoLead: rapid.Bool().Draw(r, "no lead"),
+		Residency: residency.Config{Rule: residency.Rule(rapid.IntRange(0, 2).Draw(r, "rule")), Copies: rapid.IntRange(0, 3).Draw(r, "copies")}}}
+	h.p = New(h.cfg)
+	for id := range h.models {
+		h.addModel(wire.ModelID(id))
+	}
+	h.addGPU(0)
+	for range rapid.IntRange(1, 150).Draw(r, "events") {
+		h.event()
+		h.settle()
+	}
+	shown.add(&h.shown)
 }
 
 func (y *tally) add(z *tally) {
 	y.idle, y.awaited, y.loading = y.idle+z.idle, y.awaited+z.awaited, y.loading+z.loading
 	y.failed, y.lost, y.floors = y.failed+z.failed, y.lost+z.lost, y.floors+z.floors
+	y.passed, y.heads = y.passed+z.passed, y.heads+z.heads
 }
 
 func (h *history) event() {
@@ -255,6 +264,7 @@ func (h *history) answer() {
 		n = rapid.IntRange(1, len(m.waits)).Draw(h.r, "size")
 		h.batch++
 		a.Batch, a.Exec, a.Until, a.Need = h.batch, start, start.Add(mono.Dur(2+n)*ms), 0.5
+		a.Forgone = mono.Dur(rapid.IntRange(0, 3).Draw(h.r, "forgone")) * 10 * mono.Microsecond
 		m.waits = slices.Delete(m.waits, 0, n)
 	}
 	h.p.Answer(h.now, a, n)

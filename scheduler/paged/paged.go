@@ -42,9 +42,10 @@ type model struct {
 	granting  bool      // a grant is under way: candidates wait for its answer
 	ready     bool      // its time has come: it is in the heaps of the holders within reach
 	due       mono.Time // when it came: the start that it could have had
+	key       mono.Time // by what it is due on them: its latest, less its head start
 	gone      bool      // it was removed, and goes when nothing refers to it
 	floor     mono.Time // as told last
-	queue     mono.Dur  // how long its last request is to wait for a holder, once there is one
+	queue     mono.Dur  // how long each of its requests is to wait for a holder, once there is one, at least
 	usage     devices.Usage
 	places    []place // its holders, by id
 }
@@ -128,15 +129,32 @@ func (p *Paged) model(id wire.ModelID) *model {
 	return p.models[id]
 }
 
-// Arrive tells of a request that waits from now on: the GPU time it takes, and the latest instant at which
-// a batch of it alone could start in time.
+// least is how long a request counts for loads at least: until a load that begins so long after its arrival
+// could end. A loader's backlog and as much again (Clockwork's code: "ahead + 5 ms").
+//
+// Rejected: its own latest start alone. A model that takes longer to load and run than its SLO is would never
+// be loaded, and all of its requests be refused beside idle GPUs, for each comes too late for a load.
+const least = 10 * mono.Millisecond
+
+// Arrive tells of a request that waits from now on: the work that it counts as (residency.Weigh), and the latest
+// instant at which a batch of it alone could start in time.
 func (p *Paged) Arrive(now mono.Time, id wire.ModelID, work mono.Dur, latest mono.Time) {
 	p.now = now
-	if m := p.model(id); m != nil && !p.cfg.NoLead {
-		m.queue = max(0, min(queues*p.leads.mean, latest.Sub(now)/2))
-		latest = latest.Add(-m.queue)
+	m := p.model(id)
+	if m == nil {
+		return
 	}
-	p.residency.Arrive(now, id, work, latest)
+	until := latest
+	if !p.cfg.NoLead {
+		until = latest.Add(-max(0, min(queues*p.leads.mean, latest.Sub(now)/2)))
+	}
+	until = max(until, now.Add(least+p.residency.LoadTime(id)+p.residency.Slack(now)))
+	queue := max(0, latest.Sub(until))
+	if _, n := p.residency.Demand(id); n > 0 {
+		queue = min(queue, m.queue)
+	}
+	m.queue = queue
+	p.residency.Arrive(now, id, work, until)
 }
 
 // Doomed tells that the model's first n requests were dropped.

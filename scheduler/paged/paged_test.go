@@ -58,6 +58,18 @@ func TestSmallestHolder(t *testing.T) {
 	}
 }
 
+// Rule 1 where the lead puts exec into the past: of those that an order sent now finds free, the smallest, not
+// the one that became free first.
+func TestSmallestHolderAfterTheLead(t *testing.T) {
+	p, out := holding([]mono.Time{0, 20, 0, 10}, []wire.ModelID{1}, []wire.ModelID{0}, nil, []wire.ModelID{0})
+	p.leads.longest = 60 * ms
+	p.SetCandidate(0, candidate(30, 40)) // by its lead it was due at 0
+	expect(t, p, out, 25, [2]int{0, 1})
+	if g := out.Grants[0]; !g.Idle || g.FreeAt != 20*at1 {
+		t.Errorf("%+v: want a GPU that was idle from 20 ms on", g)
+	}
+}
+
 // Rule 1: with none by exec it is ready on all of its holders, and takes the first; the others forget it.
 func TestReadyOnAllHolders(t *testing.T) {
 	p, out := holding([]mono.Time{60, 50, 40}, []wire.ModelID{0, 1}, []wire.ModelID{0}, []wire.ModelID{1})
@@ -291,25 +303,67 @@ func TestLeadOfTheLost(t *testing.T) {
 	}
 }
 
-// Where candidates wait for their holders a load must end before the latest start by that much, and by no
-// more than half of the time that is left; who is too late for that is told so at once, by the floor.
-func TestLoadsLeaveTimeForTheQueue(t *testing.T) {
+// A model that takes longer to load and run than its requests have is loaded all the same, for those that come
+// after them: so long a load counts as one that helps.
+func TestLoadsOfThoseWithTightSLOs(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		p, out := holding([]mono.Time{0}, nil)
 		p.cfg.NoLead = none
-		p.leads.mean = 100 * ms
-		p.Arrive(0, 0, 3*ms, 15*at1) // a load takes 8 ms, and half of 15 is left
-		p.SetCandidate(0, candidate(0, 15))
-		expect(t, p, out, 0)
-		if none {
-			if len(out.Loads) != 1 {
-				t.Errorf("loads %+v, want one that ends in time", out.Loads)
-			}
-			continue
+		p.Arrive(0, 0, 3*ms, 2*at1) // a load takes 8 ms
+		p.Step(0, out)
+		if len(out.Loads) != 1 || out.Loads[0].Model != 0 {
+			t.Errorf("no lead %v: loads %+v, want one", none, out.Loads)
 		}
-		p.Step(at1, out)
-		if len(out.Loads) != 0 || len(out.Floors) == 0 || out.Floors[len(out.Floors)-1].Until <= 15*at1 {
-			t.Errorf("loads %+v, floors %+v: want no load, and a floor behind the latest start", out.Loads, out.Floors)
+	}
+}
+
+// loading is a matchmaker of one GPU that loads model 1 until 30 ms, and where waits of late were long. Model
+// 0 takes 8 ms to load.
+func loading() (*Paged, *Out) {
+	p, out := New(Config{}), &Out{}
+	p.AddModel(0, residency.Model{Pages: 2, LoadTime: 8 * ms})
+	p.AddModel(1, residency.Model{Pages: 2, LoadTime: 30 * ms})
+	p.AddGPU(0, 0, 0, 10, nil, out)
+	p.Arrive(0, 1, 3*ms, 900*at1)
+	p.Step(0, out)
+	out.Reset()
+	p.leads.mean = 100 * ms
+	return p, out
+}
+
+// Where candidates wait for their holders a load must end before the latest start by that much, and by no
+// more than half of the time that is left; who is too late for that is told so as soon as that is sure, by the floor.
+func TestLoadsLeaveTimeForTheQueue(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		p, out := loading()
+		p.cfg.NoLead = none
+		p.Arrive(0, 0, 3*ms, 50*at1) // a load ends at 38 ms, and half of 50 is left
+		p.Step(18*at1, out)
+		if floor := len(out.Floors) > 0 && out.Floors[len(out.Floors)-1].Until > 50*at1; floor == none {
+			t.Errorf("no lead %v: floors %+v, want one behind the latest start unless there is no lead", none, out.Floors)
 		}
+		out.Reset()
+		p.Step(26*at1, out)
+		if load := len(out.Loads) == 1; load != none {
+			t.Errorf("no lead %v: loads %+v, want one only if it ends in time", none, out.Loads)
+		}
+	}
+}
+
+// The floor that is told for one that is too late leaves the time of the request that waits least, not that of the
+// last one: those that a load saves are not dropped.
+func TestFloorLeavesTheLeastTime(t *testing.T) {
+	p, out := loading()
+	p.Arrive(0, 0, 3*ms, 40*at1)  // 20 ms for the queue
+	p.Arrive(0, 0, 3*ms, 400*at1) // 200 ms
+	p.Step(13*at1, out)
+	if len(out.Floors) != 1 || out.Floors[0].Until != 58*at1 {
+		t.Errorf("floors %+v, want the load's end, 38 ms, and 20", out.Floors)
+	}
+	out.Reset()
+	p.Doomed(13*at1, 0, 2)
+	p.Arrive(13*at1, 0, 3*ms, 413*at1) // on its own
+	if m := p.models[0]; m.queue != 200*ms {
+		t.Errorf("%v for the queue, want 200 ms: nobody else waits", m.queue)
 	}
 }

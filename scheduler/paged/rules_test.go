@@ -43,7 +43,11 @@ func (h *history) settle() {
 // look keeps what a Step starts from.
 func (h *history) look() {
 	for id := range h.models {
-		h.asked[id] = h.models[id].candidate
+		h.asked[id], h.leads[id], h.waited[id] = h.models[id].candidate, 0, false
+		if m := h.p.model(wire.ModelID(id)); m != nil {
+			h.leads[id], h.waited[id] = h.p.leads.of(len(m.places)), m.ready
+			h.heads[id] = h.p.gpus.HeadStart(&m.usage, h.now)
+		}
 	}
 	for id := range h.gpus {
 		h.before[id] = mono.Never
@@ -51,6 +55,17 @@ func (h *history) look() {
 			h.before[id] = h.p.gpus.FreeAt(uint32(id))
 		}
 	}
+}
+
+// start is until when a holder of the model, whose candidate was c, must have been free to be taken at once:
+// that of the longest lead that it may have had in the last Step, or when an order sent now arrives.
+func (h *history) start(id wire.ModelID, c *batching.Candidate) mono.Time {
+	exec := h.exec(c)
+	if !h.cfg.NoLead {
+		lead := max(h.leads[id], h.p.leads.of(len(h.p.models[id].places)))
+		exec = exec.Add(-lead - lead/100) // it may have been forgotten a little since
+	}
+	return min(max(exec, h.now.Add(c.Delay)), c.Latest)
 }
 
 // exec is the start that a candidate waits for, without a lead.
@@ -109,39 +124,51 @@ func (h *history) granted(g devices.Grant) {
 	}
 	if g.Idle {
 		h.shown.idle++
-		if h.cfg.NoLead {
-			h.smallest(g, exec)
-		}
+		h.smallest(g, h.start(g.Model, &c))
 	} else {
 		h.shown.awaited++
-		h.first(g, c.Latest)
+		h.first(g)
 	}
 }
 
-// smallest: holders with smaller ids were not to be had by exec, or went to others in this Step.
-func (h *history) smallest(g devices.Grant, exec mono.Time) {
+// smallest: holders with smaller ids were not to be had by then, or went to others in this Step.
+func (h *history) smallest(g devices.Grant, start mono.Time) {
 	for _, at := range h.p.Residency().Holders(g.Model, nil) {
 		taken := slices.ContainsFunc(h.grants, func(k devices.Grant) bool { return k.GPU == at.GPU && k.Life == h.gpus[at.GPU].life })
-		if at.GPU < g.GPU && !taken && max(h.before[at.GPU], at.From) <= exec && at.From <= h.now {
+		if at.GPU < g.GPU && !taken && max(h.before[at.GPU], at.From) <= start && at.From <= h.now {
 			h.r.Fatalf("at %v %+v: GPU %d, a holder too, is free from %v", h.now, g, at.GPU, h.before[at.GPU])
+		}
+		if at.GPU < g.GPU && !h.cfg.NoLead {
+			h.shown.passed++
 		}
 	}
 }
 
-// first: nobody who still waits for that GPU, and could have had it, is due earlier.
-func (h *history) first(g devices.Grant, latest mono.Time) {
-	if !h.cfg.ByLatest {
-		return
-	}
-	for id := range h.models {
-		c := h.models[id].candidate
-		at, held := h.p.Residency().Held(wire.ModelID(id), g.GPU)
-		granted := slices.ContainsFunc(h.grants, func(k devices.Grant) bool { return k.Model == wire.ModelID(id) })
-		if h.models[id].known && !granted && held && c.Size > 0 && h.exec(&c).Add(-c.Delay) <= h.now && at.From <= h.now &&
-			c.Latest < latest && c.Latest.Add(-c.Delay) >= h.now && c.Latest >= max(h.before[g.GPU], at.From) {
-			h.r.Fatalf("at %v %+v: model %d is due earlier, with %+v", h.now, g, id, c)
+// first: nobody who still waits for that GPU, and could have had it, is due earlier, head starts included.
+func (h *history) first(g devices.Grant) {
+	key := h.key(g.Model)
+	for i := range h.models {
+		id, c := wire.ModelID(i), h.models[i].candidate
+		at, held := h.p.Residency().Held(id, g.GPU)
+		granted := slices.ContainsFunc(h.grants, func(k devices.Grant) bool { return k.Model == id })
+		waited := h.waited[id] || h.cfg.NoLead && h.exec(&c).Add(-c.Delay) <= h.now
+		if h.models[id].known && !granted && waited && held && c.Size > 0 && at.From <= h.now &&
+			c.Latest.Add(-c.Delay) >= h.now && c.Latest >= max(h.before[g.GPU], at.From) && h.p.models[id].ready && h.key(id) < key {
+			h.r.Fatalf("at %v %+v: model %d is due earlier, with %+v and a head start of %v", h.now, g, id, c, h.heads[id])
 		}
 	}
+}
+
+// key is by what the model is due: its candidate's latest less its head start, which it may have got when it
+// began to wait.
+func (h *history) key(id wire.ModelID) mono.Time {
+	key, c := h.p.models[id].key, h.asked[id]
+	if head := c.Latest.Sub(key); !h.waited[id] && head != h.heads[id] || h.cfg.ByLatest && head != 0 {
+		h.r.Fatalf("at %v model %d with %+v is due by %v, its head start is %v", h.now, id, c, key, h.heads[id])
+	} else if head != 0 {
+		h.shown.heads++
+	}
+	return key
 }
 
 // waits: no candidate waits while a holder is there that it may take (rules 1 and 2).

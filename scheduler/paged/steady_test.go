@@ -204,8 +204,16 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			s.request()
 		}
 		s.served, s.loaded = 0, 0
-		if n := testing.AllocsPerRun(20_000, s.request); n != 0 {
-			t.Errorf("%+v: %v allocations a request, want 0", c, n)
+		n := 1.0
+		for turn := 0; turn < 5 && n != 0; turn++ { // in some a queue is longer than it ever was
+			n = testing.AllocsPerRun(1, func() {
+				for range 20_000 {
+					s.request()
+				}
+			})
+		}
+		if n != 0 {
+			t.Errorf("%+v: %v allocations in 20,000 requests, want none", c, n)
 		}
 		if s.served < 10_000 || c.loads != (s.loaded > 100) {
 			t.Errorf("%+v: %d requests served, %d loads: the measured state is not the steady one", c, s.served, s.loaded)

@@ -42,17 +42,25 @@ func (p *Paged) match(out *Out) {
 func (p *Paged) onModelTimer(id uint32, out *Out) {
 	p.timers.Remove(id)
 	m := p.models[id]
-	exec := p.exec(m)
+	exec := min(p.start(m), m.candidate.Latest)
 	for i := range m.places {
 		k := &m.places[i]
-		if p.free(k) <= exec {
-			p.leads.wait(len(m.places), 0)
+		if free := p.free(k); free <= exec {
+			waited := mono.Dur(0)
+			if m.ready {
+				waited = max(0, free.Sub(max(m.due, k.from)))
+			}
+			p.leads.wait(len(m.places), waited)
 			p.grant(id, m, k, true, out)
 			return
 		}
 	}
 	p.await(id, m)
 }
+
+// start is the exec of the model's candidate, or when an order sent now arrives, where a lead puts that
+// before it: all holders that are free by then are alike, and the smallest takes it.
+func (p *Paged) start(m *model) mono.Time { return max(p.exec(m), p.now.Add(m.candidate.Delay)) }
 
 // free is when a batch can start at a holder; Never where none is to be sent.
 func (p *Paged) free(k *place) mono.Time { return max(p.gpus.FreeAt(k.gpu), k.from) }
@@ -61,10 +69,10 @@ func (p *Paged) free(k *place) mono.Time { return max(p.gpus.FreeAt(k.gpu), k.fr
 // it is so when they are within reach: then its timer fires again.
 func (p *Paged) await(id uint32, m *model) {
 	if !m.ready {
-		m.ready, m.due = true, max(p.exec(m), p.now.Add(m.candidate.Delay))
+		m.ready, m.due = true, p.start(m)
 	}
 	c, next := &m.candidate, mono.Never
-	key := int64(c.Latest.Add(-p.gpus.HeadStart(&m.usage, p.now)))
+	m.key = c.Latest.Add(-p.gpus.HeadStart(&m.usage, p.now))
 	for i := range m.places {
 		k := &m.places[i]
 		if at := k.from.Add(-c.Delay); at > p.now {
@@ -74,7 +82,7 @@ func (p *Paged) await(id uint32, m *model) {
 			}
 			p.ready[k.gpu].Remove(id)
 		} else {
-			p.ready[k.gpu].Set(id, key)
+			p.ready[k.gpu].Set(id, int64(m.key))
 		}
 		p.touch(k.gpu)
 	}

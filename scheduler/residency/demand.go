@@ -8,8 +8,9 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// Arrive tells of a request (or one that is queued again): the GPU time that it takes, which counts up to
-// 4 s, and the latest instant at which a batch of it alone could start in time, d - l(1).
+// Arrive tells of a request (or one that is queued again): the work that it counts as, up
+// to 4 s (the GPU time that it takes, or what Weigh makes of that), and until when a load of its model helps: the
+// latest instant at which a batch of it alone could start in time, d - l(1).
 func (r *Residency) Arrive(now mono.Time, id wire.ModelID, work mono.Dur, latest mono.Time) {
 	m := r.model(id)
 	if m == nil {

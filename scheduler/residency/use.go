@@ -154,6 +154,13 @@ func (r *Residency) Pages(gpu wire.GPUID) (free, all int) {
 	return r.gpus[gpu].free, r.gpus[gpu].pages
 }
 
+// Weigh is what a request counts as in Arrive that takes so much GPU time, and has so long: as much as makes the
+// load of a GPU reach Config.Capacity if it is to be full for all of that time, or for 1 ms. (Clockwork's code:
+// with a quarter of the capacity's time, four times.)
+func (r *Residency) Weigh(work, left mono.Dur) mono.Dur {
+	return mono.Dur(float64(work) * float64(r.cfg.Capacity) / float64(max(mono.Millisecond, left)))
+}
+
 // LoadTime is how long loads of the model take, by the last ones that succeeded: their p99.
 func (r *Residency) LoadTime(id wire.ModelID) mono.Dur {
 	if m := r.model(id); m != nil {

@@ -82,13 +82,16 @@ const (
 	ReasonCancelled
 	// ReasonDraining: the process is shutting down.
 	ReasonDraining
+	// The next three came with Version 2 already in use: nobody may send them to a peer before Version 3
+	// (specification, section 5.4). Policies and simulations use them.
+
 	// ReasonLate: its batch reached the backend after the last instant to start it.
 	ReasonLate
 	// ReasonCold: no GPU holds the model's weights, and none could have them in time.
 	ReasonCold
 	// ReasonMemory: the backend had no room for its weights or inputs.
 	ReasonMemory
-	reasonEnd
+	reasonEnd // a peer refuses what it does not know: raise Version with it (TestReasonsOfVersion)
 )
 
 // ReasonCount is the number of reasons; they are below it.

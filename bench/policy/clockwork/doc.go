@@ -77,6 +77,11 @@
 //     of work before it, and for 25 ms after its arrival and the load. In Figure 6 at 60
 //     minutes Major has 180 r/s so, 130 without the 25 ms and 92 without the lookahead:
 //     loads that end just in time for an idle GPU find a busy one.
+//     However tight the SLO, a request counts for loads that begin within the lookahead and the
+//     Reserve of its arrival: else models that take longer to load and run than the SLO is are never
+//     loaded, which costs two thirds of the goodput at 25 ms (table of section 6.5).
+//   - A request counts as l(1) * 100 ms / (the time that it has), so GPUs hold copies for
+//     what they can do within the SLO.
 //   - What a batch takes is the p99 of the last ten of its model and size (package
 //     estimate; policy.Timed tells them).
 //

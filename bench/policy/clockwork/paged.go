@@ -275,7 +275,7 @@ func (s *Paged) push(now mono.Time, id wire.ModelID, r batching.Request) {
 	m := &s.models[id]
 	s.waiting++
 	m.queue.Push(r)
-	s.memory.Arrive(now, id, m.took[0], s.hope(now, id, r.Deadline))
+	s.memory.Arrive(now, id, s.memory.Weigh(m.took[0], r.Deadline.Sub(now)), s.hope(now, id, r.Deadline))
 	for _, g := range m.on {
 		s.gpus[g].offer(id)
 		s.wake(g)
@@ -283,13 +283,14 @@ func (s *Paged) push(now mono.Time, id wire.ModelID, r batching.Request) {
 }
 
 // hope is the latest start of a request's batch that is reckoned with in choosing what to
-// load: a GPU that has the weights by then may have its lookahead of work before it.
+// load: a GPU that has the weights by then may have its lookahead of work before it. A load that begins
+// within a lookahead and the reserve of the arrival is always reckoned with.
 func (s *Paged) hope(now mono.Time, id wire.ModelID, deadline mono.Time) mono.Time {
 	latest := deadline.Add(-s.models[id].took[0] - lookahead)
 	if s.opts.Hope > 0 {
 		latest = min(latest, now.Add(s.opts.Hope+s.memory.LoadTime(id)))
 	}
-	return latest
+	return max(latest, now.Add(lookahead+s.opts.Reserve+s.memory.LoadTime(id)))
 }
 
 // retime sets the model's place in chances, and on its GPUs, after its queue has changed.

@@ -161,6 +161,19 @@ func TestPagedLoads(t *testing.T) {
 	}
 }
 
+// A model is loaded though its SLO is shorter than a load and a run: for the requests to come. What a request counts
+// as is scaled by the time that it has.
+func TestPagedTightSLO(t *testing.T) {
+	s, out := small(t, Whole())
+	s.submit(0, 0, 11*ms, out) // 10 ms of them count, and it takes 6
+	if len(out.Loads) != 1 || out.Loads[0].Model != 0 {
+		t.Errorf("loads %v, want model 0", out.Loads)
+	}
+	if d, n := s.memory.Demand(0); d != 60*ms || n != 1 {
+		t.Errorf("a demand of %v by %d requests, want 6 ms * 100 / 10 by one", d, n)
+	}
+}
+
 // A load that fails is tried again; what no load can save is dropped.
 func TestPagedFailedLoad(t *testing.T) {
 	s, out := small(t, Whole())

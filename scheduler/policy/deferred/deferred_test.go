@@ -79,3 +79,17 @@ func TestRandomWithRoom(t *testing.T) {
 		}
 	}
 }
+
+// What a request counts as for loads is the time that it takes, scaled by the time that it has.
+func TestPagedDemandIsScaled(t *testing.T) {
+	const ms = mono.Millisecond
+	for _, c := range []struct{ slo, want mono.Dur }{{100 * ms, 6 * ms}, {25 * ms, 24 * ms}, {8 * ms, 75 * ms}} {
+		s, out := NewPaged(policy.Config{RequestsMax: 10, Pages: 10}, PagedOptions{}), &policy.Out{}
+		s.AddModel(0, policy.Model{Profile: policytest.Linear(t, 1, 5, 16), SLO: c.slo, Pages: 5, LoadTime: 8 * ms})
+		s.AddGPU(0, 0, out)
+		s.Submit(0, 0, batching.Request{Deadline: mono.Time(c.slo)}, out)
+		if d, n := s.Residency().Demand(0); d != c.want || n != 1 {
+			t.Errorf("SLO %v: a demand of %v by %d requests, want %v by one", c.slo, d, n, c.want)
+		}
+	}
+}

@@ -119,7 +119,7 @@ func (s *Paged) recount(now mono.Time) {
 		_, known := s.match.Residency().Demand(id)
 		n := s.shard.Queued(id)
 		for ; known < n; known++ {
-			s.match.Arrive(now, id, p.Latency(1), s.models[i].first)
+			s.arrive(now, id, s.models[i].first)
 		}
 		s.match.Doomed(now, id, max(0, known-n))
 	}
@@ -137,10 +137,15 @@ func (s *Paged) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *
 	r.Model = id
 	s.shard.Submit(now, id, r, &s.out)
 	if len(s.out.Drops) == 0 || !refused(s.out.Drops[0].Reason) {
-		alone := s.models[id].profile.Latency(1)
-		s.match.Arrive(now, id, alone, r.Deadline.Add(-alone))
+		s.arrive(now, id, r.Deadline.Add(-s.models[id].profile.Latency(1)))
 	}
 	s.apply(now, out)
+}
+
+// arrive tells of a request that alone must start by latest. What it counts as depends on the time it has.
+func (s *Paged) arrive(now mono.Time, id wire.ModelID, latest mono.Time) {
+	alone := s.models[id].profile.Latency(1)
+	s.match.Arrive(now, id, s.match.Residency().Weigh(alone, latest.Add(alone).Sub(now)), latest)
 }
 
 // refused: such a request was never queued.
