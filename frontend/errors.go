@@ -67,7 +67,7 @@ func (e *Error) Error() string {
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrDeadlineExceeded:
-		return e.Kind == target || e.Reason == wire.ReasonDeadline || e.Reason == wire.ReasonExpired
+		return e.Kind == target || e.Reason == wire.ReasonDeadline || e.Reason == wire.ReasonExpired || e.Reason == wire.ReasonLate
 	case context.DeadlineExceeded:
 		return e.Kind == ErrDeadlineExceeded
 	case context.Canceled:
@@ -102,6 +102,12 @@ func reasonError(model string, r wire.Reason) *Error {
 		e.Kind, e.Msg = ErrDeadlineExceeded, "no answer came in time"
 	case wire.ReasonCancelled:
 		e.Kind = ErrCancelled
+	case wire.ReasonLate:
+		e.Msg = "its batch reached the backend too late to make its deadline"
+	case wire.ReasonCold:
+		e.Msg = "no GPU has the model's weights, and none could load them in time"
+	case wire.ReasonMemory:
+		e.Kind, e.Msg = ErrOverloaded, "the backend has no memory for its weights or inputs"
 	}
 	return e
 }

@@ -41,10 +41,23 @@ func Figures() []Figure {
 	}
 }
 
+// Book is a paper whose evaluation is run again: its figures, and what its report says
+// before them.
+type Book struct {
+	Intro   string // Markdown
+	Figures []Figure
+}
+
+// symphony is the Symphony paper.
+func symphony() Book { return Book{intro(), Figures()} }
+
 // Choose finds figures by name, in the report's order; "all" or nothing means
 // the paper's. An unknown name is an error that lists those there are.
-func Choose(names []string) ([]Figure, error) {
-	all := Figures()
+func Choose(names []string) ([]Figure, error) { return symphony().Choose(names) }
+
+// Choose finds figures of the book by name, as the function does.
+func (b Book) Choose(names []string) ([]Figure, error) {
+	all := b.Figures
 	var known []string
 	for _, f := range all {
 		known = append(known, f.ID)

@@ -64,7 +64,7 @@ func TestVerdictsInTheReport(t *testing.T) {
 	if err := s.section.save(out); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeReport(out); err != nil {
+	if err := writeReport(out, symphony()); err != nil {
 		t.Fatal(err)
 	}
 	report := read(t, out, "REPORT.md")

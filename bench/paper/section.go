@@ -63,10 +63,10 @@ func loadSection(out, id string) (*section, error) {
 }
 
 // writeReport makes REPORT.md of all figures that have run into the folder.
-func writeReport(out string) error {
+func writeReport(out string, book Book) error {
 	var b strings.Builder
 	var parts []*section
-	for _, f := range Figures() {
+	for _, f := range book.Figures {
 		c, err := loadSection(out, f.ID)
 		if err != nil {
 			return err
@@ -75,13 +75,18 @@ func writeReport(out string) error {
 			parts = append(parts, c)
 		}
 	}
-	b.WriteString("# The paper's evaluation, run again\n\nMade by `symphony bench paper`. Every number is from the simulator: the cores that serve, under a virtual clock. (Not the balance of figure 16: the partitioner itself ran, by the wall clock.)\n")
-	fmt.Fprintf(&b, "%s is the scheduler as it serves: it spends as much of the deferral as pays, by simulating itself. %q always spends all of it, as the paper's does. Algorithm 1 is the paper's to the letter.\n\n", Symphony, SymphonyDefer)
+	b.WriteString(book.Intro)
 	writeSummary(&b, parts)
 	for _, c := range parts {
 		c.write(&b)
 	}
 	return os.WriteFile(filepath.Join(out, "REPORT.md"), []byte(b.String()), 0o644)
+}
+
+// intro is what the report of the Symphony paper begins with.
+func intro() string {
+	return "# The paper's evaluation, run again\n\nMade by `symphony bench paper`. Every number is from the simulator: the cores that serve, under a virtual clock. (Not the balance of figure 16: the partitioner itself ran, by the wall clock.)\n" +
+		fmt.Sprintf("%s is the scheduler as it serves: it spends as much of the deferral as pays, by simulating itself. %q always spends all of it, as the paper's does. Algorithm 1 is the paper's to the letter.\n\n", Symphony, SymphonyDefer)
 }
 
 func writeSummary(b *strings.Builder, parts []*section) {

@@ -23,8 +23,10 @@ type Options struct {
 	Fresh    bool // simulate again what has a result
 	Parallel int  // jobs at a time; 0 means 1
 	Progress io.Writer
-	Terminal bool   // Progress is one: the line is written over
-	Command  string // as typed, for the report
+	Terminal bool      // Progress is one: the line is written over
+	Command  string    // as typed, for the report
+	Book     Book      // of the figures; the zero Book is the Symphony paper
+	Lines    io.Writer // nil: claims are in the report alone, else each has a line here too
 }
 
 // Session runs figures into one folder. Figures run one after the other, the
@@ -45,6 +47,9 @@ const resultsOf = "symphony bench paper"
 // Run makes the figures and the report. A figure that fails does not keep the
 // others from running; when ctx ends, what is done is kept.
 func Run(ctx context.Context, figures []Figure, opts Options) error {
+	if opts.Book.Figures == nil {
+		opts.Book = symphony()
+	}
 	for _, dir := range []string{"data", "plots"} {
 		if err := os.MkdirAll(filepath.Join(opts.Out, dir), 0o755); err != nil {
 			return outError(err)
@@ -67,7 +72,7 @@ func Run(ctx context.Context, figures []Figure, opts Options) error {
 		}
 	}
 	s.progress.end()
-	if err := writeReport(opts.Out); err != nil {
+	if err := writeReport(opts.Out, opts.Book); err != nil {
 		failed = append(failed, err)
 	} else if opts.Progress != nil {
 		fmt.Fprintf(opts.Progress, "the report is in %s\n", filepath.Join(opts.Out, "REPORT.md"))
@@ -91,6 +96,11 @@ func (s *Session) run(f Figure) error {
 	s.progress.begin(f.ID)
 	if err := f.Run(s); err != nil {
 		return err
+	}
+	for i := range s.section.Claims {
+		if c := &s.section.Claims[i]; s.opts.Lines != nil {
+			fmt.Fprintf(s.opts.Lines, "%s %-4s %s: %s (wanted: %s)\n", f.ID, c.verdict(), c.What, c.Ours, c.Paper)
+		}
 	}
 	return s.section.save(s.opts.Out)
 }

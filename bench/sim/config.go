@@ -22,6 +22,9 @@ type Model struct {
 	Profile *profile.Profile
 	SLO     mono.Dur
 	Stream  workload.Stream // unused when Config.Source is set
+	// With Config.Paging: the pages of its weights, and how long they take to copy.
+	Pages    int
+	LoadTime mono.Dur
 }
 
 // GPUEvent is a GPU that joins or goes at a given time.
@@ -52,11 +55,12 @@ type Config struct {
 	GPUs      int
 	Events    []GPUEvent     // in any order
 	Detection mono.Dur       // from a failure until the scheduler knows
-	Source    Source         // nil: the models' Streams
+	Source    Source         // nil: the models' Streams; a workload.Closed is told of answers
 	Tape      *workload.Tape // of the Streams' draws, for several runs of one seed; nil: they are drawn anew
 	Network   Network        // the zero Network delays nothing
 	Jitter    Jitter         // of execution; the zero Jitter is none
 	Pauses    []Pause        // of the scheduler and of the GPUs
+	Paging    Paging         // memory of the GPUs; the zero Paging has all models on all of them
 	Margins   bool           // what was late is taken off deadlines (margin.go)
 	Warmup    mono.Dur       // not counted
 	Duration  mono.Dur       // counted
@@ -83,6 +87,8 @@ type Observer struct {
 	Dispatched func(now mono.Time, d *policy.Dispatch)
 	Executed   func(e *Execution) // when its fate is known: its report came, or it was cut
 	Drop       func(now mono.Time, d *batching.Drop)
+	Cold       func(now mono.Time, model wire.ModelID) // a request that has just arrived: no GPU has its model
+	Copied     func(c *Copy)                           // a load that ended
 	// Need is what deferral alone would keep busy with what arrived in a span of the
 	// counted time (Config.NeedSpan), in GPUs.
 	Need func(from, to mono.Time, gpus float64)
@@ -127,7 +133,7 @@ func (c *Config) Check() error {
 			return fmt.Errorf("%w: event of GPU %d at %v: ids are below %d, instants not below 0", ErrInvalid, e.GPU, e.At, gpusMax)
 		}
 	}
-	return errors.Join(c.Network.check(), c.Jitter.check(), checkPauses(c.Pauses))
+	return errors.Join(c.Network.check(), c.Jitter.check(), checkPauses(c.Pauses), c.checkPaging())
 }
 
 const gpusMax = 8192

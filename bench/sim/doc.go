@@ -35,6 +35,17 @@
 // learns from batches that end late, as the live engine does. Result.Hopeless
 // counts what no policy could have saved.
 //
+// # Memory
+//
+// With Config.Paging GPUs hold weights in pages, and the scheduler (a policy.Loader) orders
+// loads and unloads. Loads of a link take turns, beside what the GPU runs; a batch waits at
+// its GPU for weights that are on their way. A load without pages fails, as at a device; a
+// batch without its model, a load of what is there and an unload of what is used are bugs of
+// the policy, and end the run with an error. A request is cold when no GPU has its model as
+// it arrives.
+//
+// A workload.Closed source is told of answers: clients that wait for them.
+//
 // # What it costs
 //
 // Memory follows what is open at a time, not the length of the run. Profile

@@ -75,7 +75,7 @@ func (d *driver) join(id wire.GPUID) {
 	d.remove(id) // a life whose end has not been detected
 	g.life++
 	g.alive, g.known = true, true
-	d.sched.AddGPU(d.now, id, &d.out)
+	d.begin(id)
 }
 
 // lose ends a GPU and what runs there. It tells whether there was one.
@@ -86,6 +86,7 @@ func (d *driver) lose(id wire.GPUID) bool {
 	for len(d.gpus[id].runs) > 0 {
 		d.cut(id, 0)
 	}
+	d.forget(id)
 	d.gpus[id].alive = false
 	return true
 }

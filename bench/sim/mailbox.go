@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -13,10 +14,12 @@ type message struct {
 	kind    messageKind
 	model   wire.ModelID // submitted
 	request batching.Request
-	gpu     wire.GPUID   // reported, failed
+	gpu     wire.GPUID   // reported, failed, loaded
 	batch   wire.BatchID // reported
+	took    mono.Dur     // reported
 	end     mono.Time
-	life    uint32 // failed: of the GPU
+	life    uint32            // failed, loaded: of the GPU
+	load    policy.LoadReport // loaded
 }
 
 type messageKind uint8
@@ -25,6 +28,7 @@ const (
 	submitted messageKind = iota
 	reported
 	failed
+	loaded
 )
 
 // mailbox is the messages under way, by the instant of their arrival and then

@@ -82,18 +82,20 @@ func (d Delays) draw(r *rand.Rand) mono.Dur {
 	return d.points[i] + (d.points[i+1]-d.points[i])*mono.Dur(u-low)/mono.Dur(high-low)
 }
 
-// Jitter makes executions longer than profiled.
+// Jitter makes executions longer than profiled, or longer and shorter.
 type Jitter struct {
 	// Share is the greatest lengthening, as a share of l(b); draws are even
 	// between none and it.
 	Share float64
+	// Errors is added, to either side of what the profile says, whatever was planned.
+	Errors Errors
 }
 
 func (j Jitter) check() error {
 	if !(j.Share >= 0 && j.Share <= 1) {
 		return fmt.Errorf("%w: jitter %g, must be a share of 0 to 1", ErrInvalid, j.Share)
 	}
-	return nil
+	return j.Errors.check()
 }
 
 // stretch is the length of a run that was planned to take d.

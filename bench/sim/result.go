@@ -11,6 +11,7 @@ type Counts struct {
 	Arrived int64
 	Served  int64 // answered by their deadline
 	Late    int64 // answered after it
+	Cold    int64 // came when no GPU had their model
 	Dropped [wire.ReasonCount]int64
 }
 
@@ -29,6 +30,7 @@ func (c *Counts) add(o *Counts) {
 	c.Arrived += o.Arrived
 	c.Served += o.Served
 	c.Late += o.Late
+	c.Cold += o.Cold
 	for i := range c.Dropped {
 		c.Dropped[i] += o.Dropped[i]
 	}
@@ -45,6 +47,7 @@ type Result struct {
 	Sizes     []int64          // [b]: requests that ran in a batch of b
 	QueueTime []int64          // [i]: requests that waited i units of QueueUnit before their batch started
 	Hopeless  int64            // arrivals that no scheduler could serve in time: it heard of them too late, for it stood still or the network was slow
+	Loads     Loads            // of weights, with Config.Paging
 	Steps     int64            // instants at which something happened
 	Scheduler policy.Scheduler // as the run left it
 	// The GPUs that deferral alone would keep busy with what arrived (batching.Need), whatever

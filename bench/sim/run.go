@@ -39,9 +39,10 @@ func (d *driver) launch(k *policy.Dispatch) {
 	if n := len(g.runs); n > 0 {
 		r.Start = max(r.Start, g.runs[n-1].End)
 	}
+	r.Start = d.ready(k, r.Start)
 	g.pauses.forget(d.now)
 	r.Start = g.pauses.after(r.Start)
-	r.End = g.pauses.stretch(r.Start, d.cfg.Jitter.stretch(k.Until.Sub(k.Exec), d.exec))
+	r.End = g.pauses.stretch(r.Start, d.length(k))
 	if n := len(g.spare); n > 0 {
 		r.Requests, g.spare = g.spare[n-1][:0], g.spare[:n-1]
 	}
@@ -50,6 +51,16 @@ func (d *driver) launch(k *policy.Dispatch) {
 	if len(g.runs) == 1 {
 		d.armGPU(k.GPU)
 	}
+}
+
+// length is how long a batch takes: as planned, with what Jitter adds. What the policy
+// plans with may be learnt and longer (paging, errors): the profile counts then.
+func (d *driver) length(k *policy.Dispatch) mono.Dur {
+	planned := k.Until.Sub(k.Exec)
+	if j := &d.cfg.Jitter; d.pager != nil || !j.Errors.none() {
+		planned = j.Errors.length(d.cfg.Models[k.Model].Profile.Latency(len(k.Requests)), d.exec)
+	}
+	return d.cfg.Jitter.stretch(planned, d.exec)
 }
 
 func (d *driver) armGPU(id wire.GPUID) {
@@ -73,17 +84,26 @@ func (d *driver) complete() {
 		g.runs = slices.Delete(g.runs, 0, 1)
 		d.armGPU(r.GPU)
 		d.result.Busy[r.GPU] += d.within(r)
+		d.idle(r)
 		r.Answered = r.End
 		if !d.wired {
 			d.keep(r)
-			d.sched.Done(d.now, r.Batch, r.End, &d.out)
+			d.done(r.Batch, r.End.Sub(r.Start), r.End)
 			d.overran(r)
 			continue
 		}
 		r.Answered = r.End.Add(d.cfg.Network.Ctrl.draw(d.net))
 		g.told = append(g.told, *r)
-		d.mail.send(message{at: d.now.Add(d.cfg.Network.Ctrl.draw(d.net)), kind: reported, gpu: r.GPU, batch: r.Batch, end: r.End})
+		d.mail.send(message{at: d.now.Add(d.cfg.Network.Ctrl.draw(d.net)), kind: reported, gpu: r.GPU, batch: r.Batch, took: r.End.Sub(r.Start), end: r.End})
 	}
+}
+
+// done tells the scheduler.
+func (d *driver) done(batch wire.BatchID, took mono.Dur, end mono.Time) {
+	if d.timed != nil {
+		d.timed.Took(batch, took)
+	}
+	d.sched.Done(d.now, batch, end, &d.out)
 }
 
 // report hands the scheduler the end of a batch. It ignores one that it gave up.
@@ -94,7 +114,7 @@ func (d *driver) report(m *message) {
 		d.overran(&g.told[i])
 		g.told = slices.Delete(g.told, i, i+1)
 	}
-	d.sched.Done(d.now, m.batch, m.end, &d.out)
+	d.done(m.batch, m.took, m.end)
 }
 
 // preempt ends a batch whose requests the scheduler has queued again.
@@ -119,6 +139,7 @@ func (d *driver) cut(id wire.GPUID, i int) {
 	d.armGPU(id)
 	r.End = max(d.now, r.Start)
 	d.result.Busy[id] += d.within(&r)
+	d.idle(&r)
 	d.waste(&r)
 }
 
@@ -146,6 +167,7 @@ func (d *driver) keep(r *run) {
 	slo, counts := d.cfg.Models[r.Model].SLO, &d.result.Models[r.Model]
 	for i := range r.Requests {
 		q := &r.Requests[i]
+		d.answered(max(d.now, r.Answered), int(r.Model))
 		if !d.counted(q.Arrival) {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/symphony-serving/symphony/bench/workload"
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/overrun"
 	"github.com/symphony-serving/symphony/scheduler/policy"
@@ -32,10 +33,15 @@ type driver struct {
 	ends   pq.Heap // GPU -> end of what runs
 	events []GPUEvent
 	mail   mailbox
-	pauses *pauses    // of the scheduler
-	wired  bool       // messages take their way; else they are there at once
-	net    *rand.Rand // draws of the network
-	exec   *rand.Rand // draws of the jitter
+	pauses *pauses         // of the scheduler
+	pager  *pager          // the GPUs' memory; nil: every model is on every GPU
+	loader policy.Loader   // the scheduler, if it loads models
+	timed  policy.Timed    // the scheduler, if it learns how long batches take
+	closed workload.Closed // the source, if it is to be told of answers
+	breach error           // what the scheduler should not have done
+	wired  bool            // messages take their way; else they are there at once
+	net    *rand.Rand      // draws of the network
+	exec   *rand.Rand      // draws of the jitter
 
 	out     policy.Out
 	perTurn int      // Steps since the clock last moved
@@ -74,14 +80,14 @@ func newRun(cfg *Config) (*driver, error) {
 		}
 		source = mix
 	}
-	return newDriver(cfg, source), nil
+	return newDriver(cfg, source)
 }
 
 // ErrStopped is the error of a run that was told to give up.
 var ErrStopped = fmt.Errorf("simulation stopped")
 
-func newDriver(cfg *Config, source Source) *driver {
-	d := &driver{cfg: cfg, source: source, from: mono.Time(cfg.Warmup), to: mono.Time(cfg.Warmup + cfg.Duration)}
+func newDriver(cfg *Config, source Source) (*driver, error) {
+	d := &driver{cfg: cfg, source: source, pager: newPager(cfg), from: mono.Time(cfg.Warmup), to: mono.Time(cfg.Warmup + cfg.Duration)}
 	tail := mono.Dur(0)
 	for i := range cfg.Models {
 		tail = max(tail, cfg.Models[i].SLO)
@@ -100,17 +106,22 @@ func newDriver(cfg *Config, source Source) *driver {
 	d.needs = newNeeds(d)
 	d.events = slices.Clone(cfg.Events)
 	slices.SortStableFunc(d.events, func(a, b GPUEvent) int { return int(a.At - b.At) })
-	d.sched = cfg.NewPolicy(policy.Config{Delay: cfg.Network.Bound, RequestsMax: cfg.open(), Frontends: max(1, cfg.Frontends), Seed: cfg.Seed})
+	d.sched = cfg.NewPolicy(policy.Config{Delay: cfg.Network.Bound, RequestsMax: cfg.open(), Frontends: max(1, cfg.Frontends), Seed: cfg.Seed, Pages: cfg.Paging.Pages})
+	if d.loader, _ = d.sched.(policy.Loader); d.loader == nil && d.pager != nil {
+		return nil, fmt.Errorf("%w: GPUs with pages, and a policy that does not load models", ErrInvalid)
+	}
+	d.timed, _ = d.sched.(policy.Timed)
+	d.closed, _ = source.(workload.Closed)
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
-		d.sched.AddModel(wire.ModelID(i), policy.Model{Profile: m.Profile, SLO: m.SLO, Rate: m.Stream.Rate})
+		d.sched.AddModel(wire.ModelID(i), policy.Model{Profile: m.Profile, SLO: m.SLO, Rate: m.Stream.Rate, Pages: m.Pages, LoadTime: m.LoadTime})
 	}
 	for i := range cfg.GPUs {
 		d.join(wire.GPUID(i))
 	}
 	d.apply()
 	d.nextArrival()
-	return d
+	return d, nil
 }
 
 // stopEvery is how many instants pass between two questions whether to stop.
@@ -131,9 +142,15 @@ func (d *driver) run(stop func() bool) error {
 		}
 		d.now = max(d.now, now)
 		d.instant()
+		if d.breach != nil {
+			return d.breach
+		}
 		if d.result.Steps++; d.result.Steps%stopEvery == 0 && stop != nil && stop() {
 			return ErrStopped
 		}
+	}
+	if d.balance(); d.breach != nil {
+		return d.breach
 	}
 	d.result.Scheduler = d.sched
 	d.needs.until(d.to, d)
@@ -149,7 +166,10 @@ func (d *driver) next() mono.Time {
 	if !d.pauses.none() {
 		t = d.pauses.after(max(t, d.now))
 	}
-	t = min(t, d.arrival)
+	if d.closed != nil {
+		d.nextArrival() // an answer may have brought one that comes first
+	}
+	t = min(t, d.arrival, d.pager.next())
 	if d.ends.Len() > 0 {
 		_, at := d.ends.Min()
 		t = min(t, mono.Time(at))
@@ -177,10 +197,14 @@ func (d *driver) instant() {
 		d.woke(wake) // before the mailbox: what comes may take the place of what the timer was for
 	}
 	d.complete()
+	d.copies()
 	for back == d.now && d.mail.next() <= d.now {
 		d.receive(d.mail.pop())
 	}
 	for d.arrival <= d.now {
+		if d.closed != nil {
+			d.closed.Next()
+		}
 		d.arrive()
 		d.nextArrival()
 	}
@@ -194,7 +218,11 @@ func (d *driver) instant() {
 }
 
 func (d *driver) nextArrival() {
-	at, model, ok := d.source.Next()
+	next := d.source.Next
+	if d.closed != nil {
+		next = d.closed.Peek
+	}
+	at, model, ok := next()
 	if !ok || at >= d.stop {
 		at = mono.Never
 	}
@@ -215,6 +243,9 @@ func (d *driver) arrive() {
 		d.needs.until(d.now, d)
 		d.needs.arrived[d.model]++
 	}
+	if d.pager.cold(d.model) {
+		d.cold()
+	}
 	if f := d.cfg.Observer.Arrive; f != nil {
 		f(d.now, wire.ModelID(d.model))
 	}
@@ -233,6 +264,23 @@ func (d *driver) arrive() {
 	d.mail.send(message{at: at, kind: submitted, model: wire.ModelID(d.model), request: r})
 }
 
+// cold counts a request whose model is on no GPU.
+func (d *driver) cold() {
+	if d.counted(d.now) {
+		d.result.Models[d.model].Cold++
+	}
+	if f := d.cfg.Observer.Cold; f != nil {
+		f(d.now, wire.ModelID(d.model))
+	}
+}
+
+// answered tells a source that waits for answers.
+func (d *driver) answered(at mono.Time, model int) {
+	if d.closed != nil {
+		d.closed.Answered(at, model)
+	}
+}
+
 func (d *driver) counted(arrival mono.Time) bool { return arrival >= d.from && arrival < d.to }
 
 // receive handles a message whose way has ended.
@@ -245,17 +293,25 @@ func (d *driver) receive(m message) {
 		d.report(&m)
 	case failed:
 		d.detected(m.gpu, m.life)
+	case loaded:
+		d.hear(&m)
 	}
 }
 
 // apply carries out what the scheduler decided.
 func (d *driver) apply() {
-	for len(d.out.Drops)+len(d.out.Preempts)+len(d.out.Dispatches) > 0 {
+	for !d.out.Empty() {
 		for i := range d.out.Drops {
 			d.dropped(&d.out.Drops[i])
 		}
 		for i := range d.out.Preempts {
 			d.preempt(&d.out.Preempts[i])
+		}
+		for i := range d.out.Unloads {
+			d.unload(&d.out.Unloads[i])
+		}
+		for i := range d.out.Loads {
+			d.load(&d.out.Loads[i])
 		}
 		for i := range d.out.Dispatches {
 			if f := d.cfg.Observer.Dispatched; f != nil {
@@ -269,6 +325,9 @@ func (d *driver) apply() {
 }
 
 func (d *driver) dropped(k *batching.Drop) {
+	if d.closed != nil {
+		d.answered(d.now.Add(d.ctrl()), int(k.Request.Input.Length))
+	}
 	if d.counted(k.Request.Arrival) {
 		d.result.Models[k.Request.Input.Length].Dropped[k.Reason]++
 		d.bad(int(k.Request.Input.Length))

@@ -5,6 +5,8 @@
 //	Config (one process, shares) --> Generator
 //	trace of arrivals, CSV --> Trace ----+--> Source: instant, model
 //	counts per minute, CSV --> Functions-+
+//	synthetic functions --> MAF ---------+
+//	clients that wait --> Clients -------+ (told of answers by who drives it)
 //
 // A core: no clock, no file; traces are read from the caller's io.Reader.
 //

@@ -49,8 +49,12 @@ func schedulerRooms() map[string]room {
 		"scheduler/profile":    {core, []string{"transport/mono", "transport/catalog"}},
 		"scheduler/batching":   {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/invariants"}},
 		"scheduler/shard":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/rank", "scheduler/invariants"}},
-		"scheduler/rank":       {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/batching", "scheduler/invariants"}},
+		"scheduler/rank":       {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/batching", "scheduler/devices", "scheduler/invariants"}},
+		"scheduler/devices":    {core, []string{"transport/mono", "transport/wire", "scheduler/batching", "scheduler/invariants"}},
 		"scheduler/overrun":    {core, []string{"transport/mono"}},
+		"scheduler/estimate":   {core, []string{"transport/mono", "transport/wire"}},
+		"scheduler/residency":  {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/estimate", "scheduler/invariants"}},
+		"scheduler/paged":      {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/batching", "scheduler/devices", "scheduler/estimate", "scheduler/residency", "scheduler/invariants"}},
 		"scheduler/watch":      {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile"}},
 		"scheduler/watch/ui":   {shell, []string{"transport/mono", "transport/wire", "scheduler/watch"}},
 		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
@@ -89,7 +93,7 @@ func policyRooms() map[string]room {
 		"scheduler/policy":            {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching"}},
 		"scheduler/tuner":             {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/rank", "scheduler/policy", "scheduler/policy/deferred", "scheduler/invariants"}},
 		"bench/policy/tuned":          {core, []string{"transport/mono", "transport/wire", "scheduler/batching", "scheduler/rank", "scheduler/policy", "scheduler/policy/deferred", "scheduler/tuner"}},
-		"scheduler/policy/deferred":   {core, []string{"transport/mono", "transport/wire", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/invariants"}},
+		"scheduler/policy/deferred":   {core, []string{"transport/mono", "transport/wire", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/devices", "scheduler/residency", "scheduler/paged", "scheduler/policy", "scheduler/invariants"}},
 		"bench/policy/eager":          {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
 		"bench/policy/timeout":        {core, []string{"scheduler/batching", "scheduler/policy", "scheduler/policy/deferred"}},
 		"scheduler/policy/policytest": {leaf, []string{"transport/mono", "transport/wire", "scheduler/profile", "scheduler/batching", "scheduler/policy"}},
@@ -98,6 +102,9 @@ func policyRooms() map[string]room {
 	for _, name := range []string{"clockwork", "shepherd", "nexus", "published", "cork"} {
 		policies["bench/policy/"+name] = room{core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/invariants"}}
 	}
+	clockwork := policies["bench/policy/clockwork"]
+	clockwork.imports = append(clockwork.imports, "scheduler/estimate", "scheduler/residency")
+	policies["bench/policy/clockwork"] = clockwork
 	return policies
 }
 
@@ -149,28 +156,29 @@ func benchRooms() map[string]room {
 	return map[string]room{
 		"deploy": {leaf, nil},
 
-		"bench/report":       {leaf, []string{"transport/mono", "transport/wire", "scheduler/profile"}},
-		"bench/workload":     {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
-		"bench/load":         {shell, []string{"bench/report", "bench/workload", "frontend", "transport/mono", "transport/catalog", "transport/wire"}},
-		"bench/soak":         {shell, []string{"bench/load", "bench/report", "bench/workload", "frontend", "frontend/ingress/malformed", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},
-		"bench/zoo":          {leaf, []string{"transport/mono"}},
-		"bench/plot":         {leaf, []string{"transport/mono"}},
-		"bench/httpbench":    {shell, []string{"bench/report", "transport/mono"}},
-		"bench/netbench":     {shell, []string{"bench/report", "transport", "transport/mono", "transport/wire", "frontend/arena", "bench/plot"}},
-		"bench/peers":        {shell, []string{"bench/load", "bench/report", "bench/workload", "bench/plot", "transport/catalog", "transport/mono"}},
-		"bench/overhead":     {shell, []string{"bench/report", "frontend", "transport/mono", "transport/ring", "transport/wire", "bench/plot"}},
-		"bench/schedbench":   {shell, []string{"bench/report", "transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/tuner", "scheduler/engine", "bench/workload", "bench/zoo", "bench/plot"}},
-		"bench/sim":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/overrun", "scheduler/watch", "bench/workload"}},
-		"bench/sim/fleet":    {core, []string{"scheduler/control/plan", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "transport/mono", "transport/wire", "bench/workload"}},
-		"bench/fleet":        {shell, []string{"bench/report", "bench/results", "bench/sim/fleet", "bench/plot", "bench/zoo", "scheduler/control/partition", "scheduler/control/plan", "scheduler/profile", "transport/mono"}},
-		"bench/sim/scenario": {leaf, []string{"bench/sim", "scheduler/watch", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/rank", "scheduler/policy/deferred", "bench/policy/tuned", "bench/policy/clockwork", "bench/policy/shepherd", "bench/policy/nexus", "bench/policy/eager", "bench/policy/timeout", "bench/policy/published", "bench/policy/cork"}},
-		"bench/sim/acting":   {core, []string{"scheduler/control/scaling", "transport/mono"}},
-		"bench/sim/blame":    {core, []string{"bench/sim", "scheduler/batching", "transport/mono", "transport/wire"}},
-		"bench/gpu":          {shell, []string{"backend/cuda", "backend/executor", "backend/profiler", "bench/load", "bench/plot", "bench/report", "bench/workload", "frontend", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},
-		"bench/frontier":     {shell, []string{"bench/report", "bench/results", "bench/sim", "bench/sim/scenario", "bench/plot", "transport/mono"}},
-		"bench/results":      {leaf, nil},
-		"bench/subclusters":  {leaf, []string{"bench/sim", "bench/sim/scenario", "bench/workload", "bench/zoo", "scheduler/batching", "scheduler/control/partition", "scheduler/profile", "transport/mono"}},
-		"bench/draws":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
-		"bench/paper":        {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "bench/subclusters", "scheduler/control/partition", "scheduler/control/partition/highs", "scheduler/control/autoscale", "scheduler/control/scaling", "bench/sim/acting", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
+		"bench/report":          {leaf, []string{"transport/mono", "transport/wire", "scheduler/profile"}},
+		"bench/workload":        {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
+		"bench/load":            {shell, []string{"bench/report", "bench/workload", "frontend", "transport/mono", "transport/catalog", "transport/wire"}},
+		"bench/soak":            {shell, []string{"bench/load", "bench/report", "bench/workload", "frontend", "frontend/ingress/malformed", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},
+		"bench/zoo":             {leaf, []string{"transport/mono", "scheduler/profile"}},
+		"bench/plot":            {leaf, []string{"transport/mono"}},
+		"bench/httpbench":       {shell, []string{"bench/report", "transport/mono"}},
+		"bench/netbench":        {shell, []string{"bench/report", "transport", "transport/mono", "transport/wire", "frontend/arena", "bench/plot"}},
+		"bench/peers":           {shell, []string{"bench/load", "bench/report", "bench/workload", "bench/plot", "transport/catalog", "transport/mono"}},
+		"bench/overhead":        {shell, []string{"bench/report", "frontend", "transport/mono", "transport/ring", "transport/wire", "bench/plot"}},
+		"bench/schedbench":      {shell, []string{"bench/report", "transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/tuner", "scheduler/engine", "bench/workload", "bench/zoo", "bench/plot"}},
+		"bench/sim":             {core, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/overrun", "scheduler/watch", "bench/workload"}},
+		"bench/sim/fleet":       {core, []string{"scheduler/control/plan", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/policy", "scheduler/policy/deferred", "transport/mono", "transport/wire", "bench/workload"}},
+		"bench/fleet":           {shell, []string{"bench/report", "bench/results", "bench/sim/fleet", "bench/plot", "bench/zoo", "scheduler/control/partition", "scheduler/control/plan", "scheduler/profile", "transport/mono"}},
+		"bench/sim/scenario":    {leaf, []string{"bench/sim", "scheduler/watch", "bench/zoo", "bench/report", "bench/workload", "scheduler/profile", "transport/mono", "transport/wire", "scheduler/batching", "scheduler/policy", "scheduler/rank", "scheduler/policy/deferred", "bench/policy/tuned", "bench/policy/clockwork", "bench/policy/shepherd", "bench/policy/nexus", "bench/policy/eager", "bench/policy/timeout", "bench/policy/published", "bench/policy/cork"}},
+		"bench/sim/acting":      {core, []string{"scheduler/control/scaling", "transport/mono"}},
+		"bench/sim/blame":       {core, []string{"bench/sim", "scheduler/batching", "transport/mono", "transport/wire"}},
+		"bench/gpu":             {shell, []string{"backend/cuda", "backend/executor", "backend/profiler", "bench/load", "bench/plot", "bench/report", "bench/workload", "frontend", "scheduler/profile", "transport/catalog", "transport/mono", "transport/wire"}},
+		"bench/frontier":        {shell, []string{"bench/report", "bench/results", "bench/sim", "bench/sim/scenario", "bench/plot", "transport/mono"}},
+		"bench/results":         {leaf, nil},
+		"bench/subclusters":     {leaf, []string{"bench/sim", "bench/sim/scenario", "bench/workload", "bench/zoo", "scheduler/batching", "scheduler/control/partition", "scheduler/profile", "transport/mono"}},
+		"bench/draws":           {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/report", "bench/workload", "bench/plot", "scheduler/profile", "transport/mono", "transport/wire"}},
+		"bench/paper/clockwork": {shell, []string{"bench/paper", "bench/policy/clockwork", "bench/sim", "bench/workload", "bench/zoo", "bench/report", "bench/plot", "scheduler/policy", "scheduler/policy/deferred", "scheduler/batching", "transport/mono", "transport/wire"}},
+		"bench/paper":           {shell, []string{"bench/results", "bench/sim", "bench/sim/blame", "bench/sim/scenario", "bench/zoo", "bench/report", "bench/workload", "bench/plot", "bench/subclusters", "scheduler/control/partition", "scheduler/control/partition/highs", "scheduler/control/autoscale", "scheduler/control/scaling", "bench/sim/acting", "scheduler/profile", "scheduler/batching", "scheduler/policy", "bench/policy/tuned", "scheduler/tuner", "transport/mono", "transport/wire"}},
 	}
 }

@@ -35,12 +35,13 @@
 //     requests that are due first and d is the first one's deadline, also when
 //     requests of one model carry different SLOs. Of those due at the same instant
 //     the higher priority goes first, and then who came first.
-//  2. A candidate of size b can start at now + delay(b) and meet d.
+//  2. A candidate of size b can start at now + delay(b), or at the floor, and meet d.
 //  3. NextWake is the first instant at which 2 stops being true: Update then
 //     forms a smaller candidate or drops the head. It is never in the past
 //     after an Update, so no loop spins at one instant.
 //  4. Update drops only requests that can no longer be served alone; nothing
 //     is shed for others' sake before a GPU is there for them (Take).
+//  5. No candidate and no batch starts before the floor (floor.go).
 //
 // # Drop policies
 //

@@ -30,6 +30,8 @@ type Model struct {
 	forgone   mono.Dur  // see Forgone
 	since     mono.Time // the queue has not been empty from then on
 	came      mono.Time // when the newest request since the last Update came in; 0: none
+	floor     mono.Time // see SetFloor
+	cold      bool      // a floor held the candidate back: its start teaches nothing
 	due       mono.Time // see Due
 	deferred  bool      // likewise
 	aims
@@ -42,7 +44,7 @@ type Model struct {
 
 // NewModel makes an empty queue.
 func NewModel(cfg Config) *Model {
-	m := &Model{cfg: cfg, share: cfg.Share, wake: mono.Never}
+	m := &Model{cfg: cfg, share: cfg.Share, wake: mono.Never, floor: mono.Past}
 	m.retarget()
 	return m
 }
@@ -133,18 +135,25 @@ func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 		m.missed()
 	}
 	for m.queue.Len() > 0 {
-		if b := m.fit(m.deadline(0), now, mono.Past); b > 0 {
+		if b := m.fit(m.deadline(0), now, m.floor); b > 0 {
 			stood := m.candidate.Size > 0
 			m.candidate = m.window(min(b, m.queue.Len()), now)
+			if m.candidate.Exec < m.floor {
+				m.await()
+			}
 			m.wake = m.candidate.Latest.Add(-m.candidate.Delay).Add(1)
 			m.setDue(stood, now)
 			invariants.Check(m.candidate.Exec <= m.candidate.Latest, "batching: a window that ends before it begins")
 			invariants.Check(m.NextWake() > now, "batching: a candidate that has expired when it is formed")
 			return drops
 		}
-		drops = m.drop(wire.ReasonDeadline, expired, drops)
+		if m.floor > now && m.fit(m.deadline(0), now, mono.Past) > 0 {
+			drops = m.drop(wire.ReasonCold, false, drops)
+		} else {
+			drops = m.drop(wire.ReasonDeadline, expired && !m.cold, drops)
+		}
 	}
-	m.candidate, m.wake, m.came = Candidate{}, mono.Never, 0
+	m.candidate, m.wake, m.came, m.cold = Candidate{}, mono.Never, 0, false
 	return drops
 }
 
@@ -260,15 +269,16 @@ func (m *Model) NextWake() mono.Time { return m.wake }
 func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) ([]uint32, []Dropped, mono.Time) {
 	m.offered(gpu)
 	drops = m.Update(now, drops)
-	b := m.batchFor(now, gpu.FreeAt)
+	free := max(gpu.FreeAt, m.floor)
+	b := m.batchFor(now, free)
 	for b > 0 && m.shedding(b) {
 		drops = m.drop(wire.ReasonShed, true, drops)
-		b = m.batchFor(now, gpu.FreeAt)
+		b = m.batchFor(now, free)
 	}
 	if b == 0 {
 		return batch, drops, 0
 	}
-	start := max(now.Add(m.cfg.Delay.Of(b)), gpu.FreeAt) // a finished batch has nothing to wait for
+	start := max(now.Add(m.cfg.Delay.Of(b)), free) // a finished batch has nothing to wait for
 	invariants.Check(start <= m.deadline(0).Add(-m.cfg.Profile.Latency(b)), "batching: a batch that starts after its latest")
 	m.forgone = mono.Dur(m.lost) * m.cfg.Profile.Latency(b) / mono.Dur(b)
 	m.lost = 0
@@ -276,13 +286,16 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	for range b {
 		batch = append(batch, m.queue.Pop().Value)
 	}
-	m.candidate, m.wake = Candidate{}, mono.Never
+	m.candidate, m.wake, m.cold = Candidate{}, mono.Never, false
 	return batch, drops, start
 }
 
 // Need is the GPUs that the model's requests would keep busy under deferral alone
 // (package function Need), at the rate of the last seconds.
 func (m *Model) Need() float64 { return m.need }
+
+// Slack is for how long a request that runs alone may wait.
+func (m *Model) Slack() mono.Dur { return m.cfg.SLO - m.cfg.Delay.Ctrl - m.cfg.Profile.Latency(1) }
 
 // Forgone is the GPU time that the requests lost between the last two batches
 // would have taken in batches like the last one.
@@ -304,7 +317,7 @@ func (m *Model) offered(gpu Offer) {
 // late a GPU would have come is not known: later than the last start that would
 // have served one request, by as much as a batch takes.
 func (m *Model) missed() {
-	if m.cfg.Window == WindowDeferred {
+	if m.cfg.Window == WindowDeferred && !m.cold {
 		n := min(m.queue.Len(), m.most-1)
 		s := m.start(1, n, m.cfg.Profile.Latency(n+1))
 		s.missed, s.idle = true, false
@@ -316,7 +329,7 @@ func (m *Model) missed() {
 // all that wait: the instant up to which the batch still grew.
 func (m *Model) learn(b int, at mono.Time) {
 	m.arrivals.batch(at, m.cfg.SLO)
-	if m.cfg.Window == WindowDeferred {
+	if m.cfg.Window == WindowDeferred && !m.cold {
 		n := min(m.queue.Len(), m.most-1)
 		frontrun := m.deadline(0).Add(-m.cfg.Profile.Latency(n + 1))
 		m.opening.learn(m.start(b, n, at.Sub(frontrun)), m.cfg.SLO)

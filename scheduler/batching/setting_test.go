@@ -8,8 +8,8 @@ import (
 // Every setting is printed as it is read.
 func TestSettingRoundTrip(t *testing.T) {
 	for haste := range uint8(HasteAll + 1) {
-		for bits := range 64 {
-			s := Setting{Haste: haste, Cap: uint8(bits>>5) * uint8(1+6*haste)}
+		for bits := range 128 {
+			s := Setting{Haste: haste, Cap: uint8(bits>>6) * uint8(1+6*haste)}
 			for i, f := range s.flags() {
 				*f.on = bits>>i&1 == 1
 			}
@@ -23,6 +23,7 @@ func TestSettingRoundTrip(t *testing.T) {
 		"1": {}, "0": {Haste: HasteAll}, "0.5+frontrun": {Haste: 8, Frontrun: true}, "0.26": {Haste: 12},
 		"0+alone+latest+head": {Haste: HasteAll, Alone: true, ByLatest: true, Head: true},
 		"0+cap92":             {Haste: HasteAll, Cap: 92}, "1+cap1+shed": {Shed: true, Cap: 1}, "0.75+cap99": {Haste: 4, Cap: 99},
+		"0+room+cap92":   {Haste: HasteAll, Room: true, Cap: 92},
 		"0+latest+alone": {Haste: HasteAll, Alone: true, ByLatest: true},
 	} {
 		if got, err := ParseSetting(text); err != nil || got != want {

@@ -127,7 +127,7 @@ type rankEvent struct {
 	at    mono.Time // free at, end
 	told  mono.Time // rankDone: when the report came to the engine
 
-	byLatest bool // rankSetting
+	byLatest, room bool // rankSetting
 }
 
 // apply hands the event to the core, m with it if it is a rankMail; loop and
@@ -149,6 +149,7 @@ func (e *rankEvent) apply(r *rank.Rank, m *mail) {
 		r.AddGPU(e.gpu.ID, e.at)
 	case rankSetting:
 		r.SetByLatest(e.byLatest)
+		r.SetRoom(e.room)
 	case rankRemove:
 		r.RemoveGPU(e.gpu.ID)
 	}

@@ -262,7 +262,7 @@ func (e *Engine) setSetting(s batching.Setting) {
 	for _, l := range e.loops {
 		e.order(l, &input{op: opSetSetting, setting: s})
 	}
-	e.orderRank(&rankEvent{op: rankSetting, byLatest: s.ByLatest})
+	e.orderRank(&rankEvent{op: rankSetting, byLatest: s.ByLatest, room: s.Room})
 }
 
 // Tuning is what the tuner has chosen, and what it took of a processor so far. False where

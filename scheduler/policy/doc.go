@@ -31,8 +31,12 @@
 //     take what its profile says, from an instant at which its order can have
 //     come (Config.Delay) and what the GPU got before is planned to be over, to
 //     one by which none of its requests is overdue.
+//  5. Where GPUs have pages (Config.Pages), a model is on a GPU from its Load on until
+//     its Unload, and a GPU that begins its life holds none. A batch is for a GPU that
+//     has its model, or has been told to load it; no model is unloaded that has a batch
+//     there without a report, or a load under way; what is there never exceeds the pages.
 //
-// Package policytest checks them, by hand and at random, and each policy's
+// Package policytest checks the first four, by hand and at random, and each policy's
 // tests use it.
 //
 // Queue and Ledger are what the baselines share: waiting requests by deadline,

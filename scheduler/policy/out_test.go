@@ -33,13 +33,28 @@ func TestAddDispatchCopies(t *testing.T) {
 }
 
 func TestReset(t *testing.T) {
-	out := Out{Drops: make([]batching.Drop, 2), Preempts: make([]Preempt, 3)}
+	out := Out{Drops: make([]batching.Drop, 2), Preempts: make([]Preempt, 3), Unloads: make([]Unload, 1), Loads: make([]Load, 2)}
 	out.AddDispatch(Dispatch{Requests: make([]batching.Request, 4)})
+	if out.Empty() {
+		t.Error("an Out with effects is empty")
+	}
 	out.Reset()
-	if len(out.Drops)+len(out.Preempts)+len(out.Dispatches)+len(out.requests) != 0 {
+	if !out.Empty() || len(out.requests) != 0 {
 		t.Errorf("after Reset: %+v", out)
 	}
-	if cap(out.Drops) < 2 || cap(out.Preempts) < 3 || cap(out.requests) < 4 {
+	if cap(out.Drops) < 2 || cap(out.Preempts) < 3 || cap(out.Loads) < 2 || cap(out.requests) < 4 {
 		t.Error("Reset gave its memory away")
+	}
+}
+
+// Each kind of effect alone is one.
+func TestEmpty(t *testing.T) {
+	if !(&Out{}).Empty() {
+		t.Error("an Out without effects is not empty")
+	}
+	for i, o := range []Out{{Drops: make([]batching.Drop, 1)}, {Preempts: make([]Preempt, 1)}, {Unloads: make([]Unload, 1)}, {Loads: make([]Load, 1)}, {Dispatches: make([]Dispatch, 1)}} {
+		if o.Empty() {
+			t.Errorf("effect %d is none", i)
+		}
 	}
 }

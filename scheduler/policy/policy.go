@@ -13,6 +13,7 @@ type Config struct {
 	RequestsMax int            // requests queued or running at a time
 	Frontends   int            // request.Frontend is below it; 0 means 1
 	Seed        uint64         // of the draws of policies that draw
+	Pages       int            // of each GPU for weights (loads.go); 0: every model is resident on every GPU
 }
 
 // Model is one model to serve.
@@ -23,6 +24,9 @@ type Model struct {
 	// (Nexus) begin with it; the others find out for themselves.
 	Rate float64
 	Drop batching.Policy // of deferred schedulers: what the model is configured for
+	// Where GPUs have pages: those that its weights take, and how long they take to copy.
+	Pages    int
+	LoadTime mono.Dur
 }
 
 // Dispatch is a batch for a GPU. Requests is valid until the Out is reset.
@@ -47,6 +51,8 @@ type Preempt struct {
 type Out struct {
 	Drops      []batching.Drop
 	Preempts   []Preempt // happen before the dispatches of the same Out
+	Unloads    []Unload  // happen before the loads, and after the preempts
+	Loads      []Load    // happen before the dispatches
 	Dispatches []Dispatch
 	requests   []batching.Request // backs Dispatches
 }
@@ -67,7 +73,13 @@ func (o *Out) Drop(r batching.Request, reason wire.Reason) {
 // Reset empties the Out and keeps its memory.
 func (o *Out) Reset() {
 	o.Drops, o.Preempts, o.Dispatches = o.Drops[:0], o.Preempts[:0], o.Dispatches[:0]
+	o.Unloads, o.Loads = o.Unloads[:0], o.Loads[:0]
 	o.requests = o.requests[:0]
+}
+
+// Empty tells whether there is no effect.
+func (o *Out) Empty() bool {
+	return len(o.Drops)+len(o.Preempts)+len(o.Unloads)+len(o.Loads)+len(o.Dispatches) == 0
 }
 
 // Measured is a Scheduler that plans with what is measured while it runs.

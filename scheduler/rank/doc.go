@@ -13,7 +13,7 @@
 //
 // # Invariants
 //
-//  1. A model is in at most one of: timers, ready, granting. So it has at most
+//  1. A model is in at most one of: timers, ready (or long), granting. So it has at most
 //     one grant under way, and its candidate is the one informed after it.
 //  2. A GPU that is granted, full of undone batches, or gone has the free time
 //     Never in the table; no rule can match it.
@@ -23,15 +23,11 @@
 //     hung gets one more batch queued behind, and then nothing until it reports.
 //  5. Every call costs O(log M + log G), and none allocates in steady state.
 //
-// # GPUs that come and go
+// Invariants 2 and 4, and GPUs that come and go, are package devices': paged pools
+// share them. That any GPU can run any model (3 and 5) holds of resident pools alone.
 //
-// Each life of a GPU has a number (Life). Grants carry it, answers and reports
-// bring it back: what refers to an earlier life is ignored.
+// # GPUs that are left to others
 //
-// # Rejected
-//
-// Two heaps for GPUs (busy by free time, idle by id): a GPU "idle by exec" for
-// a candidate with a long delay is not for one with a short delay, so the
-// heaps disagree. A tournament tree over ids answers both questions exactly:
-// the smallest id free by t, and the GPU that is free first.
+// Under SetRoom candidates of models with slack to spare wait in a heap of their own, for GPUs below an id, and those
+// above are left to models that cannot wait (room.go). Only onGPUTimer has to choose between the two heaps.
 package rank

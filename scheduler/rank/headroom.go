@@ -50,25 +50,8 @@ func (r *Rank) keep(now mono.Time) {
 	case h.None():
 		r.kept = 0
 	default:
-		r.kept = r.holding(max(1, int(math.Ceil(float64(need*(1+h.Share))))))
+		r.kept = r.gpus.Holding(max(1, int(math.Ceil(float64(need*(1+h.Share))))))
 	}
-}
-
-// holding is the least id below which so many GPUs are present. O(1) where no id is absent,
-// which is nearly always.
-func (r *Rank) holding(n int) uint32 {
-	if r.count == len(r.gpus) || n >= r.count {
-		return uint32(min(n, math.MaxInt32))
-	}
-	for id := range r.gpus {
-		if r.gpus[id].present {
-			n--
-		}
-		if n <= 0 {
-			return uint32(id + 1)
-		}
-	}
-	return uint32(len(r.gpus))
 }
 
 // Kept is below which id GPUs may take early batches.

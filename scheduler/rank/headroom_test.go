@@ -3,7 +3,6 @@ package rank
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
@@ -35,7 +34,7 @@ func needing(n int, gpus, share float64) *Rank {
 		r.AddGPU(wire.GPUID(id), 0)
 	}
 	r.SetCandidate(9, batching.Candidate{})
-	r.needs.set(&r.models[9].need, gpus, 0)
+	r.gpus.SetNeed(&r.models[9].usage, gpus, 0)
 	return r
 }
 
@@ -93,7 +92,7 @@ func TestFreedGPUTakesEarly(t *testing.T) {
 	}
 	expect(t, r, us(30), [2]int{1, 0}) // the one due first
 	r.Answer(Answer{Grant: grantOf(r, 1, 0), Batch: 1, Exec: us(30), Until: us(40)})
-	r.Done(0, r.gpus[0].life, 1, us(35))
+	r.Done(0, r.gpus.Life(0), 1, us(35))
 	if r.NextWake() != us(35) {
 		t.Fatalf("next wake %v, want 35 us: GPU 0 was reported", r.NextWake())
 	}
@@ -131,35 +130,8 @@ func TestNeedKeepsMore(t *testing.T) {
 	r.SetCandidate(0, early(10, 100, 120))
 	r.SetCandidate(1, early(10, 100, 120))
 	expect(t, r, us(10), [2]int{0, 0})
-	r.needs.set(&r.models[9].need, 1.5, 0)
+	r.gpus.SetNeed(&r.models[9].usage, 1.5, 0)
 	expect(t, r, us(20), [2]int{1, 1})
-}
-
-func TestSoonestBelow(t *testing.T) {
-	const seed = 1
-	r := rand.New(rand.NewPCG(seed, 6))
-	for round := range 2000 {
-		var tree gpuTree
-		free := make([]mono.Time, r.IntN(40))
-		tree.grow(len(free))
-		for i := range free {
-			if free[i] = mono.Time(r.IntN(100)); r.IntN(3) == 0 {
-				free[i] = mono.Never
-			}
-			tree.set(uint32(i), free[i])
-		}
-		for _, n := range []uint32{0, 1, uint32(r.IntN(70)), uint32(len(free)), uint32(tree.size), math.MaxUint32} {
-			want := mono.Never
-			for i, at := range free {
-				if uint32(i) < n {
-					want = min(want, at)
-				}
-			}
-			if got := tree.soonestBelow(n); got != want {
-				t.Fatalf("seed %d, round %d: soonest below %d of %v is %v, want %v", seed, round, n, free, got, want)
-			}
-		}
-	}
 }
 
 // The need is the sum of what the models said last; who ran nothing for long does not count.

@@ -98,6 +98,7 @@ func (w *walk) answer() {
 		a.Batch, a.Exec = w.batch, max(w.now.Add(walkDelay), g.FreeAt)
 		a.Until = a.Exec.Add(mono.Dur(100+37*(w.batch%5)) * mono.Microsecond)
 		a.Need = float64(1+g.Model) / 6
+		a.Slack = 10 * mono.Microsecond << (2 * g.Model) // tells something where room is left only
 		w.runs = append(w.runs, walkRun{g.GPU, g.Life, a.Batch, a.Until})
 	}
 	w.rank.Answer(a)
@@ -151,9 +152,9 @@ func (w *walk) waits(id wire.ModelID, c batching.Candidate) {
 	if c.Exec.Add(-c.Delay) > w.now || c.Latest.Add(-c.Delay) < w.now {
 		return
 	}
-	for gpu := range w.rank.gpus {
-		may := gpu < w.rank.Kept() || c.Deferred().Add(-c.Delay) <= w.now
-		if free := w.rank.tree.least[w.rank.tree.size+gpu]; may && free.Add(-c.Delay) <= w.now {
+	for gpu := range w.rank.gpus.Len() {
+		may := (gpu < w.rank.Kept() || c.Deferred().Add(-c.Delay) <= w.now) && uint32(gpu) < w.rank.room.below
+		if free := w.rank.gpus.FreeAt(uint32(gpu)); may && free.Add(-c.Delay) <= w.now {
 			w.t.Fatalf("seed %d: at %v model %d waits with %+v, GPU %d is free from %v, %d are kept", w.seed, w.now, id, c, gpu, free, w.rank.Kept())
 		}
 	}
@@ -209,7 +210,7 @@ func TestHeadroomAllIsNoLimit(t *testing.T) {
 	for seed := range uint64(20) {
 		wide := newWalk(t, seed, Headroom{Limited: true, Share: 100})
 		wide.rank.SetCandidate(100, batching.Candidate{})
-		wide.rank.needs.set(&wide.rank.models[100].need, walkGPUs, 0)
+		wide.rank.gpus.SetNeed(&wide.rank.models[100].usage, walkGPUs, 0)
 		sameGrants(t, wide, newWalk(t, seed, Headroom{}))
 
 		eager := newWalk(t, seed, Headroom{})

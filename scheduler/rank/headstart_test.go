@@ -88,14 +88,14 @@ func TestHeadStartGrowsAndFades(t *testing.T) {
 			r.AddGPU(1, 0)
 		}
 		for id, want := range []float64{-c.want, c.want} {
-			if got := r.headStart(r.models[id], now).Millis(); math.Abs(got-want) > 0.05 {
+			if got := r.gpus.HeadStart(&r.models[id].usage, now).Millis(); math.Abs(got-want) > 0.05 {
 				t.Errorf("%s: head start of model %d %.3f ms, want %.3f", c.what, id, got, want)
 			}
 		}
 	}
 	r, now := losing(Config{}, 0, 6*us)
 	r.SetCandidate(2, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: now, Latest: now.Add(mono.Second)})
-	if got := r.headStart(r.model(2), now); got != 0 {
+	if got := r.gpus.HeadStart(&r.model(2).usage, now); got != 0 {
 		t.Errorf("a model that ran nothing lately: head start %v, want none", got)
 	}
 }

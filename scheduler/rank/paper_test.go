@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -41,7 +40,7 @@ func expect(t *testing.T, r *Rank, now mono.Time, want ...[2]int) {
 
 // grantOf makes the grant value that an answer refers to.
 func grantOf(r *Rank, model, gpu int) Grant {
-	return Grant{Model: wire.ModelID(model), GPU: wire.GPUID(gpu), Life: r.gpus[gpu].life}
+	return Grant{Model: wire.ModelID(model), GPU: wire.GPUID(gpu), Life: r.gpus.Life(wire.GPUID(gpu))}
 }
 
 // Algorithm 1, ONMODELTIMER: at exec, the free GPU with the smallest id; not
@@ -143,21 +142,21 @@ func TestEarlyAndLateReports(t *testing.T) {
 	for _, c := range []struct{ first, free mono.Time }{{5, 20}, {10, 20}, {14, 24}} {
 		r := busy(t)
 		r.Done(0, 1, 1, c.first)
-		if _, free := r.tree.earliest(); free != c.free {
+		if free := r.gpus.Soonest(); free != c.free {
 			t.Errorf("batch 1 ends at %d: GPU free at %d, want %d (batch 2 is planned for 10)", c.first, free, c.free)
 		}
 		r.Done(0, 1, 2, 17)
-		if _, free := r.tree.earliest(); free != 17 {
+		if free := r.gpus.Soonest(); free != 17 {
 			t.Errorf("batch 2 ends at 17: GPU free at %d", free)
 		}
 	}
 	r := busy(t)
 	r.Done(0, 1, 2, 19) // out of order: batch 1 still runs, by plan until 10
-	if _, free := r.tree.earliest(); free != 19 {
+	if free := r.gpus.Soonest(); free != 19 {
 		t.Errorf("GPU free at %d, want 19", free)
 	}
 	r.Done(0, 1, 99, 500) // no such batch
-	if _, free := r.tree.earliest(); free != 19 {
+	if free := r.gpus.Soonest(); free != 19 {
 		t.Errorf("an unknown batch moved the free time to %d", free)
 	}
 }
@@ -172,7 +171,7 @@ func TestLateReportDuringGrant(t *testing.T) {
 	expect(t, r, 8, [2]int{0, 0})
 	r.Done(0, 1, 1, 13)
 	r.Answer(Answer{Grant: grantOf(r, 0, 0), Batch: 2, Exec: 10, Until: 20})
-	if _, free := r.tree.earliest(); free != 23 {
+	if free := r.gpus.Soonest(); free != 23 {
 		t.Fatalf("GPU free at %d, want 23: batch 2 could only start at 13", free)
 	}
 }
@@ -208,34 +207,5 @@ func TestCandidateWithdrawn(t *testing.T) {
 	expect(t, r, 500)
 	if r.NextWake() != mono.Never {
 		t.Fatalf("a timer at %v without candidates", r.NextWake())
-	}
-}
-
-// The tree of free times against a plain search.
-func TestTreeAgainstSearch(t *testing.T) {
-	const seed = 13
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	var tree gpuTree
-	var free []mono.Time
-	for i := range 5000 {
-		if len(free) < 1+i/40 {
-			free = append(free, mono.Never)
-			tree.grow(len(free))
-		}
-		id := rnd.IntN(len(free))
-		free[id] = mono.Time(rnd.Int64N(50))
-		if rnd.IntN(4) == 0 {
-			free[id] = mono.Never
-		}
-		tree.set(uint32(id), free[id])
-		when := mono.Time(rnd.Int64N(50))
-		want := slices.IndexFunc(free, func(f mono.Time) bool { return f <= when })
-		if got, ok := tree.firstBy(when); ok != (want >= 0) || ok && int(got) != want {
-			t.Fatalf("seed %d step %d: first by %d is %d %v, want %d", seed, i, when, got, ok, want)
-		}
-		least := slices.Min(free)
-		if got, at := tree.earliest(); at != least || at != mono.Never && int(got) != slices.Index(free, least) {
-			t.Fatalf("seed %d step %d: earliest %d at %v, want %v", seed, i, got, at, least)
-		}
 	}
 }

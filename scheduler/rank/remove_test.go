@@ -41,7 +41,7 @@ func TestRemoveModel(t *testing.T) {
 		r.RemoveModel(3) // granting
 		r.RemoveModel(4) // never seen
 		r.Answer(Answer{Grant: out.Grants[1]})
-		if r.models[3] != nil || r.tree.soonest() == mono.Never {
+		if r.models[3] != nil || r.gpus.Soonest() == mono.Never {
 			t.Error("the model stays, or its GPU is not free again")
 		}
 	}

@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -11,6 +10,7 @@ import (
 // either loop takes a model out of a heap, so Step ends.
 func (r *Rank) Step(now mono.Time, out *Out) {
 	r.keep(now)
+	r.leaveRoom(now)
 	for r.timers.Len() > 0 {
 		id, at := r.timers.Min()
 		if at > int64(now) {
@@ -33,24 +33,24 @@ func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 	m := r.models[id]
 	c := &m.candidate
 	if !m.held {
-		if gpu, ok := r.tree.firstBy(c.Deferred()); ok {
+		if gpu, ok := r.gpus.FirstBy(c.Deferred()); ok && gpu < r.room.of(m) {
 			r.grant(id, gpu, true, now, out)
 			return
 		}
-		r.ready.Set(id, int64(c.Latest.Add(-r.headStart(m, now))))
+		r.wait(id, m, now)
 		return
 	}
-	if gpu, ok := r.tree.firstBy(c.Exec); ok && gpu < r.kept {
+	if gpu, ok := r.gpus.FirstBy(c.Exec); ok && gpu < min(r.kept, r.room.of(m)) {
 		r.grant(id, gpu, true, now, out)
 		return
 	}
 	m.held = false
-	if int(r.kept) < len(r.gpus) {
-		r.early.Set(id, int64(c.Latest.Add(-r.headStart(m, now))))
+	if int(r.kept) < r.gpus.Len() {
+		r.early.Set(id, int64(c.Latest.Add(-r.gpus.HeadStart(&m.usage, now))))
 		r.timers.Set(id, int64(c.Deferred().Add(-c.Delay)))
 		return
 	}
-	r.ready.Set(id, int64(c.Latest.Add(-r.headStart(m, now))))
+	r.wait(id, m, now)
 }
 
 // onGPUTimer: while the GPU that is free first is within reach of an order
@@ -58,15 +58,15 @@ func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 // this GPU cannot serve in time leave: their models form smaller ones at
 // that very instant (batching.Model.NextWake).
 func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
-	for r.ready.Len() > 0 {
-		free := r.tree.soonest()
-		id, _ := r.ready.Min()
-		if free == mono.Never || free.Add(-r.models[id].candidate.Delay) > now {
+	for {
+		waiting, below, ok := r.first(now)
+		if !ok {
 			return
 		}
-		r.ready.Remove(id)
-		if r.models[id].candidate.Latest >= free {
-			gpu, _ := r.tree.earliest()
+		id, _ := waiting.Min()
+		waiting.Remove(id)
+		if free := r.gpus.SoonestBelow(below); r.models[id].candidate.Latest >= free {
+			gpu, _ := r.gpus.FirstBy(free) // below it: none of a smaller id is free earlier
 			r.grant(id, gpu, false, now, out)
 		}
 	}
@@ -75,14 +75,14 @@ func (r *Rank) onGPUTimer(now mono.Time, out *Out) {
 // onKeptGPUTimer is the same for early candidates and the GPUs that are kept.
 func (r *Rank) onKeptGPUTimer(now mono.Time, out *Out) {
 	for r.early.Len() > 0 {
-		free := r.tree.soonestBelow(r.kept)
+		free := r.gpus.SoonestBelow(r.kept)
 		id, _ := r.early.Min()
 		if free == mono.Never || free.Add(-r.models[id].candidate.Delay) > now {
 			return
 		}
 		r.early.Remove(id)
 		if r.models[id].candidate.Latest >= free {
-			gpu, _ := r.tree.firstBy(free) // below r.kept: none of a smaller id is free earlier
+			gpu, _ := r.gpus.FirstBy(free) // below r.kept: none of a smaller id is free earlier
 			r.timers.Remove(id)
 			r.grant(id, gpu, false, now, out)
 		}
@@ -90,15 +90,10 @@ func (r *Rank) onKeptGPUTimer(now mono.Time, out *Out) {
 }
 
 func (r *Rank) grant(id, gpu uint32, idle bool, now mono.Time, out *Out) {
-	m, g := r.models[id], &r.gpus[gpu]
-	invariants.Check(!m.granting && !g.granted && g.present, "rank: a grant to a model or of a GPU that has one under way")
-	m.granting, g.granted = true, true
-	offer := batching.Offer{FreeAt: g.free, GPUs: r.count, Share: r.share(m, now), Rivals: r.last != wire.ModelID(id), Idle: idle}
-	r.last = wire.ModelID(id)
-	ready := g.free.Add(-m.candidate.Delay)
-	due := max(m.candidate.Exec.Add(-m.candidate.Delay), ready)
-	out.Grants = append(out.Grants, Grant{Model: wire.ModelID(id), GPU: wire.GPUID(gpu), Life: g.life, Due: due, Ready: ready, Offer: offer})
-	r.place(wire.GPUID(gpu))
+	m := r.models[id]
+	invariants.Check(!m.granting, "rank: a grant to a model that has one under way")
+	m.granting = true
+	out.Grants = r.gpus.Grant(wire.ModelID(id), &m.usage, &m.candidate, gpu, idle, now, out.Grants)
 }
 
 // NextWake is when the next timer fires; Never when none is set.
@@ -109,13 +104,19 @@ func (r *Rank) NextWake() mono.Time {
 		wake = mono.Time(at)
 	}
 	if r.ready.Len() > 0 {
-		if free := r.tree.soonest(); free != mono.Never {
+		if free := r.gpus.Soonest(); free != mono.Never {
 			id, _ := r.ready.Min()
 			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
 		}
 	}
+	if r.long.Len() > 0 {
+		if free := r.gpus.SoonestBelow(r.room.below); free != mono.Never {
+			id, _ := r.long.Min()
+			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
+		}
+	}
 	if r.early.Len() > 0 {
-		if free := r.tree.soonestBelow(r.kept); free != mono.Never {
+		if free := r.gpus.SoonestBelow(r.kept); free != mono.Never {
 			id, _ := r.early.Min()
 			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
 		}

@@ -37,7 +37,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 	}
 	m.loop, m.tuning, m.group = newLoopMetrics(), newTuningMetrics(), newGroupMetrics()
 	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_drops_total", Help: "Requests given up before execution, by reason."}, []string{"reason"})
-	for r := wire.ReasonDeadline; r <= wire.ReasonDraining; r++ {
+	for r := wire.ReasonDeadline; int(r) < wire.ReasonCount; r++ {
 		m.drops[r] = m.dropped.WithLabelValues(r.String())
 	}
 	if r == nil {

@@ -163,7 +163,7 @@ func (s *seat) overdue(now mono.Time, least mono.Dur) bool {
 func (s *seat) overdueFor(now mono.Time) mono.Dur { return now.Sub(mono.Time(s.until.Load())) }
 
 // dropCounters are one counter per reason, found without a map.
-type dropCounters [16]prometheus.Counter
+type dropCounters [wire.ReasonCount]prometheus.Counter
 
 func (c *dropCounters) drop(r wire.Reason) {
 	if int(r) < len(c) && c[r] != nil {

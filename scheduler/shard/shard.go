@@ -186,7 +186,7 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 				due = min(due, s.lastCame())
 			}
 			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, max(due, g.Ready), exec, until, out), exec, until
-			answer.Forgone, answer.Need = m.Forgone(), m.Need()
+			answer.Forgone, answer.Need, answer.Slack = m.Forgone(), m.Need(), m.Slack()
 		}
 	}
 	out.Answers = append(out.Answers, answer)
@@ -384,6 +384,15 @@ func (s *Shard) SetDelay(now mono.Time, d batching.Delay, out *Out) {
 			m.SetDelay(d)
 			s.update(now, wire.ModelID(i), out)
 		}
+	}
+}
+
+// SetFloor says that no GPU can start the model before t (batching.Model.SetFloor). A model
+// that begins to be served has no floor.
+func (s *Shard) SetFloor(now mono.Time, id wire.ModelID, t mono.Time, out *Out) {
+	if m := s.model(id); m != nil {
+		m.SetFloor(t)
+		s.update(now, id, out)
 	}
 }
 

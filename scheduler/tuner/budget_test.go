@@ -132,8 +132,12 @@ func TestWorkInParts(t *testing.T) {
 
 // Nothing is allocated in steady state, with headroom or without.
 func TestNoAllocations(t *testing.T) {
-	for _, h := range []rank.Headroom{{}, {Limited: true, Share: 0.25}} {
-		d := newDrive(Config{Headroom: h}, 1, 8, eight(t, 4000)...)
+	for _, c := range []struct {
+		headroom rank.Headroom
+		gpus     int
+		flows    []flow
+	}{{rank.Headroom{}, 8, eight(t, 4000)}, {rank.Headroom{Limited: true, Share: 0.25}, 8, eight(t, 4000)}, {rank.Headroom{}, 4, blocked(t)}} {
+		d := newDrive(Config{Headroom: c.headroom}, 1, c.gpus, c.flows...)
 		d.run(30)
 		if n := testing.AllocsPerRun(20_000, func() {
 			id, deadline := d.arrival()
@@ -142,7 +146,7 @@ func TestNoAllocations(t *testing.T) {
 			}
 			d.Arrive(d.now, id, deadline)
 		}); n != 0 {
-			t.Errorf("headroom %v: %v allocations an arrival", h, n)
+			t.Errorf("headroom %v, %d GPUs: %v allocations an arrival", c.headroom, c.gpus, n)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (t *Tuner) choose(now mono.Time) bool {
 	t.choice.Chosen.Cost += drift
 	best := t.choice.Chosen
 	for _, s := range t.tried() {
-		if o := s.outlook(); s != force && o.Cost < best.Cost {
+		if o := s.outlook(); s != force && !s.learning() && o.Cost < best.Cost {
 			best = o
 		}
 	}

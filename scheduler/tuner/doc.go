@@ -21,6 +21,8 @@
 // have learnt had they served. Its clock is its own: where arrivals were left out, because there was no
 // time to replay them, it does not notice; where dreamt ones are put in, it runs ahead.
 //
+// What is not worth trying rests: a setting with room for tight models, while there are none (rest.go).
+//
 // # Dreams
 //
 // Where requests are rare, a minute of them tells a p99 badly: of 600 requests six may be lost. So
@@ -41,7 +43,8 @@
 //
 // # Invariants
 //
-//  1. All shadows have replayed the same arrivals when they are compared.
+//  1. All shadows have replayed the same arrivals when they are compared, but for those that rest, or learn: they have
+//     what the one has that does the same, and are not chosen.
 //  2. At most Config.Share of a processor is used, over a second or so: who drives the Tuner says what its
 //     work took (Spent), and Work does nothing while that is more than was allowed.
 //  3. One sequence of calls has one sequence of choices: no clock, no map order, a generator with

@@ -31,6 +31,7 @@ type shadow struct {
 	lately  modelTally // since the mirror has settled, older ones counting for less
 	peak    float64    // the largest share lost in a pass lately
 	debt    float64    // what its setting costs more than this shadow says: see mirror.go
+	rest    rest
 
 	since mono.Time // the last look at how many GPUs it uses
 	busy  mono.Dur  // GPU time of the batches since then

@@ -39,6 +39,12 @@ func (t *tally) serve(r *batching.Request, start mono.Time) {
 	}
 }
 
+// copy makes the tally another one's.
+func (t *tally) copy(other *tally) {
+	t.models = append(t.models[:0], other.models...)
+	t.all, t.fresh = other.all, other.fresh
+}
+
 // requests is how many it has seen, older ones counting for less.
 func (t *tally) requests() float64 { return t.all.served + t.all.bad }
 

@@ -20,7 +20,7 @@ func LimitedSettings() []batching.Setting {
 }
 
 // Settings are those that a Tuner tries, chosen from 43 by how little the best of them loses, mix by mix, over 121 random
-// mixes of models (docs/decisions/0032-caps-and-early-drops.md). The first is in force until something is known, and
+// mixes of models (docs/decisions/0032-caps-and-early-drops.md), and one that leaves GPUs to tight models (0051). The first is in force until something is known, and
 // while all are equal: of those that do not wait it loses least in a surge.
 func Settings() []batching.Setting {
 	const all = batching.HasteAll
@@ -34,6 +34,7 @@ func Settings() []batching.Setting {
 		{Frontrun: true},
 		{Shed: true},
 		{Head: true},
+		{Haste: all, Cap: 92, Room: true},
 		{},
 	}
 }
@@ -125,6 +126,7 @@ func New(cfg Config) *Tuner {
 	}
 	t.mirror = &shadow{setting: cfg.Settings[0], sched: deferred.New(cfg.Scheduler, deferred.Options{Setting: cfg.Settings[0], Headroom: cfg.Headroom})}
 	t.shadows = append(t.shadows, t.mirror)
+	t.pair()
 	t.dreams.rng = rand.New(rand.NewPCG(1, 0x647265616d))
 	t.choice.Setting = cfg.Settings[0]
 	return t
@@ -269,7 +271,7 @@ func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
 
 // passLimit is how many arrivals a pass may have.
 func (t *Tuner) passLimit() int {
-	affordable := float64(t.cfg.Share*passTime.Seconds()) / t.each / float64(len(t.shadows))
+	affordable := float64(t.cfg.Share*passTime.Seconds()) / t.each / float64(t.awake())
 	return min(passMost, max(int(affordable), passLeast))
 }
 
@@ -299,6 +301,10 @@ func (t *Tuner) Work(now mono.Time, most int) (replayed int) {
 	}
 	for t.shadow < len(t.shadows) && replayed < most {
 		s := t.shadows[t.shadow]
+		if s.rest.now { // never the last one, the mirror
+			t.shadow++
+			continue
+		}
 		n := min(most-replayed, len(t.pass)-t.at)
 		for i := range n {
 			if a := &t.pass[t.at+i]; t.serves(a.model) {
@@ -310,6 +316,9 @@ func (t *Tuner) Work(now mono.Time, most int) (replayed int) {
 			s.look()
 			t.shadow, t.at = t.shadow+1, 0
 		}
+	}
+	if t.shadow == len(t.shadows) {
+		t.match()
 	}
 	t.done += replayed
 	return replayed
@@ -344,7 +353,8 @@ func (t *Tuner) begin(now mono.Time) bool {
 		return false
 	}
 	t.age()
-	spare := int(t.credit/t.each/float64(len(t.shadows))) - len(t.next)
+	t.wake()
+	spare := int(t.credit/t.each/float64(t.awake())) - len(t.next)
 	if t.mirror.tally.requests() > t.memory()/2 {
 		spare /= dreamRest
 	}

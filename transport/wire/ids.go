@@ -97,7 +97,16 @@ const (
 	ReasonCancelled
 	// ReasonDraining: the process is shutting down.
 	ReasonDraining
-	reasonEnd
+	// The next three came with Version 2 already in use: nobody may send them to a peer before Version 3
+	// (specification, section 5.4). Policies and simulations use them.
+
+	// ReasonLate: its batch reached the backend after the last instant to start it.
+	ReasonLate
+	// ReasonCold: no GPU holds the model's weights, and none could have them in time.
+	ReasonCold
+	// ReasonMemory: the backend had no room for its weights or inputs.
+	ReasonMemory
+	reasonEnd // a peer refuses what it does not know: raise Version with it (TestReasonsOfVersion)
 )
 
 // ReasonCount is the number of reasons; they are below it.
@@ -106,7 +115,7 @@ const ReasonCount = int(reasonEnd)
 // String is the name used in metrics' labels and errors.
 func (r Reason) String() string {
 	names := [reasonEnd]string{"none", "deadline", "shed", "full", "unavailable", "unknown_model",
-		"backend_lost", "execution", "input", "expired", "cancelled", "draining"}
+		"backend_lost", "execution", "input", "expired", "cancelled", "draining", "late", "cold", "memory"}
 	if r < reasonEnd {
 		return names[r]
 	}

@@ -238,6 +238,14 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A peer of the same Version that knows fewer reasons ends the link at one that it does not know. So who adds
+// reasons raises Version before they are sent.
+func TestReasonsOfVersion(t *testing.T) {
+	if Version != 2 || ReasonCount != 15 {
+		t.Errorf("Version %d has %d reasons: with more of them raise Version, and write both here", Version, ReasonCount)
+	}
+}
+
 func TestReasonNames(t *testing.T) {
 	seen := map[string]bool{}
 	for r := ReasonNone; r < reasonEnd; r++ {

@@ -1,7 +1,8 @@
 // Package clockwork is Clockwork's scheduler (Gujarati et al., OSDI 2020,
 // section 5.3 and appendix B) as a policy.Scheduler, in the form in which
 // Symphony's authors describe and measure it (Symphony, sections 2.2 and 5):
-// models are loaded everywhere, and any batch size can run.
+// models are loaded everywhere, and any batch size can run. Paged is the paper's whole: GPU
+// memory is a cache, loads are scheduled (below).
 //
 //	Submit --> queue per model --> one strategy per batch size, due at d - l(b)
 //	                                         | due first
@@ -64,11 +65,38 @@
 //     it does: when it is free is unknown.
 //   - Requests of a lost GPU wait again under their old deadlines.
 //
+// # Paged
+//
+// Where GPUs have pages, a GPU takes the eligible strategy that is due first among the
+// models that it has, and its loader the model with the highest priority (package
+// residency, ByPriority; victims by LRU). Whole is the paper's reading: powers of two, every
+// request heads. Where the paper is silent, Clockwork's code speaks:
+//
+//   - Reserve: 5 ms are taken off each SLO, as long as the lookahead and 5 ms are left.
+//   - Hope: a request counts for loads if its batch could still start, with a lookahead
+//     of work before it, and for 25 ms after its arrival and the load. In Figure 6 at 60
+//     minutes Major has 180 r/s so, 130 without the 25 ms and 92 without the lookahead:
+//     loads that end just in time for an idle GPU find a busy one.
+//     However tight the SLO, a request counts for loads that begin within the lookahead and the
+//     Reserve of its arrival: else models that take longer to load and run than the SLO is are never
+//     loaded, which costs two thirds of the goodput at 25 ms (table of section 6.5).
+//   - A request counts as l(1) * 100 ms / (the time that it has), so GPUs hold copies for
+//     what they can do within the SLO.
+//   - What a batch takes is the p99 of the last ten of its model and size (package
+//     estimate; policy.Timed tells them).
+//
+// A model can run from the report of its load on, as in Clockwork. Its backends refuse what
+// starts more than 10 ms late; here it runs late, and a GPU that is overdue gets no more.
+// A load is planned for its GPU's own link: GPUs that share one (sim.Paging.PerLink) have
+// loads refused that could not begin in time, which no reading foresees.
+//
 // # Cost
 //
 // A request costs O(log models): its place in the queue and the model's place in
 // a heap. A batch costs one strategy for each model that has requests, O(1)
-// each (EveryRequest: two nested binary searches), and O(log GPUs).
+// each (EveryRequest: two nested binary searches), and O(log GPUs). Paged: a request costs
+// O(GPUs that have its model) more, a batch one strategy for each model with requests that
+// its GPU has, passed over where its earliest one is later than what was found.
 //
 // # Rejected
 //

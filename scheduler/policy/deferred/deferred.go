@@ -52,6 +52,7 @@ var (
 func New(cfg policy.Config, opts Options) *Scheduler {
 	s := &Scheduler{opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}),
 		rank: rank.New(rank.Config{ByLatest: opts.Window != batching.WindowDeferred || opts.Setting.ByLatest, Headroom: opts.Headroom})}
+	s.rank.SetRoom(opts.Setting.Room)
 	s.shard.SetSetting(mono.Past, opts.Setting, &s.out)
 	s.shard.SetDelay(mono.Past, cfg.Delay, &s.out)
 	return s
@@ -142,6 +143,7 @@ func (s *Scheduler) RemoveModel(id wire.ModelID, out *policy.Out) {
 // SetSetting changes how much of the deferral is spent.
 func (s *Scheduler) SetSetting(now mono.Time, set batching.Setting, out *policy.Out) {
 	s.rank.SetByLatest(set.ByLatest)
+	s.rank.SetRoom(set.Room)
 	s.shard.SetSetting(now, set, &s.out)
 	s.apply(out)
 }
@@ -151,6 +153,9 @@ func (s *Scheduler) Need(now mono.Time) float64 { return s.rank.Need(now) }
 
 // Kept is how many GPUs, from id 0 on, may take early batches.
 func (s *Scheduler) Kept() int { return s.rank.Kept() }
+
+// Tight tells whether GPUs would be left to tight models now, were it the setting (rank.Tight).
+func (s *Scheduler) Tight(now mono.Time) bool { return s.rank.Tight(now) }
 
 // Done implements policy.Scheduler.
 func (s *Scheduler) Done(now mono.Time, batch wire.BatchID, end mono.Time, out *policy.Out) {

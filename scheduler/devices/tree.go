@@ -1,16 +1,16 @@
-package rank
+package devices
 
 import "github.com/symphony-serving/symphony/transport/mono"
 
-// gpuTree is a tournament tree over GPU ids, keyed by free time: node i has
+// tree is a tournament tree over GPU ids, keyed by free time: node i has
 // the least of its children 2i and 2i+1; the leaves begin at size.
-type gpuTree struct {
+type tree struct {
 	least []mono.Time
 	size  int // leaves, a power of two; 0 before the first GPU
 }
 
 // grow makes room for ids below n.
-func (t *gpuTree) grow(n int) {
+func (t *tree) grow(n int) {
 	size := max(1, t.size)
 	for size < n {
 		size *= 2
@@ -32,7 +32,7 @@ func (t *gpuTree) grow(n int) {
 }
 
 // set changes the free time of id.
-func (t *gpuTree) set(id uint32, free mono.Time) {
+func (t *tree) set(id uint32, free mono.Time) {
 	i := t.size + int(id)
 	t.least[i] = free
 	for i /= 2; i > 0; i /= 2 {
@@ -45,7 +45,7 @@ func (t *gpuTree) set(id uint32, free mono.Time) {
 }
 
 // firstBy is the smallest id that is free by when.
-func (t *gpuTree) firstBy(when mono.Time) (id uint32, ok bool) {
+func (t *tree) firstBy(when mono.Time) (id uint32, ok bool) {
 	if t.size == 0 || t.least[1] > when {
 		return 0, false
 	}
@@ -60,7 +60,7 @@ func (t *gpuTree) firstBy(when mono.Time) (id uint32, ok bool) {
 }
 
 // soonest is when the first GPU is free; mono.Never when none will be.
-func (t *gpuTree) soonest() mono.Time {
+func (t *tree) soonest() mono.Time {
 	if t.size == 0 {
 		return mono.Never
 	}
@@ -68,7 +68,7 @@ func (t *gpuTree) soonest() mono.Time {
 }
 
 // soonestBelow is soonest among the ids below n.
-func (t *gpuTree) soonestBelow(n uint32) mono.Time {
+func (t *tree) soonestBelow(n uint32) mono.Time {
 	if int(n) >= t.size {
 		return t.soonest()
 	}
@@ -79,15 +79,4 @@ func (t *gpuTree) soonestBelow(n uint32) mono.Time {
 		}
 	}
 	return least
-}
-
-// earliest is the GPU that is free first, the smallest id among equals, and
-// when; mono.Never when none will be.
-func (t *gpuTree) earliest() (id uint32, free mono.Time) {
-	if t.size == 0 || t.least[1] == mono.Never {
-		return 0, mono.Never
-	}
-	free = t.least[1]
-	id, _ = t.firstBy(free)
-	return id, free
 }

@@ -1,4 +1,4 @@
-package rank
+package devices
 
 import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
@@ -29,11 +29,11 @@ type demand struct {
 	now, before wants
 }
 
-// demandSpan is long against a batch and short against what an operator sees.
-const demandSpan = mono.Second
+// Span is long against a batch and short against what an operator sees.
+const Span = mono.Second
 
-// spanOf is the number of the span that an instant lies in.
-func spanOf(t mono.Time) int64 { return int64(t) / int64(demandSpan) }
+// SpanOf is the number of the span that an instant lies in.
+func SpanOf(t mono.Time) int64 { return int64(t) / int64(Span) }
 
 // roll begins the span that has number n. Planned starts may lie a little
 // apart in either direction: an earlier one counts as of the present span.
@@ -48,7 +48,7 @@ func (d *demand) roll(n int64) {
 
 // add takes what was wanted for a batch that starts at exec.
 func (d *demand) add(exec mono.Time, w wants) {
-	d.roll(spanOf(exec))
+	d.roll(SpanOf(exec))
 	d.now = d.now.plus(w)
 }
 
@@ -56,6 +56,19 @@ func (d *demand) add(exec mono.Time, w wants) {
 func (d *demand) recent(n int64) wants {
 	d.roll(n)
 	return d.now.plus(d.before)
+}
+
+// Usage is what one model wanted of the GPUs lately. The zero Usage: nothing.
+type Usage struct {
+	demand demand
+	need   need
+}
+
+// Lately is how many batches a model ran in the two spans that end with number n, the GPU time that they took, and
+// what was wanted in all: that, and what was lost.
+func (u *Usage) Lately(n int64) (batches int, taken, wanted mono.Dur) {
+	w := u.demand.recent(n)
+	return w.batches, w.taken, w.all()
 }
 
 // share is the model's part of the GPUs, in proportion to the GPU time that it
@@ -68,14 +81,14 @@ func (d *demand) recent(n int64) wants {
 // a mix, but the shares of the others shrink, they shed in turn, and many models
 // on many GPUs go on shedding by turns for ever. Who is served first evens losses
 // out better (headstart.go).
-func (r *Rank) share(m *model, now mono.Time) batching.Share {
-	n := spanOf(now)
-	all, own := r.demand.recent(n).all(), m.demand.recent(n).all()
+func (t *Table) share(u *Usage, now mono.Time) batching.Share {
+	n := SpanOf(now)
+	all, own := t.demand.recent(n).all(), u.demand.recent(n).all()
 	if own <= 0 || all <= 0 {
 		return 0
 	}
 	// In microseconds, so that 8,192 GPUs for two spans, and sixty times that in an
 	// overload, stay below 2^63.
 	own, all = own/mono.Microsecond+1, all/mono.Microsecond+1
-	return batching.Share(max(1, mono.Dur(batching.OneGPU)*mono.Dur(r.count)*own/all))
+	return batching.Share(max(1, mono.Dur(batching.OneGPU)*mono.Dur(t.count)*own/all))
 }

@@ -1,4 +1,4 @@
-package rank
+package devices
 
 import "github.com/symphony-serving/symphony/transport/mono"
 
@@ -15,7 +15,7 @@ const (
 	headStartNone = 0.01
 )
 
-// headStart is by how much a model's candidate counts as due earlier than it is,
+// HeadStart is by how much a model's candidate counts as due earlier than it is,
 // or later where it is negative, among those that wait for a GPU.
 //
 // By latest alone some models always come off worse: those whose candidates are
@@ -33,15 +33,15 @@ const (
 //
 // Rejected: a head start in proportion to the model's own batches, or the same
 // milliseconds for all mixes: what counts is how many others are passed.
-func (r *Rank) headStart(m *model, now mono.Time) mono.Dur {
-	n := spanOf(now)
-	all, own := r.demand.recent(n), m.demand.recent(n)
-	if all.lost == 0 || own.all() == 0 || r.cfg.ByLatest {
+func (t *Table) HeadStart(u *Usage, now mono.Time) mono.Dur {
+	n := SpanOf(now)
+	all, own := t.demand.recent(n), u.demand.recent(n)
+	if all.lost == 0 || own.all() == 0 || t.cfg.ByLatest {
 		return 0
 	}
 	rate := all.lossRate()
 	ahead := min(1, max(-1, (own.lossRate()-rate)/headStartFull))
 	fade := max(0, 1-rate/headStartNone)
-	interval := float64(all.taken) / float64(max(1, all.batches)) / float64(max(1, r.count))
+	interval := float64(all.taken) / float64(max(1, all.batches)) / float64(max(1, t.count))
 	return mono.Dur(headStartMost * interval * ahead * fade)
 }

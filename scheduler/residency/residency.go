@@ -1,0 +1,187 @@
+package residency
+
+import (
+	"slices"
+
+	"github.com/symphony-serving/symphony/scheduler/estimate"
+	"github.com/symphony-serving/symphony/scheduler/invariants"
+	"github.com/symphony-serving/symphony/scheduler/pq"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// idleLoad is l of a GPU without shares: something to divide by, as in the paper's program.
+const idleLoad = mono.Millisecond
+
+// model is one model: what waits for it, and who holds it.
+type model struct {
+	known    bool
+	pages    int32
+	load     estimate.Window // durations of its loads
+	failures uint            // of loads since the last that succeeded
+	heals    mono.Time       // until when they count
+	measured mono.Time       // the last load that succeeded
+
+	waiting  pq.Sorted // of its requests: latest start -> work
+	demand   mono.Dur  // their work: d
+	horizon  mono.Time // a load can help no request whose latest start is before it
+	late     int       // how many those are: the first ones
+	lateWork mono.Dur  // their work: d - d'
+	floor    mono.Time // told last
+
+	holders int32 // the first of its places, by GPU; none: nobody holds it
+	copies  int   // how many they are
+	ready   int   // how many of them are resident
+}
+
+// gpu is one device's memory and its loader.
+type gpu struct {
+	present        bool
+	generation     Generation // of its last load, in all its lives
+	pages, free    int
+	loose          int      // pages of resident models that nobody uses
+	idle           int      // of those, pages of models without requests
+	load           mono.Dur // l
+	oldest, newest int32    // its places, by last use
+	undone         [outstandingMax]order
+	undoneN        int
+}
+
+// Residency is the memory of the GPUs of one sub-cluster.
+type Residency struct {
+	cfg    Config
+	models []model
+	gpus   []gpu
+	count  int // GPUs present
+	places places
+	orders uint64 // loads ordered so far
+	counts Counts
+
+	board   board   // models with p > 0 that a further GPU could hold
+	fates   pq.Heap // model -> when to see whether its first requests can still be helped
+	loaders pq.Heap // GPU -> when its loader wants work; not those with Outstanding loads
+	leaving []int32 // places that nobody is to use, and nobody uses any more
+
+	errors   estimate.Errors
+	slack    mono.Dur  // their p99, see slackOf
+	measured mono.Time // the last of them
+
+	changed  bool      // something may be loaded now that the last choice could not load
+	rest     mono.Time // no choice before
+	patience mono.Dur  // how long choices rest
+	opens    mono.Time // when a loader opens that the last choice found closed
+
+	passed  []entry // scratch of a choice
+	victims []int32 // scratch of making room
+	wanted  []sacrifice
+}
+
+// New makes a Residency without models or GPUs.
+func New(cfg Config) *Residency {
+	cfg = cfg.withDefaults()
+	return &Residency{cfg: cfg, places: newPlaces(), rest: mono.Past, opens: mono.Past, patience: cfg.Rest}
+}
+
+// AddModel begins with a model, which is absent everywhere. Its id must not be in use: a
+// model that changes is removed before.
+func (r *Residency) AddModel(id wire.ModelID, m Model) {
+	for int(id) >= len(r.models) {
+		r.models = append(r.models, model{})
+	}
+	invariants.Check(!r.models[id].known, "residency: a model added twice")
+	invariants.Check(m.Pages > 0 && m.LoadTime > 0, "residency: a model without pages or load time")
+	r.models[id] = model{known: true, pages: int32(m.Pages), load: estimate.Seeded(m.LoadTime), horizon: mono.Past, floor: mono.Past,
+		waiting: r.models[id].waiting} // its memory; it is empty
+}
+
+// RemoveModel ends a model: its demand is gone, and so are its weights as soon as nobody uses them.
+// Its id may be used again at once.
+func (r *Residency) RemoveModel(now mono.Time, id wire.ModelID, out *Out) {
+	m := r.model(id)
+	if m == nil {
+		return
+	}
+	r.take(m, m.waiting.Len())
+	for m.holders != none {
+		p := r.disown(m.holders, out)
+		if at := &r.places.all[p]; at.state == resident && at.uses == 0 {
+			r.unload(p, out)
+		}
+	}
+	r.board.remove(uint32(id))
+	r.fates.Remove(uint32(id))
+	m.known = false
+	r.retry()
+}
+
+// AddGPU begins a life of a GPU that has so many pages and holds these models, least recently used
+// first, as its backend tells. They are Placed, of the generation that is returned (tell the
+// backend). What does not fit or is not known is Unloaded.
+func (r *Residency) AddGPU(now mono.Time, id wire.GPUID, pages int, held []wire.ModelID, out *Out) Generation {
+	for int(id) >= len(r.gpus) {
+		r.gpus = append(r.gpus, gpu{})
+	}
+	if r.gpus[id].present {
+		r.RemoveGPU(now, id, out)
+	}
+	gen := r.gpus[id].generation + 1
+	r.gpus[id] = gpu{present: true, generation: gen, pages: pages, free: pages, load: idleLoad, oldest: none, newest: none}
+	r.count++
+	for _, name := range held {
+		m, g := r.model(name), &r.gpus[id]
+		if m == nil || int(m.pages) > g.free || m.copies >= r.cfg.Copies || r.places.of(m, id) != none {
+			if m == nil || r.places.of(m, id) == none { // else it was told twice
+				out.Unloads = append(out.Unloads, Unload{name, id, gen})
+			}
+			continue
+		}
+		r.arrived(r.settle(now, name, id, gen, now))
+		out.Places = append(out.Places, Place{name, id, gen, now})
+	}
+	r.openLoader(id)
+	r.recount(now)
+	return gen
+}
+
+// RemoveGPU ends it: all its models are Displaced, its loads forgotten.
+func (r *Residency) RemoveGPU(now mono.Time, id wire.GPUID, out *Out) {
+	if int(id) >= len(r.gpus) || !r.gpus[id].present {
+		return
+	}
+	g := &r.gpus[id]
+	r.leaving = slices.DeleteFunc(r.leaving, func(p int32) bool { return r.places.all[p].gpu == id })
+	for g.oldest != none {
+		p := g.oldest
+		if r.places.all[p].owned {
+			r.disown(p, out)
+		}
+		r.drop(p)
+		r.counts.Lost++
+	}
+	r.gpus[id] = gpu{generation: g.generation}
+	r.loaders.Remove(uint32(id))
+	r.count--
+	r.recount(now)
+}
+
+// recount looks at all models with requests anew: which GPUs there are has changed. It is the one
+// walk over all of them, at an event that is as rare.
+func (r *Residency) recount(now mono.Time) {
+	for id := range r.models {
+		if m := &r.models[id]; m.known && m.waiting.Len() > 0 {
+			r.refresh(now, wire.ModelID(id), m)
+		}
+	}
+	r.retry()
+}
+
+// retry has the next Step choose what to load, whenever the last one did.
+func (r *Residency) retry() { r.changed, r.rest = true, mono.Past }
+
+// model is the model of that id; nil: none is known.
+func (r *Residency) model(id wire.ModelID) *model {
+	if int(id) >= len(r.models) || !r.models[id].known {
+		return nil
+	}
+	return &r.models[id]
+}
