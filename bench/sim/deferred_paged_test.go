@@ -105,6 +105,24 @@ func TestDeferredPagedServesCold(t *testing.T) {
 	}
 }
 
+// Where loads take as long as requests have, none is in time for the request that it is ordered for. All that come later
+// are served, by ours and by Clockwork's.
+func TestPagedLoadsForThoseToCome(t *testing.T) {
+	for _, ours := range []bool{true, false} {
+		cfg := pagedConfig(10, 2, 1376, 200, clockwork.Whole())
+		if ours {
+			deferring(cfg, deferred.PagedOptions{})
+		}
+		cfg.Warmup = 2 * mono.Second
+		for i := range cfg.Models {
+			cfg.Models[i].SLO, cfg.Models[i].LoadTime = 60*ms, 60*ms
+		}
+		if r := checked(t, cfg); r.All.Arrived < 500 || r.All.BadRate() > 0.02 {
+			t.Errorf("ours %v: bad rate %g of %d, %d cold", ours, r.All.BadRate(), r.All.Arrived, r.All.Cold)
+		}
+	}
+}
+
 // What no load can save is told so at once, with the reason cold.
 func TestDeferredPagedDropsCold(t *testing.T) {
 	cfg := deferring(pagedConfig(200, 1, 100, 600, clockwork.Whole()), deferred.PagedOptions{})
