@@ -18,6 +18,7 @@ func (r *Residency) Step(now mono.Time, out *Out) {
 			return
 		}
 		r.judge(now, wire.ModelID(id), out)
+		r.choose(now, out) // a load may help it again: what one took once is forgotten
 	}
 }
 
