@@ -104,9 +104,9 @@ func (l *modelLoop) turn(now mono.Time) bool {
 	if wake := l.shard.NextWake(); wake <= now {
 		l.fired = wake // before the rings: what comes may take the place of what the timer was for
 	}
-	came := l.requests.Ready() // first: what was ordered before a request, its model for one, comes before it
+	came := l.requests.Ready() // first: what was ordered before a request comes before it
 	worked := l.takeCommands(now)
-	if came && l.added.Load() <= 0 && l.takeRequests(now) { // a request must not come before its model
+	if came && l.takeRequests(now) {
 		worked = true
 	}
 	if l.outbox.nextWake() <= now {
@@ -139,11 +139,12 @@ func (l *modelLoop) takeCommands(now mono.Time) bool {
 }
 
 // takeRequests queues up to a burst of requests and then forms the candidates of
-// their models: one each, whatever came.
+// their models: one each, whatever came. A request must not come before its model, which
+// may be ordered while others are taken: then it waits for the next turn.
 func (l *modelLoop) takeRequests(now mono.Time) bool {
 	n, seen := 0, uint64(0)
 	tells := l.feed != nil && l.feed.listens.Load()
-	for ; n < burst; n++ {
+	for ; n < burst && l.requests.Ready() && l.added.Load() <= 0; n++ { // each in turn: some come while others are taken
 		s := l.requests.Next()
 		if s == nil {
 			break
