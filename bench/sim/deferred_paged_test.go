@@ -35,13 +35,7 @@ func TestDeferredPagedKeepsTheRules(t *testing.T) {
 				cfg := deferring(pagedConfig(60, 3, 100, 300*float64(1+seed), clockwork.Whole()), deferred.PagedOptions{Setting: set, Policy: batching.Policy(seed / 3),
 					Residency: residency.Config{Rule: rule}})
 				cfg.Seed = seed
-				cfg.Network.Ctrl, cfg.Network.Data = sim.RDMALike(), sim.RDMALike()
-				cfg.Network.Bound.Ctrl, cfg.Network.Bound.Data = cfg.Network.Ctrl.P9999(), cfg.Network.Data.P9999()
-				cfg.Jitter.Errors, cfg.Paging.LoadErrors = sim.InferLike(), sim.LoadLike()
-				cfg.Detection = 20 * ms
-				cfg.Events = []sim.GPUEvent{{At: mono.Time(900 * ms), GPU: 1, Kind: sim.Fail}, {At: mono.Time(1500 * ms), GPU: 1, Kind: sim.Join},
-					{At: mono.Time(2000 * ms), GPU: 0, Kind: sim.Leave}, {At: mono.Time(2100 * ms), GPU: 0, Kind: sim.Join},
-					{At: mono.Time(2500 * ms), GPU: 2, Kind: sim.Fail}, {At: mono.Time(2505 * ms), GPU: 2, Kind: sim.Join}}
+				rough(cfg)
 				r := checked(t, cfg)
 				if r.Loads.Done == 0 || r.Loads.Unloads == 0 || r.All.Cold == 0 || r.All.BadRate() > 0.6 {
 					t.Errorf("%+v, bad rate %g, %d cold", r.Loads, r.All.BadRate(), r.All.Cold)

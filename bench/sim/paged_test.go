@@ -46,6 +46,17 @@ func checked(t *testing.T, cfg *sim.Config) *sim.Result {
 	return r
 }
 
+// rough has GPUs fail and come back, the network delay, and lengths other than what was planned.
+func rough(cfg *sim.Config) {
+	cfg.Network.Ctrl, cfg.Network.Data = sim.RDMALike(), sim.RDMALike()
+	cfg.Network.Bound.Ctrl, cfg.Network.Bound.Data = cfg.Network.Ctrl.P9999(), cfg.Network.Data.P9999()
+	cfg.Jitter.Errors, cfg.Paging.LoadErrors = sim.InferLike(), sim.LoadLike()
+	cfg.Detection = 20 * ms
+	cfg.Events = []sim.GPUEvent{{At: mono.Time(900 * ms), GPU: 1, Kind: sim.Fail}, {At: mono.Time(1500 * ms), GPU: 1, Kind: sim.Join},
+		{At: mono.Time(2000 * ms), GPU: 0, Kind: sim.Leave}, {At: mono.Time(2100 * ms), GPU: 0, Kind: sim.Join},
+		{At: mono.Time(2500 * ms), GPU: 2, Kind: sim.Fail}, {At: mono.Time(2505 * ms), GPU: 2, Kind: sim.Join}}
+}
+
 // All readings keep the rules while GPUs fail and come back, the network delays and lengths
 // are not what was planned.
 func TestPagedKeepsTheRules(t *testing.T) {
@@ -54,13 +65,7 @@ func TestPagedKeepsTheRules(t *testing.T) {
 			for _, rule := range []residency.Rule{residency.BySaving, residency.ByPriority, residency.ByPriorityCode} {
 				t.Run(fmt.Sprintf("sizes=%d,heads=%d,rule=%d", sizes, heads, rule), func(t *testing.T) {
 					cfg := pagedConfig(60, 3, 100, 500, clockwork.PagedOptions{BatchSizes: sizes, Heads: heads, Rule: rule, Reserve: 5 * ms})
-					cfg.Network.Ctrl, cfg.Network.Data = sim.RDMALike(), sim.RDMALike()
-					cfg.Network.Bound.Ctrl, cfg.Network.Bound.Data = cfg.Network.Ctrl.P9999(), cfg.Network.Data.P9999()
-					cfg.Jitter.Errors, cfg.Paging.LoadErrors = sim.InferLike(), sim.LoadLike()
-					cfg.Detection = 20 * ms
-					cfg.Events = []sim.GPUEvent{{At: mono.Time(900 * ms), GPU: 1, Kind: sim.Fail}, {At: mono.Time(1500 * ms), GPU: 1, Kind: sim.Join},
-						{At: mono.Time(2000 * ms), GPU: 0, Kind: sim.Leave}, {At: mono.Time(2100 * ms), GPU: 0, Kind: sim.Join},
-						{At: mono.Time(2500 * ms), GPU: 2, Kind: sim.Fail}, {At: mono.Time(2505 * ms), GPU: 2, Kind: sim.Join}}
+					rough(cfg)
 					r := checked(t, cfg)
 					if r.Loads.Done == 0 || r.Loads.Unloads == 0 || r.All.Cold == 0 || r.All.BadRate() > 0.5 {
 						t.Errorf("%+v, bad rate %g, %d cold", r.Loads, r.All.BadRate(), r.All.Cold)

@@ -70,6 +70,22 @@ func (o *Out) Drop(r batching.Request, reason wire.Reason) {
 	o.Drops = append(o.Drops, batching.Drop{Request: r, Reason: reason})
 }
 
+// Admit reports whether a request may come in, of those that are open and with so many GPUs. One that may
+// not is dropped, with the reason.
+func (c *Config) Admit(r batching.Request, known bool, gpus, open int, out *Out) bool {
+	switch {
+	case !known:
+		out.Drop(r, wire.ReasonUnknownModel)
+	case gpus == 0:
+		out.Drop(r, wire.ReasonUnavailable)
+	case open >= c.RequestsMax:
+		out.Drop(r, wire.ReasonFull)
+	default:
+		return true
+	}
+	return false
+}
+
 // Reset empties the Out and keeps its memory.
 func (o *Out) Reset() {
 	o.Drops, o.Preempts, o.Dispatches = o.Drops[:0], o.Preempts[:0], o.Dispatches[:0]

@@ -128,32 +128,26 @@ func (r *Residency) recall() {
 // loadWorthiest orders one load by BySaving: of the worthiest model that some GPU can take.
 func (r *Residency) loadWorthiest(now mono.Time, out *Out) (ordered bool) {
 	sacrifices := sacrificesMax
-	for looks := 0; looks < r.cfg.Looks && r.board.len() > 0 && !ordered; looks++ {
-		id, ok := r.next(now)
-		if !ok {
-			continue
-		}
-		if on, ok := r.host(now, id, &sacrifices); ok {
-			r.order(now, id, on, out)
-			ordered = true
-		} else {
-			r.pass()
-		}
-	}
-	r.recall()
-	return ordered
+	return r.loadOne(now, func(id wire.ModelID) (wire.GPUID, bool) { return r.host(now, id, &sacrifices) }, out)
 }
 
 // loadOnto orders one load of the rules of the paper: of the largest priority that is not on this GPU.
 func (r *Residency) loadOnto(now mono.Time, on wire.GPUID, out *Out) (ordered bool) {
 	g := &r.gpus[on]
+	return r.loadOne(now, func(id wire.ModelID) (wire.GPUID, bool) {
+		m := &r.models[id]
+		return on, g.free+g.loose >= int(m.pages) && r.places.of(m, on) == none && r.makeRoom(g, int(m.pages), r.board.first().worth, true)
+	}, out)
+}
+
+// loadOne orders a load of the first model on the board that finds a host among those that are looked at.
+func (r *Residency) loadOne(now mono.Time, host func(wire.ModelID) (wire.GPUID, bool), out *Out) (ordered bool) {
 	for looks := 0; looks < r.cfg.Looks && r.board.len() > 0 && !ordered; looks++ {
 		id, ok := r.next(now)
 		if !ok {
 			continue
 		}
-		m := &r.models[id]
-		if g.free+g.loose >= int(m.pages) && r.places.of(m, on) == none && r.makeRoom(g, int(m.pages), r.board.first().worth, true) {
+		if on, ok := host(id); ok {
 			r.order(now, id, on, out)
 			ordered = true
 		} else {

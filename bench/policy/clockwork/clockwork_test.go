@@ -19,7 +19,11 @@ func story(t *testing.T, opts Options, gpus int) *policytest.Story {
 
 // Appendix B: 5 ms of work before each GPU; the strategy due first.
 func TestDueFirst(t *testing.T) {
-	y := story(t, Options{}, 1)
+	dueFirst(story(t, Options{}, 1))
+}
+
+// dueFirst is the story of one GPU, which the form with pages tells likewise.
+func dueFirst(y *policytest.Story) {
 	y.Submit(0, 0, 1, 40*ms)
 	y.Submit(0.5, 0, 3, 40*ms)
 	y.Submit(0.6, 1, 2, 38.5*1e6)

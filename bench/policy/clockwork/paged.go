@@ -104,19 +104,14 @@ func (s *Paged) size(i int) int {
 
 // Submit implements policy.Scheduler.
 func (s *Paged) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *policy.Out) {
-	switch {
-	case int(id) >= len(s.models) || s.models[id].profile == nil:
-		out.Drop(r, wire.ReasonUnknownModel)
-	case s.present == 0:
-		out.Drop(r, wire.ReasonUnavailable)
-	case s.waiting+s.running >= s.cfg.RequestsMax:
-		out.Drop(r, wire.ReasonFull)
-	default:
-		least := min(r.Deadline, now.Add(lookahead+s.opts.Reserve))
-		r.Deadline = max(r.Deadline.Add(-s.opts.Reserve), least)
-		s.push(now, id, r)
-		s.expire(now, id, out)
+	known := int(id) < len(s.models) && s.models[id].profile != nil
+	if !s.cfg.Admit(r, known, s.present, s.waiting+s.running, out) {
+		return
 	}
+	least := min(r.Deadline, now.Add(lookahead+s.opts.Reserve))
+	r.Deadline = max(r.Deadline.Add(-s.opts.Reserve), least)
+	s.push(now, id, r)
+	s.expire(now, id, out)
 }
 
 // Step implements policy.Scheduler. Each turn of the last loop takes a request out of a

@@ -50,20 +50,8 @@ func resident(t testing.TB, cfg policy.Config, sizes BatchSizes, heads Heads) *e
 
 // Where everything is resident it decides as the resident form: the same stories.
 func TestPagedAsResident(t *testing.T) {
-	y := policytest.New(t, resident(t, policy.Config{RequestsMax: 100}, Arbitrary, OldestRequest), policytest.Two(t), 1)
-	y.Submit(0, 0, 1, 40*ms)
-	y.Submit(0.5, 0, 3, 40*ms)
-	y.Submit(0.6, 1, 2, 38.5*1e6)
-	y.Submit(0.7, 0, 1, 40*ms)
-	y.Submit(14.5, 1, 2, 40*ms)
-	y.Advance(100)
-	y.Golden("due_first", `
-Two models of l(b) = b + 5 ms, one GPU. R1 runs at once. At 1.00 the GPU has 5 ms
-of work left and takes more. Model 0 has R2-R4 and R7, due at 40.50: four must
-start by 31.50. Model 1 has R5-R6, due at 39.10: two must start by 32.10. That is
-later, although the deadline is earlier. At 10.00 and 17.00 the GPU has 5 ms
-left again.`)
-	y = policytest.New(t, resident(t, policy.Config{RequestsMax: 100}, Arbitrary, EveryRequest), policytest.Two(t), 1)
+	dueFirst(policytest.New(t, resident(t, policy.Config{RequestsMax: 100}, Arbitrary, OldestRequest), policytest.Two(t), 1))
+	y := policytest.New(t, resident(t, policy.Config{RequestsMax: 100}, Arbitrary, EveryRequest), policytest.Two(t), 1)
 	overload(y)
 	y.Golden("every_request", `
 The arrivals of oldest_request.txt. At 1.00 the six requests R8-R13 can form a

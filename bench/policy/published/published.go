@@ -63,21 +63,16 @@ func (s *Scheduler) AddModel(id wire.ModelID, m policy.Model) {
 
 // Submit implements policy.Scheduler.
 func (s *Scheduler) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *policy.Out) {
-	switch {
-	case int(id) >= len(s.models) || s.models[id].profile == nil:
-		out.Drop(r, wire.ReasonUnknownModel)
-	case s.present == 0:
-		out.Drop(r, wire.ReasonUnavailable)
-	case s.waiting+s.running >= s.cfg.RequestsMax:
-		out.Drop(r, wire.ReasonFull)
-	default:
-		m := &s.models[id]
-		s.waiting++
-		m.queue.Push(r)
-		m.retarget(now, s.cfg.Delay)
-		m.meter.hit(now)
-		s.refresh(now, id, out)
+	known := int(id) < len(s.models) && s.models[id].profile != nil
+	if !s.cfg.Admit(r, known, s.present, s.waiting+s.running, out) {
+		return
 	}
+	m := &s.models[id]
+	s.waiting++
+	m.queue.Push(r)
+	m.retarget(now, s.cfg.Delay)
+	m.meter.hit(now)
+	s.refresh(now, id, out)
 }
 
 // Step implements policy.Scheduler. Each turn takes a model out of a heap, or a

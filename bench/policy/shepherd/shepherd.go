@@ -76,18 +76,13 @@ func (s *Scheduler) AddModel(id wire.ModelID, m policy.Model) {
 // Submit implements policy.Scheduler.
 func (s *Scheduler) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *policy.Out) {
 	s.seen = now
-	switch {
-	case int(id) >= len(s.models) || s.models[id].profile == nil:
-		out.Drop(r, wire.ReasonUnknownModel)
-	case s.present == 0:
-		out.Drop(r, wire.ReasonUnavailable)
-	case s.waiting+s.running >= s.cfg.RequestsMax:
-		out.Drop(r, wire.ReasonFull)
-	default:
-		s.waiting++
-		s.models[id].queue.Push(r)
-		s.refresh(now, id, out)
+	known := int(id) < len(s.models) && s.models[id].profile != nil
+	if !s.cfg.Admit(r, known, s.present, s.waiting+s.running, out) {
+		return
 	}
+	s.waiting++
+	s.models[id].queue.Push(r)
+	s.refresh(now, id, out)
 }
 
 // Done implements policy.Scheduler.
