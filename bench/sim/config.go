@@ -20,8 +20,11 @@ var ErrInvalid = errors.New("invalid simulation")
 type Model struct {
 	Name    string
 	Profile *profile.Profile
-	SLO     mono.Dur
+	SLO     mono.Dur        // of best effort: how long whoever asks waits for the answer at most
 	Stream  workload.Stream // unused when Config.Source is set
+	// Class of its requests. Policies that know no other than ClassLatency take those of best effort for requests
+	// that have until their SLO.
+	Class wire.Class
 	// With Config.Paging: the pages of its weights, and how long they take to copy.
 	Pages    int
 	LoadTime mono.Dur

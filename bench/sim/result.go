@@ -38,18 +38,21 @@ func (c *Counts) add(o *Counts) {
 
 // Result of a run.
 type Result struct {
-	Span      mono.Dur // that was counted
-	Models    []Counts
-	All       Counts
-	Busy      []mono.Dur       // GPU -> time that it ran batches, within the span
-	Lost      mono.Dur         // of it, for batches whose work was lost
-	Batches   int64            // that ran, for a part at least, within the span; none that was lost
-	Sizes     []int64          // [b]: requests that ran in a batch of b
-	QueueTime []int64          // [i]: requests that waited i units of QueueUnit before their batch started
-	Hopeless  int64            // arrivals that no scheduler could serve in time: it heard of them too late, for it stood still or the network was slow
-	Loads     Loads            // of weights, with Config.Paging
-	Steps     int64            // instants at which something happened
-	Scheduler policy.Scheduler // as the run left it
+	Span    mono.Dur // that was counted
+	Models  []Counts
+	All     Counts
+	ByClass [2]Counts // of wire.ClassLatency and wire.ClassBestEffort
+	// BusyByClass is the time that all GPUs ran batches of each class, within the span.
+	BusyByClass [2]mono.Dur
+	Busy        []mono.Dur       // GPU -> time that it ran batches, within the span
+	Lost        mono.Dur         // of it, for batches whose work was lost
+	Batches     int64            // that ran, for a part at least, within the span; none that was lost
+	Sizes       []int64          // [b]: requests that ran in a batch of b
+	QueueTime   []int64          // [i]: requests that waited i units of QueueUnit before their batch started
+	Hopeless    int64            // arrivals that no scheduler could serve in time: it heard of them too late, for it stood still or the network was slow
+	Loads       Loads            // of weights, with Config.Paging
+	Steps       int64            // instants at which something happened
+	Scheduler   policy.Scheduler // as the run left it
 	// The GPUs that deferral alone would keep busy with what arrived (batching.Need), whatever
 	// the policy did: on average over the span, and in the Config.NeedSpan that needed most.
 	NeedMean, NeedPeak float64

@@ -83,7 +83,7 @@ func (d *driver) complete() {
 		r := &d.ended
 		g.runs = slices.Delete(g.runs, 0, 1)
 		d.armGPU(r.GPU)
-		d.result.Busy[r.GPU] += d.within(r)
+		d.busy(r)
 		d.idle(r)
 		r.Answered = r.End
 		if !d.wired {
@@ -138,7 +138,7 @@ func (d *driver) cut(id wire.GPUID, i int) {
 	g.runs = slices.Delete(g.runs, i, i+1)
 	d.armGPU(id)
 	r.End = max(d.now, r.Start)
-	d.result.Busy[id] += d.within(&r)
+	d.busy(&r)
 	d.idle(&r)
 	d.waste(&r)
 }
@@ -180,6 +180,13 @@ func (d *driver) keep(r *run) {
 		d.waited(r.Start.Sub(q.Arrival))
 	}
 	d.observe(r)
+}
+
+// busy counts the GPU time of a run.
+func (d *driver) busy(r *run) {
+	part := d.within(r)
+	d.result.Busy[r.GPU] += part
+	d.result.BusyByClass[d.cfg.Models[r.Model].Class] += part
 }
 
 // within is the part of a run that lies in the counted span.

@@ -90,7 +90,9 @@ func newDriver(cfg *Config, source Source) (*driver, error) {
 	d := &driver{cfg: cfg, source: source, pager: newPager(cfg), from: mono.Time(cfg.Warmup), to: mono.Time(cfg.Warmup + cfg.Duration)}
 	tail := mono.Dur(0)
 	for i := range cfg.Models {
-		tail = max(tail, cfg.Models[i].SLO)
+		if cfg.Models[i].Class == wire.ClassLatency {
+			tail = max(tail, cfg.Models[i].SLO)
+		}
 	}
 	d.stop = d.to.Add(tail) // what arrives last in the span has company behind it
 	d.pauses = newPauses(cfg.Pauses, SchedulerPart, 0, cfg.Seed)
@@ -156,6 +158,7 @@ func (d *driver) run(stop func() bool) error {
 	d.needs.until(d.to, d)
 	for i := range d.result.Models {
 		d.result.All.add(&d.result.Models[i])
+		d.result.ByClass[d.cfg.Models[i].Class].add(&d.result.Models[i])
 	}
 	return nil
 }
@@ -233,7 +236,7 @@ func (d *driver) nextArrival() {
 func (d *driver) arrive() {
 	m := &d.cfg.Models[d.model]
 	d.serial++
-	r := batching.Request{ID: wire.RequestID(d.serial), Arrival: d.now, Deadline: d.now.Add(m.SLO)}
+	r := batching.Request{ID: wire.RequestID(d.serial), Arrival: d.now, Deadline: d.now.Add(m.SLO), Class: m.Class}
 	r.Input.Length = uint32(d.model) // no inputs here: it tells the model of a drop
 	if d.cfg.Frontends > 1 {
 		r.Frontend = wire.FrontendID(d.serial % uint64(d.cfg.Frontends))
@@ -241,7 +244,9 @@ func (d *driver) arrive() {
 	if d.counted(d.now) {
 		d.result.Models[d.model].Arrived++
 		d.needs.until(d.now, d)
-		d.needs.arrived[d.model]++
+		if m.Class == wire.ClassLatency {
+			d.needs.arrived[d.model]++
+		}
 	}
 	if d.pager.cold(d.model) {
 		d.cold()

@@ -14,6 +14,8 @@ type Request struct {
 	Deadline mono.Time
 	Input    wire.SlabRef
 	Priority wire.Priority // among requests of the same deadline
+	// Class: of best effort, Deadline is when whoever asked gives up, and nothing is planned by it.
+	Class wire.Class
 }
 
 // Drop is a request given up before execution, and why.

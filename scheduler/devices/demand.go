@@ -92,3 +92,6 @@ func (t *Table) share(u *Usage, now mono.Time) batching.Share {
 	own, all = own/mono.Microsecond+1, all/mono.Microsecond+1
 	return batching.Share(max(1, mono.Dur(batching.OneGPU)*mono.Dur(t.count)*own/all))
 }
+
+// Last is the end of the last span in which the model ran a batch that is known of.
+func (u *Usage) Last() mono.Time { return mono.Time(u.demand.span+1) * mono.Time(Span) }

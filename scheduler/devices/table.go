@@ -44,6 +44,7 @@ type Table struct {
 	cfg    Config
 	gpus   []gpu
 	tree   tree
+	idle   idle
 	needs  needs
 	count  int          // GPUs present
 	demand demand       // of all models together
@@ -102,6 +103,7 @@ func (t *Table) Add(id wire.GPUID, freeAt mono.Time) Life {
 		t.gpus = append(t.gpus, gpu{})
 	}
 	t.tree.grow(len(t.gpus))
+	t.idle.grow(len(t.gpus))
 	t.Remove(id)
 	t.count++
 	t.gpus[id] = gpu{life: t.gpus[id].life + 1, present: true, free: freeAt}
@@ -214,6 +216,7 @@ func (t *Table) place(id wire.GPUID) {
 		free = mono.Never
 	}
 	t.tree.set(uint32(id), free)
+	t.idle.set(uint32(id), g.present && !g.granted && g.undoneN == 0)
 }
 
 // FreeAt is when a grant may count with the GPU; Never where it takes none.

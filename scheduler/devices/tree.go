@@ -80,3 +80,15 @@ func (t *tree) soonestBelow(n uint32) mono.Time {
 	}
 	return least
 }
+
+// count is how many leaves below node i are free by when, up to most.
+func (t *tree) count(i int, when mono.Time, most int) int {
+	switch {
+	case most <= 0 || t.least[i] > when:
+		return 0
+	case i >= t.size:
+		return 1
+	}
+	n := t.count(2*i, when, most)
+	return n + t.count(2*i+1, when, most-n)
+}

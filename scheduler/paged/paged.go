@@ -3,6 +3,7 @@ package paged
 import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/devices"
+	"github.com/symphony-serving/symphony/scheduler/gaps"
 	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/scheduler/residency"
@@ -29,11 +30,13 @@ type Out struct {
 	Unloads []residency.Unload // happen before the loads
 	Loads   []residency.Load
 	Floors  []residency.Floor // tell the models before their grants
+	Fills   []gaps.Grant      // best effort: whom a GPU is lent
 }
 
 // Reset empties the Out and keeps its memory.
 func (o *Out) Reset() {
 	o.Grants, o.Unloads, o.Loads, o.Floors = o.Grants[:0], o.Unloads[:0], o.Loads[:0], o.Floors[:0]
+	o.Fills = o.Fills[:0]
 }
 
 // model is one model's candidate and where it stands.
@@ -47,7 +50,8 @@ type model struct {
 	floor     mono.Time // as told last
 	queue     mono.Dur  // how long each of its requests is to wait for a holder, once there is one, at least
 	usage     devices.Usage
-	places    []place // its holders, by id
+	slack     mono.Dur // by the last answer; 0: not known
+	places    []place  // its holders, by id
 }
 
 // batch is one that a GPU has not reported.
@@ -70,6 +74,7 @@ type Paged struct {
 	leads     leads
 	effects   residency.Out
 	now       mono.Time // of the last call
+	fill      fill
 }
 
 // New makes a Paged without models or GPUs.
@@ -108,6 +113,7 @@ func (p *Paged) RemoveModel(now mono.Time, id wire.ModelID, out *Out) {
 	p.now = now
 	p.SetCandidate(id, batching.Candidate{})
 	m.gone = true
+	p.fill.forget(id)
 	p.residency.RemoveModel(now, id, &p.effects)
 	p.apply(out)
 	p.forget(id)
@@ -222,6 +228,8 @@ func (p *Paged) Answer(now mono.Time, a devices.Answer, requests int) {
 	case a.Batch == 0:
 	case alive:
 		p.leads.ran(a.Until.Sub(a.Exec))
+		m.slack = a.Slack
+		p.fill.ran(a.Exec, a.Slack)
 		p.undone[gpu] = append(p.undone[gpu], batch{a.Batch, id, p.residency.Began(now, id, gpu, requests)})
 	default: // it goes to a life of the GPU that has ended: what it has comes back, and arrives again
 		p.residency.Doomed(now, id, requests)
@@ -239,6 +247,7 @@ func (p *Paged) Done(now mono.Time, id wire.GPUID, life devices.Life, done wire.
 	if !p.gpus.Done(id, life, done, end) {
 		return
 	}
+	p.fill.ended(id, done)
 	p.touch(uint32(id))
 	list := p.undone[id]
 	for i, b := range list {
@@ -259,6 +268,7 @@ func (p *Paged) AddGPU(now mono.Time, id wire.GPUID, freeAt mono.Time, pages int
 		p.ready, p.undone = append(p.ready, pq.Heap{}), append(p.undone, nil)
 	}
 	life := p.gpus.Add(id, freeAt)
+	p.fill.lost(id)
 	generation := p.residency.AddGPU(now, id, pages, held, &p.effects)
 	p.apply(out)
 	return life, generation
@@ -272,6 +282,7 @@ func (p *Paged) RemoveGPU(now mono.Time, id wire.GPUID, out *Out) {
 		return
 	}
 	p.gpus.Remove(id)
+	p.fill.lost(id)
 	p.undone[id] = p.undone[id][:0]
 	p.residency.RemoveGPU(now, id, &p.effects)
 	p.apply(out)

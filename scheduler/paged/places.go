@@ -57,6 +57,9 @@ func (p *Paged) place(at *residency.Place, out *Out) {
 	} else {
 		m.places = slices.Insert(m.places, i, k)
 	}
+	if k.from <= p.now {
+		p.fill.held(at.Model, k.gpu)
+	}
 	p.retime(at.Model, m)
 	p.setFloor(at.Model, m, out)
 }
@@ -69,6 +72,7 @@ func (p *Paged) displace(at *residency.Displace, out *Out) {
 		return
 	}
 	m.places = slices.Delete(m.places, i, i+1)
+	p.fill.gone(at.Model, uint32(at.GPU))
 	if m.ready && p.ready[at.GPU].Has(uint32(at.Model)) {
 		p.ready[at.GPU].Remove(uint32(at.Model))
 		p.touch(uint32(at.GPU))

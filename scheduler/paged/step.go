@@ -17,6 +17,9 @@ func (p *Paged) Step(now mono.Time, out *Out) {
 		p.apply(out)
 		p.match(out)
 	}
+	if p.fill.waiting() {
+		p.fillGaps(out)
+	}
 }
 
 // match fires every timer that is due. Each turn of the first loop takes a model out of the timers or
@@ -175,6 +178,9 @@ func (p *Paged) NextWake() mono.Time {
 	if p.wakes.Len() > 0 {
 		_, at := p.wakes.Min()
 		wake = min(wake, mono.Time(at))
+	}
+	if p.fill.waiting() && p.gpus.Idle() > 0 {
+		wake = min(wake, p.fill.look)
 	}
 	return wake
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/devices"
+	"github.com/symphony-serving/symphony/scheduler/gaps"
 	"github.com/symphony-serving/symphony/scheduler/pq"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -21,7 +22,10 @@ type (
 )
 
 // Out collects the effects of a call; the caller empties it.
-type Out struct{ Grants []Grant }
+type Out struct {
+	Grants []Grant
+	Fills  []gaps.Grant // best effort: whom a GPU is lent
+}
 
 // Config of a Rank.
 type Config struct {
@@ -55,6 +59,7 @@ type Rank struct {
 	room   room
 	gpus   devices.Table
 	kept   uint32 // GPUs with ids below it may take early batches; of the last Step
+	fill   fill
 }
 
 // New makes a Rank without models or GPUs.
@@ -107,6 +112,7 @@ func (r *Rank) model(id wire.ModelID) *model {
 // RemoveModel forgets a model; where a grant to it is under way, once that is answered. Nothing
 // needs it: what is known of a model that says nothing costs memory, no more.
 func (r *Rank) RemoveModel(id wire.ModelID) {
+	r.fill.forget(id)
 	if int(id) >= len(r.models) || r.models[id] == nil {
 		return
 	}
@@ -122,6 +128,7 @@ func (r *Rank) RemoveModel(id wire.ModelID) {
 // AddGPU begins a new life of a GPU that is free from freeAt on.
 func (r *Rank) AddGPU(id wire.GPUID, freeAt mono.Time) Life {
 	r.room.span = 0
+	r.fill.lost(id)
 	return r.gpus.Add(id, freeAt)
 }
 
@@ -131,6 +138,7 @@ func (r *Rank) RemoveGPU(id wire.GPUID) {
 	if r.gpus.Present(id) {
 		r.room.span = 0
 		r.gpus.Remove(id)
+		r.fill.lost(id)
 	}
 }
 
@@ -141,6 +149,7 @@ func (r *Rank) Answer(a Answer) {
 	m.granting = false
 	if r.gpus.Answer(&a, &m.usage) && a.Batch != 0 {
 		m.slack = a.Slack
+		r.fill.ran(a.Exec, a.Slack)
 	}
 	if m.gone {
 		r.RemoveModel(a.Grant.Model)
@@ -151,6 +160,7 @@ func (r *Rank) Answer(a Answer) {
 // batch queued behind it, if any, starts at its planned time or at end.
 func (r *Rank) Done(id wire.GPUID, life Life, batch wire.BatchID, end mono.Time) {
 	r.gpus.Done(id, life, batch, end)
+	r.fill.ended(id, batch)
 }
 
 // Need is the GPUs that deferral alone would keep busy with what arrived lately, summed over

@@ -22,6 +22,9 @@ func (r *Rank) Step(now mono.Time, out *Out) {
 	if r.early.Len() > 0 {
 		r.onKeptGPUTimer(now, out)
 	}
+	if r.fill.waiting() {
+		r.fillGaps(now, out)
+	}
 }
 
 // onModelTimer: the candidate may start; find it a GPU or let it wait ready. An early
@@ -120,6 +123,9 @@ func (r *Rank) NextWake() mono.Time {
 			id, _ := r.early.Min()
 			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
 		}
+	}
+	if r.fill.waiting() && r.gpus.Idle() > 0 {
+		wake = min(wake, r.fill.look)
 	}
 	return wake
 }

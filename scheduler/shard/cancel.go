@@ -30,6 +30,7 @@ func (s *Shard) Cancel(came mono.Time, id wire.ModelID, r *batching.Request, out
 		return q.ID == r.ID && q.Frontend == r.Frontend
 	})
 	if !ok {
+		s.cancelEffort(id, m, r, out)
 		return
 	}
 	s.drop(slot, wire.ReasonCancelled, out)

@@ -21,6 +21,11 @@ func (s *Shard) Extract(id wire.ModelID, out *Out) {
 		out.Moved = append(out.Moved, Moved{Model: id, Came: *s.slots.came(slot), Request: *s.slots.request(slot)})
 		s.slots.give(slot)
 	}
+	for m.effort.queue.Len() > 0 {
+		slot := m.effort.queue.Pop().Value
+		out.Moved = append(out.Moved, Moved{Model: id, Came: *s.slots.came(slot), Request: *s.slots.request(slot)})
+		s.slots.give(slot)
+	}
 	s.end(id, m, out)
 	s.moved.add(uint32(id))
 }

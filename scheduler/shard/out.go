@@ -2,6 +2,7 @@ package shard
 
 import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/gaps"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -40,6 +41,8 @@ type Out struct {
 	Dispatches []Dispatch
 	Answers    []rank.Answer // replies to grants; precede the candidates of this Out
 	Candidates []Candidate
+	Fills      []gaps.Answer // replies to what was lent; precede the wishes of this Out
+	Wishes     []gaps.Wish
 	Moved      []Moved
 	requests   []batching.Request // backs Dispatches
 }
@@ -48,4 +51,5 @@ type Out struct {
 func (o *Out) Reset() {
 	o.Drops, o.Dispatches, o.Answers = o.Drops[:0], o.Dispatches[:0], o.Answers[:0]
 	o.Candidates, o.Moved, o.requests = o.Candidates[:0], o.Moved[:0], o.requests[:0]
+	o.Fills, o.Wishes = o.Fills[:0], o.Wishes[:0]
 }

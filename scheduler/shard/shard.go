@@ -32,6 +32,7 @@ type model struct {
 	margin   mono.Dur
 	informed batching.Candidate // what the rank was told last
 	stirred  bool               // requests came since its candidate was formed
+	effort   effort
 	batching.Model
 }
 
@@ -72,10 +73,10 @@ func (s *Shard) AddModel(id wire.ModelID, cfg ModelConfig) {
 	}
 	if m := s.model(id); m != nil {
 		m.SetConfig(cfg.Config)
-		m.margin = cfg.Margin
+		m.margin, m.effort.most = cfg.Margin, cfg.QueueMax
 		return
 	}
-	s.models[id] = &model{Model: *batching.NewModel(cfg.Config), margin: cfg.Margin}
+	s.models[id] = &model{Model: *batching.NewModel(cfg.Config), margin: cfg.Margin, effort: effort{most: cfg.QueueMax}}
 	s.models[id].SetSetting(s.setting)
 }
 
@@ -95,6 +96,7 @@ func (s *Shard) end(id wire.ModelID, m *model, out *Out) {
 	if m.informed.Size > 0 {
 		out.Candidates = append(out.Candidates, Candidate{Model: id})
 	}
+	s.wish(id, m, out)
 	s.models[id] = nil
 }
 
@@ -103,6 +105,7 @@ func (s *Shard) DropAll(now mono.Time, reason wire.Reason, out *Out) {
 	for i := range s.models {
 		if m := s.model(wire.ModelID(i)); m != nil {
 			s.dropAll(m, reason, out)
+			s.wish(wire.ModelID(i), m, out)
 			s.update(now, wire.ModelID(i), out)
 		}
 	}
@@ -112,10 +115,11 @@ func (s *Shard) dropAll(m *model, reason wire.Reason, out *Out) {
 	for {
 		slot, ok := m.PopAny()
 		if !ok {
-			return
+			break
 		}
 		s.drop(slot, reason, out)
 	}
+	s.dropEffort(m, reason, out)
 }
 
 // Submit queues a request and forms its model's candidate. It is refused, in
@@ -141,6 +145,10 @@ func (s *Shard) Enqueue(now, came mono.Time, id wire.ModelID, r *batching.Reques
 		reason = wire.ReasonUnknownModel
 	case s.gpus == 0:
 		reason = wire.ReasonUnavailable
+	}
+	if reason == wire.ReasonNone && r.Class == wire.ClassBestEffort {
+		s.enqueueEffort(now, came, id, m, r, out)
+		return
 	}
 	if reason == wire.ReasonNone {
 		slot, ok := s.slots.take(r, came)
@@ -286,7 +294,9 @@ func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 			alone = now.Add(delay.Of(1) + m.Profile().Latency(1) + m.margin)
 		}
 		*s.slots.came(slot) = now
-		if alone > r.Deadline || !m.Push(now, r.Deadline.Add(-m.margin), r.Priority, slot) {
+		if r.Class == wire.ClassBestEffort {
+			s.requeueEffort(now, m, slot, out)
+		} else if alone > r.Deadline || !m.Push(now, r.Deadline.Add(-m.margin), r.Priority, slot) {
 			s.drop(slot, wire.ReasonBackendLost, out)
 		}
 		slot = next
@@ -294,6 +304,7 @@ func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 	id := b.model
 	s.batches.give(b)
 	if m != nil {
+		s.wish(id, m, out)
 		s.update(now, id, out)
 	}
 }
@@ -314,6 +325,7 @@ func (s *Shard) SetGPUs(now mono.Time, n int, share batching.Share, out *Out) {
 		m.SetShare(share)
 		if n == 0 {
 			s.dropAll(m, wire.ReasonUnavailable, out)
+			s.wish(wire.ModelID(i), m, out)
 		}
 		s.update(now, wire.ModelID(i), out)
 	}
@@ -342,11 +354,15 @@ func (s *Shard) SetWindow(now mono.Time, id wire.ModelID, w batching.Window, out
 
 // Hasten ends the deferral for good: what waits, and what still comes, starts as soon as
 // there is a GPU, any GPU. For a scheduler that drains: whoever waits for it to end gains
-// nothing by larger batches.
+// nothing by larger batches. Best effort is refused, for it could wait for long.
 func (s *Shard) Hasten(now mono.Time, out *Out) {
 	s.hastens = true
 	for i := range s.models {
 		s.SetWindow(now, wire.ModelID(i), batching.WindowEager, out)
+		if m := s.models[i]; m != nil {
+			s.dropEffort(m, wire.ReasonDraining, out)
+			s.wish(wire.ModelID(i), m, out)
+		}
 	}
 }
 

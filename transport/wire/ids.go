@@ -34,6 +34,17 @@ func (p Priority) Order() uint8 {
 	return uint8(p)
 }
 
+// Class of a request.
+type Class uint8
+
+const (
+	// ClassLatency: it is answered by its deadline or not at all.
+	ClassLatency Class = iota
+	// ClassBestEffort: it has no deadline, and gets what time the others leave.
+	ClassBestEffort
+	classEnd
+)
+
 // SlabHandle names a slab of a frontend's arena: its index in the low 32
 // bits, its generation in the high 32. A freed slab's generation moves on, so
 // a stale handle is detected, never served.

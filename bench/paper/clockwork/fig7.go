@@ -66,6 +66,9 @@ func (j job7) run(stop func() bool) (f found7, err error) {
 			streams[i] = workload.Stream{Process: workload.Poisson, Rate: j.Rate / float64(j.N)}
 		} else {
 			counts[i], models[i].SLO = j.Concurrency, unhurried
+			if j.System == ours {
+				models[i].Class, models[i].SLO = wire.ClassBestEffort, 3600*mono.Second
+			}
 		}
 	}
 	mix, err := workload.NewMix(streams, j.Seed)

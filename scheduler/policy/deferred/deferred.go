@@ -173,11 +173,15 @@ func (s *Scheduler) Step(now mono.Time, out *policy.Out) {
 			s.shard.Wake(now, &s.out)
 			s.apply(out)
 		}
-		s.grants.Grants = s.grants.Grants[:0]
+		s.grants.Grants, s.grants.Fills = s.grants.Grants[:0], s.grants.Fills[:0]
 		s.rank.Step(now, &s.grants)
 		for _, g := range s.grants.Grants {
 			g.Due, g.Ready = max(g.Due, s.told[g.GPU]), max(g.Ready, s.told[g.GPU]) // as the engine's rank loop
 			s.shard.Granted(now, g, &s.out)
+			s.apply(out)
+		}
+		for _, g := range s.grants.Fills {
+			s.shard.Fill(now, g, &s.out)
 			s.apply(out)
 		}
 	}
@@ -199,6 +203,12 @@ func (s *Scheduler) apply(out *policy.Out) {
 	}
 	for i := range s.out.Candidates {
 		s.rank.SetCandidate(s.out.Candidates[i].Model, s.out.Candidates[i].Candidate)
+	}
+	for i := range s.out.Fills {
+		s.rank.Filled(s.out.Fills[i])
+	}
+	for i := range s.out.Wishes {
+		s.rank.SetWish(s.out.Wishes[i])
 	}
 	s.out.Reset()
 }

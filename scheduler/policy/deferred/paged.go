@@ -3,6 +3,7 @@ package deferred
 import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/devices"
+	"github.com/symphony-serving/symphony/scheduler/gaps"
 	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/policy"
@@ -35,6 +36,7 @@ type Paged struct {
 	out    shard.Out
 	orders paged.Out
 	grants []devices.Grant // scratch of Step
+	fills  []gaps.Grant    // likewise
 }
 
 // pagedModel is what the shard does not tell.
@@ -136,7 +138,7 @@ func (s *Paged) tellGPUs(now mono.Time, out *policy.Out) {
 func (s *Paged) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *policy.Out) {
 	r.Model = id
 	s.shard.Submit(now, id, r, &s.out)
-	if len(s.out.Drops) == 0 || !refused(s.out.Drops[0].Reason) {
+	if r.Class == wire.ClassLatency && (len(s.out.Drops) == 0 || !refused(s.out.Drops[0].Reason)) {
 		s.arrive(now, id, r.Deadline.Add(-s.models[id].profile.Latency(1)))
 	}
 	s.apply(now, out)
@@ -177,11 +179,16 @@ func (s *Paged) Step(now mono.Time, out *policy.Out) {
 		}
 		s.match.Step(now, &s.orders)
 		s.grants = append(s.grants[:0], s.orders.Grants...)
-		s.orders.Grants = s.orders.Grants[:0]
+		s.fills = append(s.fills[:0], s.orders.Fills...)
+		s.orders.Grants, s.orders.Fills = s.orders.Grants[:0], s.orders.Fills[:0]
 		s.apply(now, out)
 		for _, g := range s.grants {
 			g.Due, g.Ready = max(g.Due, s.told[g.GPU]), max(g.Ready, s.told[g.GPU]) // as the engine's rank loop
 			s.shard.Granted(now, g, &s.out)
+			s.apply(now, out)
+		}
+		for _, g := range s.fills {
+			s.shard.Fill(now, g, &s.out)
 			s.apply(now, out)
 		}
 	}
@@ -212,7 +219,7 @@ func (s *Paged) apply(now mono.Time, out *policy.Out) {
 func (s *Paged) inform(now mono.Time, out *policy.Out) {
 	out.Drops = append(out.Drops, s.out.Drops...)
 	for i := range s.out.Drops {
-		if d := &s.out.Drops[i]; !refused(d.Reason) || s.match.GPUs() == 0 {
+		if d := &s.out.Drops[i]; d.Request.Class == wire.ClassLatency && (!refused(d.Reason) || s.match.GPUs() == 0) {
 			s.match.Doomed(now, d.Request.Model, 1)
 		}
 	}
@@ -233,6 +240,12 @@ func (s *Paged) inform(now mono.Time, out *policy.Out) {
 			m.first = c.Latest.Add(m.profile.Latency(int(c.Size)) - m.profile.Latency(1))
 		}
 		s.match.SetCandidate(k.Model, k.Candidate)
+	}
+	for i := range s.out.Fills {
+		s.match.Filled(now, s.out.Fills[i])
+	}
+	for i := range s.out.Wishes {
+		s.match.SetWish(now, s.out.Wishes[i])
 	}
 	s.out.Reset()
 }

@@ -68,10 +68,22 @@ func NewCluster(t testing.TB, cfg policy.Config, s policy.Scheduler, models []po
 
 // Submit hands in n requests that are due slo from Now.
 func (c *Cluster) Submit(model wire.ModelID, n int, slo mono.Dur) {
+	c.submit(model, n, slo, wire.ClassLatency)
+}
+
+// effortSLO is the deadline of requests of best effort, which none comes near.
+const effortSLO = 3600 * mono.Second
+
+// SubmitEffort hands in n requests of best effort.
+func (c *Cluster) SubmitEffort(model wire.ModelID, n int) {
+	c.submit(model, n, effortSLO, wire.ClassBestEffort)
+}
+
+func (c *Cluster) submit(model wire.ModelID, n int, slo mono.Dur, class wire.Class) {
 	for range n {
 		c.Submitted++
 		c.open++
-		r := batching.Request{ID: wire.RequestID(c.Submitted), Arrival: c.Now, Deadline: c.Now.Add(slo)}
+		r := batching.Request{ID: wire.RequestID(c.Submitted), Arrival: c.Now, Deadline: c.Now.Add(slo), Class: class}
 		if c.cfg.Frontends > 1 {
 			r.Frontend = wire.FrontendID(c.rand.IntN(c.cfg.Frontends))
 		}

@@ -40,6 +40,14 @@ func (y *Story) Submit(at float64, model wire.ModelID, n int, slo mono.Dur) {
 	c.Submit(model, n, slo)
 }
 
+// SubmitEffort advances to instant at and hands in n requests of best effort.
+func (y *Story) SubmitEffort(at float64, model wire.ModelID, n int) {
+	y.Advance(at)
+	c := y.cluster
+	y.line("R%d-R%d arrive for model %d, of best effort", c.Submitted+1, c.Submitted+n, model)
+	c.SubmitEffort(model, n)
+}
+
 // RemoveGPU advances to instant at and loses a GPU with what runs there.
 func (y *Story) RemoveGPU(at float64, id wire.GPUID) {
 	y.Advance(at)

@@ -14,8 +14,10 @@ import (
 type WalkConfig struct {
 	Seed    uint64 // all else is drawn from it
 	New     func(policy.Config) policy.Scheduler
-	Exact   bool // batches take as long as planned: nothing may be late
-	HeldMax int  // batches that a GPU may have at a time; 0: any number
+	Exact   bool     // batches take as long as planned: nothing may be late
+	HeldMax int      // batches that a GPU may have at a time; 0: any number
+	Effort  bool     // there is best effort, too
+	Settle  mono.Dur // at the end, before nothing may be left
 	// Check looks at each batch before it counts; nil: nothing more to check.
 	Check func(c *Cluster, r *Run)
 }
@@ -85,8 +87,12 @@ func (k *WalkConfig) walk(t *testing.T) Tally {
 			slo = mono.FromMillis(5 + 40*w.Float64())
 		}
 		c.Submit(wire.ModelID(m), 1+w.IntN(3), slo)
+		if k.Effort && w.IntN(3) == 0 {
+			c.SubmitEffort(wire.ModelID(w.IntN(len(w.models))), 1+w.IntN(6))
+		}
 	}
 	w.all(c, true)
+	c.Advance(c.Now.Add(k.Settle))
 	c.Drain()
 	return c.Tally
 }
