@@ -22,6 +22,8 @@ const (
 	Memory = 60 * mono.Second
 	// Forever is longer than any batch.
 	Forever = mono.Dur(math.MaxInt64 / 4)
+	// warm is how long they must have run for their need to be known: it is reckoned from the last whole seconds.
+	warm = 3 * mono.Second
 	// Patience is when to look again whether a gap has become longer, though nothing happened: slacks and needs are forgotten.
 	Patience = mono.Second
 )
@@ -29,7 +31,8 @@ const (
 // slacks is the least slack of models with deadlines that ran a batch lately.
 type slacks struct {
 	span        int64
-	now, before mono.Dur // 0: none ran
+	now, before mono.Dur  // 0: none ran
+	since       mono.Time // some have run from then on
 }
 
 func (s *slacks) roll(at mono.Time) {
@@ -45,7 +48,9 @@ func (s *slacks) roll(at mono.Time) {
 // Ran tells that a model with deadlines has a batch: its requests, when they run alone, may wait for so long.
 func (g *Gaps) Ran(at mono.Time, slack mono.Dur) {
 	s := &g.slacks
-	s.roll(at)
+	if s.least(at) == Forever {
+		s.since = at
+	}
 	if slack = max(1, slack); s.now == 0 || slack < s.now {
 		s.now = slack
 	}
@@ -68,10 +73,12 @@ func (s *slacks) least(now mono.Time) mono.Dur {
 // come, where those with deadlines need so many (devices.Table.Need). roomy: enough GPUs are left, for candidates that
 // stand, too.
 func (g *Gaps) Most(now mono.Time, gpus int, need float64) (most mono.Dur, roomy bool) {
-	if float64(gpus-g.running-1) >= float64(reserve(need)) {
+	least := g.slacks.least(now)
+	known := least == Forever || now.Sub(g.slacks.since) >= warm
+	switch {
+	case known && float64(gpus-g.running-1) >= float64(reserve(need)):
 		return Forever, true
-	}
-	if least := g.slacks.least(now); least < Forever {
+	case least < Forever:
 		return least / slackPart, false
 	}
 	return Forever, false

@@ -122,7 +122,7 @@ func (p *Paged) fillGaps(out *Out) {
 // lend lends a GPU, if there is a gap for anybody.
 func (p *Paged) lend(gpu uint32, free mono.Time, out *Out) {
 	f, begin := &p.fill, max(p.now, free)
-	most, roomy := f.gaps.Most(p.now, p.gpus.Count(), p.gpus.Need())
+	most, roomy := f.gaps.Most(p.now, p.gpus.Count(), p.Need(p.now))
 	until := begin.Add(most)
 	if !roomy {
 		until = p.horizon(gpu, until)
