@@ -271,6 +271,9 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	drops = m.Update(now, drops)
 	free := max(gpu.FreeAt, m.floor)
 	b := m.batchFor(now, free)
+	if gpu.Crowded {
+		b, drops = m.crowd(now, free, b, drops)
+	}
 	for b > 0 && m.shedding(b) {
 		drops = m.drop(wire.ReasonShed, true, drops)
 		b = m.batchFor(now, free)

@@ -11,6 +11,8 @@ type Offer struct {
 	Share Share
 	// Rivals: other models were granted GPUs since this model's last grant.
 	Rivals bool
+	// Crowded: far more is wanted of all GPUs than they have, so that a good part of all requests is lost whatever is done.
+	Crowded bool
 	// Idle: the GPU was free when the candidate's window opened.
 	Idle bool
 }

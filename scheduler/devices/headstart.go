@@ -15,6 +15,39 @@ const (
 	headStartNone = 0.01
 )
 
+const (
+	// crowdedFrom is the loss rate of all from which on GPUs are crowded.
+	crowdedFrom = 0.1
+	// crowdedBusy is the part of their time that they were busy at least.
+	crowdedBusy = 0.9
+)
+
+// Crowd is GPUs that are crowded.
+type Crowd struct {
+	Length   mono.Dur // of a batch, on average
+	lossRate float64  // of all that was wanted
+	span     int64
+}
+
+// Crowded tells whether all GPUs were busy lately and a good part of what was wanted of them was lost all the same. (What is lost with
+// idle GPUs is lost for another reason: weights that are not there, or deadlines that are too tight.)
+func (t *Table) Crowded(now mono.Time) (c Crowd, ok bool) {
+	n := SpanOf(now)
+	all := t.demand.recent(n)
+	c = Crowd{Length: all.taken / mono.Dur(max(1, all.batches)), lossRate: all.lossRate(), span: n}
+	span := now.Sub(mono.Time((n - 1) * int64(Span)))
+	return c, c.lossRate >= crowdedFrom && float64(all.taken) >= float64(crowdedBusy*float64(span))*float64(t.count)
+}
+
+// Worse is by how much a model lost more of what it wanted than all together did, -1 to 1.
+func (c *Crowd) Worse(u *Usage) float64 {
+	own := u.demand.recent(c.span)
+	if own.all() == 0 {
+		return 0
+	}
+	return own.lossRate() - c.lossRate
+}
+
 // HeadStart is by how much a model's candidate counts as due earlier than it is,
 // or later where it is negative, among those that wait for a GPU.
 //

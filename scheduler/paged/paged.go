@@ -50,6 +50,7 @@ type model struct {
 	floor     mono.Time // as told last
 	queue     mono.Dur  // how long each of its requests is to wait for a holder, once there is one, at least
 	usage     devices.Usage
+	sizes     sizes
 	slack     mono.Dur // by the last answer; 0: not known
 	places    []place  // its holders, by id
 }
@@ -229,6 +230,7 @@ func (p *Paged) Answer(now mono.Time, a devices.Answer, requests int) {
 	case alive:
 		p.leads.ran(a.Until.Sub(a.Exec))
 		m.slack = a.Slack
+		m.sizes.ran(requests)
 		p.fill.ran(a.Exec, a.Slack)
 		p.undone[gpu] = append(p.undone[gpu], batch{a.Batch, id, p.residency.Began(now, id, gpu, requests)})
 	default: // it goes to a life of the GPU that has ended: what it has comes back, and arrives again

@@ -75,7 +75,7 @@ func (p *Paged) await(id uint32, m *model) {
 		m.ready, m.due = true, p.start(m)
 	}
 	c, next := &m.candidate, mono.Never
-	m.key = c.Latest.Add(-p.gpus.HeadStart(&m.usage, p.now))
+	m.key = c.Latest.Add(-p.headStart(m))
 	for i := range m.places {
 		k := &m.places[i]
 		if at := k.from.Add(-c.Delay); at > p.now {
@@ -154,6 +154,7 @@ func (p *Paged) grant(id uint32, m *model, k *place, idle bool, out *Out) {
 	g.FreeAt = max(g.FreeAt, from)
 	g.Ready = g.FreeAt.Add(-m.candidate.Delay)
 	g.Due = max(g.Due, g.Ready)
+	_, g.Crowded = p.gpus.Crowded(p.now)
 	g.GPUs, g.Share = holders, min(g.Share, batching.OneGPU*batching.Share(holders))
 }
 

@@ -36,7 +36,7 @@ func fig7right(s *paper.Session) error {
 		return err
 	}
 	s.Setting("%d GPUs, 6 latency-sensitive ResNet50 of 200 r/s each; batch clients in a closed loop, 1 ms from an answer to the next request; %g s counted, seed %d", gpus7, paper.Pick(s, 5.0, 30.0), seedFirst)
-	s.Note("Batch clients have an SLO of %v here, which none comes near: Clockwork knows no other class, and a far deadline is the last in its order.", unhurried)
+	s.Note("Batch clients' requests are of best effort (scheduler/gaps). Clockwork knows no such class: there they have an SLO of %v, which none comes near, and which is the last in its order.", unhurried)
 	var rows [][]string
 	left := plot.Lines{Title: "latency-sensitive", X: plot.Axis{Label: "SLO (ms)", Log: true}, Y: plot.Axis{Label: "satisfied (%)"}, Markers: true}
 	right := plot.Lines{Title: "batch clients", X: plot.Axis{Label: "SLO (ms)", Log: true}, Y: plot.Axis{Label: "requests/s"}, Markers: true}
