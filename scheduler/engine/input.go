@@ -27,6 +27,7 @@ const (
 	opSetSetting
 	opHasten
 	opHandOver
+	opFill
 )
 
 // Submission is a request on its way to its model's loop. It has a ring of its
@@ -54,7 +55,7 @@ func (in *Submission) apply(now mono.Time, s *shard.Shard, out *shard.Out) {
 type input struct {
 	op      op
 	model   wire.ModelID
-	grant   rank.Grant         // opGranted; GPU and Life of opLost
+	grant   rank.Grant         // opGranted; GPU and Life of opLost; opFill (fillOf)
 	done    Done               // opCompleted
 	gpus    int                // opSetGPUs
 	share   batching.Share     // opSetGPUs
@@ -100,6 +101,8 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 		s.Extract(in.model, out)
 	case opDropAll:
 		s.DropAll(now, in.reason, out)
+	case opFill:
+		s.Fill(now, fillOf(&in.grant), out)
 	}
 	return shard.Run{}, false
 }
@@ -115,17 +118,20 @@ const (
 	rankAdd
 	rankRemove
 	rankSetting
+	rankWish   // a model's wishBox has something
+	rankFilled // the answer to an opFill
 )
 
 // rankEvent is one event of the rank loop.
 type rankEvent struct {
-	op    rankOp
-	model wire.ModelID
-	box   *mailbox // rankMail
-	gpu   GPU
-	batch wire.BatchID
-	at    mono.Time // free at, end
-	told  mono.Time // rankDone: when the report came to the engine
+	op     rankOp
+	model  wire.ModelID
+	box    *mailbox // rankMail
+	gpu    GPU
+	batch  wire.BatchID
+	at     mono.Time // free at, end
+	effort *wishBox  // rankWish, rankFilled
+	told   mono.Time // rankDone: when the report came to the engine
 
 	byLatest, room bool // rankSetting
 }

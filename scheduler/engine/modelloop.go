@@ -48,6 +48,7 @@ type modelLoop struct {
 	drained  bool             // Owned by run: stopped, and what waited is answered
 	ends     uint64           // Owned by run: ends of models that were carried out (fence.go)
 	endsTold uint64           // Owned by run: of them in endsFlushed
+	wishes   []*wishBox       // Owned by run; by model id. nil: never had best effort
 
 	endsAsked uint64 // Guarded by engine.mu: ends that were ordered
 
@@ -149,7 +150,7 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 		if s == nil {
 			break
 		}
-		if l.feed != nil && !s.Cancel {
+		if l.feed != nil && !s.Cancel && s.Request.Class == wire.ClassLatency {
 			if margin, served := l.shard.Margin(s.Model); served {
 				seen++
 				tells = tells && l.feed.tell(&observation{now, s.Request.Deadline.Add(-margin), s.Model})
@@ -241,12 +242,15 @@ func (l *modelLoop) apply(now mono.Time) {
 // candidates to the rank.
 func (l *modelLoop) carryOut(now mono.Time) {
 	e := l.engine
+	if len(l.out.Wishes)+len(l.out.Fills) > 0 {
+		l.wishLoop()
+	}
 	if t := l.tap.Load(); t != nil {
 		l.tellLoop(t, now)
 	}
 	for i := range l.out.Drops {
 		e.sink.Drop(l.index, &l.out.Drops[i])
-		if tuner.Lost(l.out.Drops[i].Reason) {
+		if d := &l.out.Drops[i]; d.Request.Class == wire.ClassLatency && tuner.Lost(d.Reason) {
 			l.stats.lost.Add(1)
 		}
 	}

@@ -56,10 +56,10 @@ func (e *Engine) commandsRoom() int { return e.inFlight() + ordersRoom }
 func (e *Engine) eventsRoom() int { return e.eventsKept() + e.cfg.ModelLoops*ordersRoom }
 
 // eventsKept is how many events the loops may put into the rank's ring, which must never wait for
-// room there: grants' answers and reports, one of each model's mailbox, and two for each model that
+// room there: grants' answers and reports, one of each model's mailbox and wishBox, and two for each model that
 // an order which waits ends.
 func (e *Engine) eventsKept() int {
-	return e.inFlight() + int(e.roomModels.Load()) + 2*e.cfg.ModelLoops*ordersRoom + ordersAtOnce
+	return e.inFlight() + 2*int(e.roomModels.Load()) + 2*e.cfg.ModelLoops*ordersRoom + ordersAtOnce
 }
 
 // makeRoom lets the rings grow for so many GPUs. Caller holds mu.
@@ -80,7 +80,7 @@ func (e *Engine) makeRoom(gpus int) {
 // makeRoomForModels is the same for models.
 func (e *Engine) makeRoomForModels(n int) {
 	if more := n - int(e.roomModels.Load()); more > 0 {
-		e.rank.events.Grow(e.eventsRoom() + more)
+		e.rank.events.Grow(e.eventsRoom() + 2*more)
 		e.roomModels.Store(int64(n))
 	}
 }

@@ -85,6 +85,9 @@ func (l *rankLoop) turn(now mono.Time) bool {
 		l.engine.command(l.engine.loopOf(g.Model), &input{op: opGranted, grant: *g})
 	}
 	l.stats.dispatches.Add(uint64(len(l.out.Grants)))
+	if len(l.out.Fills) > 0 {
+		l.lendLoop()
+	}
 	return true
 }
 
@@ -100,6 +103,10 @@ func (l *rankLoop) event(ev *rankEvent) {
 		if m = ev.box.take(); m == nil {
 			return
 		}
+	}
+	if ev.effort != nil {
+		l.effortEvent(ev)
+		return
 	}
 	if ev.op == rankDone {
 		for int(ev.gpu.ID) >= len(l.told) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/gaps"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -114,7 +115,7 @@ func sumMoved(moved []shard.Moved) (sum uint64) {
 
 // mix adds a request to a sum that tells orders apart (FNV-1a by words).
 func mix(sum uint64, r *batching.Request) uint64 {
-	for _, v := range [...]uint64{uint64(r.ID), uint64(r.Frontend), uint64(r.Arrival), uint64(r.Deadline), uint64(r.Input.Handle), uint64(r.Input.Length), uint64(r.Priority)} {
+	for _, v := range [...]uint64{uint64(r.ID), uint64(r.Frontend), uint64(r.Arrival), uint64(r.Deadline), uint64(r.Input.Handle), uint64(r.Input.Length), uint64(r.Priority) | uint64(r.Class)<<8} {
 		sum = (sum ^ v) * 1099511628211
 	}
 	return sum
@@ -129,6 +130,8 @@ type rankRecord struct {
 	ev     rankEvent
 	mail   *mail
 	grants []rank.Grant
+	effort *effortNews  // in the place of ev
+	lent   []gaps.Grant // what the step before it lent; else nil
 }
 
 func (l *rankLog) event(ev *rankEvent, m *mail) {

@@ -29,6 +29,12 @@ func (r *Recording) Replay(cfg Config) (grants, batches int, err error) {
 func (l *rankLog) replay(cfg Config) (grants int, err error) {
 	core, out := rank.New(cfg.rank()), rank.Out{}
 	for i := range l.records.len() {
+		if was, err := l.replayEffort(i, core, &out); err != nil || was {
+			if err != nil {
+				return grants, err
+			}
+			continue
+		}
 		rec := l.records.at(i)
 		if !rec.step {
 			rec.ev.apply(core, rec.mail)
