@@ -14,6 +14,9 @@ import (
 // timeoutMax bounds Request.Timeout.
 const timeoutMax = time.Hour
 
+// effortPart: best effort begins no requests once one in so many of those that may be open is: the others are for requests with deadlines.
+const effortPart = 2
+
 // expiryGrace is how long after the deadline the client waits for an answer
 // that may be on its way, before it answers by itself.
 const expiryGrace = mono.Millisecond
@@ -34,6 +37,7 @@ type call struct {
 	refused    uint64 // groups whose schedulers gave it back, a bit each
 	at         *reign // of its model's group, that it was sent to; nil: to none. Of a group of one: nil
 	priority   wire.Priority
+	class      wire.Class
 	again      bool // it may have been sent to an earlier reign, too
 	trace      TraceID
 }
@@ -98,7 +102,7 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 		c.refuse(m, r.Model, err, done)
 		return
 	}
-	k := call{done: done, model: m, arrival: arrival, deadline: deadline, any: r.Any || r.Version == "", priority: r.Priority, trace: r.Trace}
+	k := call{done: done, model: m, arrival: arrival, deadline: deadline, any: r.Any || r.Version == "", priority: r.Priority, class: r.Class, trace: r.Trace}
 	if r.Image != nil {
 		c.queueImage(ctx, &r, &k)
 		return
@@ -158,7 +162,13 @@ func (c *Client) deadline(ctx context.Context, arrival mono.Time, r *Request, m 
 	if r.Timeout < 0 || r.Timeout > timeoutMax {
 		return 0, badInput(r.Model, "timeout %v, must be above 0 and at most %v", r.Timeout, timeoutMax)
 	}
+	if r.Class > wire.ClassBestEffort {
+		return 0, badInput(r.Model, "class %d, must be wire.ClassLatency or wire.ClassBestEffort", r.Class)
+	}
 	budget := m.entry.Spec.SLO
+	if r.Class == wire.ClassBestEffort {
+		budget = mono.Dur(timeoutMax)
+	}
 	if r.Timeout > 0 {
 		budget = mono.Dur(r.Timeout)
 	}
@@ -199,7 +209,12 @@ func (c *Client) alloc(m *model, n int) (wire.SlabHandle, []byte, *Error) {
 // it is answered by whoever takes it out of the table.
 func (c *Client) register(k *call) (wire.RequestID, bool) {
 	c.mu.Lock()
-	id, slot, ok := c.table.Add(k.deadline.Add(expiryGrace))
+	var id wire.RequestID
+	var slot uint32
+	ok := k.class == wire.ClassLatency || c.table.Len() < len(c.open)/effortPart
+	if ok {
+		id, slot, ok = c.table.Add(k.deadline.Add(expiryGrace))
+	}
 	if ok {
 		if g := k.model.uplink.group; g.only == nil && k.submitted != 0 {
 			g.place(id, k)
@@ -265,7 +280,7 @@ func (c *Client) send(id wire.RequestID, k *call, a *admission, data []byte) {
 // appendSubmit encodes the call's record.
 func (c *Client) appendSubmit(dst []byte, id wire.RequestID, k *call, data []byte) []byte {
 	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.margin),
-		Input: transport.SlabRef(k.slab, data, c.slabKey), Priority: k.priority}
+		Input: transport.SlabRef(k.slab, data, c.slabKey), Priority: k.priority, Class: k.class}
 	return m.Append(dst)
 }
 

@@ -28,6 +28,7 @@ type Reservation struct {
 
 	// Request's; set them between Reserve and InferReserved.
 	Priority wire.Priority
+	Class    wire.Class
 	ID       *atomic.Uint64
 	Trace    TraceID
 
@@ -86,7 +87,7 @@ func (c *Client) InferReserved(ctx context.Context, r *Reservation, timeout time
 // submitReserved sees to it that done is called, once.
 func (c *Client) submitReserved(ctx context.Context, r *Reservation, timeout time.Duration, done func(*Response, error)) {
 	now := mono.Now()
-	deadline, err := c.deadline(ctx, now, &Request{Model: r.Model, Timeout: timeout}, r.model)
+	deadline, err := c.deadline(ctx, now, &Request{Model: r.Model, Timeout: timeout, Class: r.Class}, r.model)
 	if err == nil && c.draining.Load() {
 		err = reasonError(r.Model, wire.ReasonDraining)
 	}
@@ -95,7 +96,7 @@ func (c *Client) submitReserved(ctx context.Context, r *Reservation, timeout tim
 		c.refuse(r.model, r.Model, err, done)
 		return
 	}
-	k := call{done: done, model: r.model, slab: r.slab, arrival: now, deadline: deadline, submitted: now, any: r.Any, priority: r.Priority, trace: r.Trace}
+	k := call{done: done, model: r.model, slab: r.slab, arrival: now, deadline: deadline, submitted: now, any: r.Any, priority: r.Priority, class: r.Class, trace: r.Trace}
 	if id, ok := c.register(&k); ok {
 		c.submit(id, &k, r.Input)
 		c.watch(ctx, r.ID, id)

@@ -89,10 +89,13 @@ type Request struct {
 	Image  []byte // PNG or JPEG
 	// ImageGiven: Image is the client's from now on, and is not copied.
 	ImageGiven bool
-	Timeout    time.Duration // end-to-end; 0: the model's SLO
+	Timeout    time.Duration // end-to-end; 0: the model's SLO, of best effort an hour
 	// Priority among requests of the model that are due at the same instant: 1 goes first, 255 last; 0, the
 	// default, goes as 128. Instants have nanoseconds: it is for requests that share their context's deadline.
 	Priority wire.Priority
+	// Class: a request of wire.ClassBestEffort has no deadline. It gets what time GPUs have to spare, and waits for it for as
+	// long as Timeout says, or an hour; where too many wait already it is refused (ErrOverloaded).
+	Class wire.Class
 	// ID is told the request's, for Client.Cancel, once it is on its way; nil: nobody wants to know.
 	ID *atomic.Uint64
 	// Trace is the id of the trace that tells of the request: histograms have it as an exemplar. Zero: there is none.

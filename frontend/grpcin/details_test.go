@@ -32,6 +32,20 @@ func TestPriority(t *testing.T) {
 	}
 }
 
+// So does its class, and others than the two are refused.
+func TestClass(t *testing.T) {
+	k := start(t, Config{})
+	for _, items := range []int64{1, 2} {
+		q := ask("echo-FP32", "x", catalog.FP32, []int64{items, 2, 3}, make([]byte, 24*items))
+		for name, class := range map[string]wire.Class{"best_effort": wire.ClassBestEffort, "latency": wire.ClassLatency} {
+			q.Parameters = param("class", word(name))
+			if _, err := k.client.ModelInfer(within(t), q); err != nil || wire.Class(k.fake.rank.Load()>>8) != class {
+				t.Errorf("%s: class %d: %v", name, k.fake.rank.Load()>>8, err)
+			}
+		}
+	}
+}
+
 // Who asks for details is told what symphony explain takes, of each item; and of what was dropped, everybody.
 func TestDetails(t *testing.T) {
 	k := start(t, Config{})

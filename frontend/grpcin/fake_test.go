@@ -36,7 +36,7 @@ type fake struct {
 	hold chan struct{} // not nil: answers wait for it, or for their context
 	last time.Duration // the timeout of the last request
 	seen frontend.TraceID
-	rank atomic.Uint32 // the priority of the last request
+	rank atomic.Uint32 // the priority of the last request, and its class from bit 8 on
 	left time.Duration // until its context's deadline; 0: it had none
 }
 
@@ -147,7 +147,7 @@ func (f *fake) Infer(ctx context.Context, r frontend.Request) (*frontend.Respons
 			}
 		}
 	}
-	f.rank.Store(uint32(r.Priority))
+	f.rank.Store(uint32(r.Priority) | uint32(r.Class)<<8)
 	return f.answer(ctx, e, slab, r.Timeout, r.Trace)
 }
 
@@ -182,7 +182,7 @@ func (f *fake) InferReserved(ctx context.Context, r *frontend.Reservation, timeo
 	if err != nil {
 		return nil, err
 	}
-	f.rank.Store(uint32(r.Priority))
+	f.rank.Store(uint32(r.Priority) | uint32(r.Class)<<8)
 	return f.answer(ctx, e, r.Input, timeout, r.Trace)
 }
 

@@ -151,6 +151,8 @@ func requestCases() []badCall {
 		"details as a number":      {func(m q) { m.Parameters = param("details", number(1)) }, bad, "bool_param"},
 		"a priority in words":      {func(m q) { m.Parameters = param("priority", word("high")) }, bad, "int64_param"},
 		"a negative priority":      {func(m q) { m.Parameters = param("priority", number(-1)) }, bad, "parameters.priority: must not be negative"},
+		"an unknown class":         {func(m q) { m.Parameters = param("class", word("batch")) }, bad, `parameters.class: "batch", must be "latency" (the default) or "best_effort"`},
+		"a class as a number":      {func(m q) { m.Parameters = param("class", number(1)) }, bad, "string_param"},
 		"an unknown priority":      {func(m q) { m.Parameters = param("priority", number(256)) }, bad, "parameters.priority: 256, must be 1 (the first) to 255"},
 		"a priority without value": {func(m q) { m.Parameters = param("priority", &inference.InferParameter{}) }, bad, "int64_param"},
 		"classes in words": {func(m q) {

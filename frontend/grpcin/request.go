@@ -43,6 +43,7 @@ type request struct {
 	id        []byte
 	timeout   int64 // microseconds; 0: not given
 	priority  uint8 // 0: the default
+	effort    bool  // of best effort
 	details   bool
 	inputs    []input
 	outputs   []output
@@ -255,6 +256,13 @@ func (q *request) parameter(key []byte, p parameter) error {
 		if err == nil {
 			q.priority, err = oip.PriorityOf(v)
 		}
+		return err
+	case "class":
+		if p.kind != paramText {
+			return oip.Errorf("parameters.class", "must be a string_param")
+		}
+		var err error
+		q.effort, err = oip.BestEffort(p.text)
 		return err
 	case "details":
 		if p.kind != paramBool {

@@ -266,7 +266,7 @@ func (f *fake) InferReserved(ctx context.Context, r *frontend.Reservation, timeo
 	if err != nil {
 		return nil, err
 	}
-	q := frontend.Request{Model: r.Model, Version: r.Version, Timeout: timeout, Priority: r.Priority, ID: r.ID}
+	q := frontend.Request{Model: r.Model, Version: r.Version, Timeout: timeout, Priority: r.Priority, Class: r.Class, ID: r.ID}
 	for _, in := range e.Spec.Inputs {
 		n := in.ByteSize()
 		q.Inputs = append(q.Inputs, frontend.Tensor{Name: in.Name, Type: in.Type, Shape: in.Shape, Data: r.Input[:n]})

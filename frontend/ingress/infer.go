@@ -143,6 +143,14 @@ func (x *exchange) raw(spec *catalog.ModelSpec, body []byte) error {
 	return nil
 }
 
+// ClassOf is a request's class.
+func ClassOf(bestEffort bool) wire.Class {
+	if bestEffort {
+		return wire.ClassBestEffort
+	}
+	return wire.ClassLatency
+}
+
 // ask runs the items and waits for their answers, in order.
 func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend.Response, error) {
 	if b.items == 1 {
@@ -154,7 +162,7 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
 	ctx := context.Background() // the lookout cancels by id
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout, Priority: wire.Priority(x.request.Priority), Trace: x.trace.Trace}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout, Priority: wire.Priority(x.request.Priority), Class: ClassOf(x.request.BestEffort), Trace: x.trace.Trace}
 	j := NewJoin(b.items)
 	ids := s.await(x, x.began, b.items)
 	defer x.over()
@@ -191,7 +199,7 @@ func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Respo
 
 // askDirect asks for the inference whose input is in the slab.
 func (s *Server) askDirect(x *exchange) ([]*frontend.Response, error) {
-	x.slab.Trace, x.slab.Priority = x.trace.Trace, wire.Priority(x.request.Priority)
+	x.slab.Trace, x.slab.Priority, x.slab.Class = x.trace.Trace, wire.Priority(x.request.Priority), ClassOf(x.request.BestEffort)
 	x.slab.ID = &s.await(x, x.began, 1)[0]
 	defer x.over()
 	answer, err := s.cfg.Client.InferReserved(context.Background(), &x.slab, time.Duration(x.request.Timeout)*time.Microsecond)

@@ -222,6 +222,18 @@ func TestParameters(t *testing.T) {
 			t.Errorf("priority %d, want %d", s.fake.last.Priority, priority)
 		}
 	}
+	class := `{"parameters":{"class":"%s"},"inputs":[{"name":"x","shape":[%d,2,3],"datatype":"UINT8","data":[1,1,1,1,1,1%s]}]}`
+	for name, want := range map[string]wire.Class{"best_effort": wire.ClassBestEffort, "latency": wire.ClassLatency} {
+		for items, more := range []string{1: "", 2: ",1,1,1,1,1,1"} {
+			if items == 0 {
+				continue
+			}
+			if s.want(s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(class, name, items, more)), 200, ""); s.fake.last.Class != want {
+				t.Errorf("%s, %d items: class %d", name, items, s.fake.last.Class)
+			}
+		}
+	}
+	s.want(s.do("POST", "/v2/models/echo-UINT8/infer", fmt.Sprintf(class, "batch", 1, "")), 400, `parameters.class: \"batch\", must be \"latency\" (the default) or \"best_effort\"`)
 	header := `{"parameters":{"priority":%d},"inputs":[{"name":"x","shape":[4],"datatype":"FP32","parameters":{"binary_data_size":16}}]}`
 	for _, priority := range []int{7, 7, 0, 300} { // from the connection into the slab; the second has the header of the one before
 		body, length := binaryBody(fmt.Sprintf(header, priority), items()["FP32"][0][:16])

@@ -24,11 +24,29 @@ func PriorityOf(n uint64) (uint8, error) {
 	return uint8(n), nil
 }
 
+// The values of parameters.class.
+const (
+	ClassLatency    = "latency" // the default
+	ClassBestEffort = "best_effort"
+)
+
+// BestEffort takes parameters.class: whether it is that of best effort.
+func BestEffort(class []byte) (bool, error) {
+	switch string(class) {
+	case ClassLatency:
+		return false, nil
+	case ClassBestEffort:
+		return true, nil
+	}
+	return false, Errorf("parameters.class", "%.40q, must be %q (the default) or %q", class, ClassLatency, ClassBestEffort)
+}
+
 // Request is an infer request. It aliases the body that it was parsed from.
 type Request struct {
 	ID            []byte // nil: not given
 	Timeout       int64  // parameters.timeout, microseconds; 0: not given
 	Priority      uint8  // parameters.priority: 1 goes first, 255 last; 0: the default
+	BestEffort    bool   // parameters.class
 	Details       bool   // parameters.details: the reply shall tell what symphony explain takes
 	BinaryOutputs bool   // parameters.binary_data_output: all outputs as binary
 	Inputs        []Input
@@ -176,6 +194,12 @@ func (r *Request) parameter(s *scanner, key []byte) (err error) {
 		var n int64
 		if n, err = s.natural(); err == nil {
 			r.Priority, err = PriorityOf(uint64(n))
+		}
+	case "class":
+		s.at.key = "class"
+		var class []byte
+		if class, err = s.text(); err == nil {
+			r.BestEffort, err = BestEffort(class)
 		}
 	case "details":
 		s.at.key = "details"
