@@ -205,12 +205,15 @@ func (c *Client) InFlight() int {
 }
 
 // Drain refuses new requests, waits until the open ones are answered or ctx
-// ends, and closes.
+// ends, and closes. Those of best effort could wait for long: they are refused after a second.
 func (c *Client) Drain(ctx context.Context) error {
 	c.draining.Store(true)
 	var err error
+	efforts := time.After(effortGrace)
 	for c.InFlight() > 0 && err == nil {
 		select {
+		case <-efforts:
+			c.failEffort(wire.ReasonDraining)
 		case <-ctx.Done():
 			err = fmt.Errorf("frontend: %d requests still open: %w", c.InFlight(), ctx.Err())
 		case <-time.After(2 * time.Millisecond):
@@ -221,6 +224,9 @@ func (c *Client) Drain(ctx context.Context) error {
 	}
 	return errors.Join(err, c.Close())
 }
+
+// effortGrace is how long Drain waits for best effort: what runs ends meanwhile, as a rule.
+const effortGrace = time.Second
 
 // stopped reports whether Close was called.
 func (c *Client) stopped() bool {

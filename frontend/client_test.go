@@ -355,6 +355,51 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// Best effort that waits holds no drain up: it is refused, and leaves the scheduler's queue.
+func TestDrainRefusesBestEffort(t *testing.T) {
+	c := newCluster(t)
+	hold := make(chan wire.Submit, 1)
+	c.onSubmit = func(_ *cluster, _, _ transport.Link, m wire.Submit) { hold <- m }
+	client := c.dial(nil)
+	answered := make(chan error, 1)
+	r := echo(1)
+	r.Class, r.Timeout = wire.ClassBestEffort, 0
+	client.InferAsync(context.Background(), r, func(_ *Response, err error) { answered <- err })
+	<-hold
+	if err := client.Drain(context.Background()); err != nil {
+		t.Error(err)
+	}
+	var e *Error
+	if err := <-answered; !errors.As(err, &e) || e.Reason != wire.ReasonDraining {
+		t.Errorf("a request of best effort: %v", err)
+	}
+}
+
+// Half of the requests that may be open are left to those with deadlines.
+func TestBestEffortIsBounded(t *testing.T) {
+	c := newCluster(t)
+	c.onSubmit = func(*cluster, transport.Link, transport.Link, wire.Submit) {}
+	client := c.dial(func(o *Options) { o.MaxInFlight = 8 })
+	refused := 0
+	ask := func(class wire.Class, n int) {
+		for range n {
+			r := echo(1)
+			r.Class, r.Timeout = class, time.Minute
+			client.InferAsync(context.Background(), r, func(_ *Response, err error) {
+				if errors.Is(err, ErrOverloaded) {
+					refused++
+				}
+			})
+		}
+	}
+	if ask(wire.ClassBestEffort, 6); refused != 2 {
+		t.Errorf("%d of 6 of best effort are refused, want 2", refused)
+	}
+	if ask(wire.ClassLatency, 5); refused != 3 {
+		t.Errorf("%d of 5 with deadlines are refused, want 1", refused-2)
+	}
+}
+
 // Chaos from a seed: outputs once, twice, late, never, drops, a lost
 // scheduler. Each request is answered exactly once, and nothing is left over.
 func TestEachIsAnsweredOnce(t *testing.T) {

@@ -93,6 +93,24 @@ func (c *Client) failOf(u *uplink, reason wire.Reason) {
 	}
 }
 
+// failEffort answers the open calls of best effort, and takes them out of the schedulers' queues.
+func (c *Client) failEffort(reason wire.Reason) {
+	c.mu.Lock()
+	var ids []wire.RequestID
+	c.table.Span(0, uint32(len(c.open)), func(slot uint32, id wire.RequestID) {
+		if c.open[slot].class == wire.ClassBestEffort {
+			ids = append(ids, id)
+		}
+	})
+	c.mu.Unlock()
+	for _, id := range ids {
+		if k, ok := c.take(id); ok {
+			c.tellCancelled(id, &k)
+			c.answerError(&k, reason, id)
+		}
+	}
+}
+
 // collect moves the calls of closed slots out. Caller holds mu.
 func (c *Client) collect(slots []uint32) []call {
 	calls := make([]call, 0, len(slots))
