@@ -46,6 +46,11 @@
 //
 // A workload.Closed source is told of answers: clients that wait for them.
 //
+// # Classes
+//
+// Models of wire.ClassBestEffort have no deadline. They are in no need, and lengthen no run; Result.ByClass and BusyByClass tell
+// them apart. A policy that knows no classes takes their SLO for one.
+//
 // # What it costs
 //
 // Memory follows what is open at a time, not the length of the run. Profile

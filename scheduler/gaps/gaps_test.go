@@ -89,86 +89,103 @@ func TestLongOnesWaitForLongGaps(t *testing.T) {
 	}
 }
 
+const models, places = 40, 5
+
+// naive is Gaps by a look at each model.
+type naive struct {
+	all   [models]naiveModel
+	clock mono.Dur
+}
+
+type naiveModel struct {
+	least, taken mono.Dur
+	waits        bool
+	at           [places]bool
+}
+
+// wish sets a wish in both.
+func (n *naive) wish(g *Gaps, id wire.ModelID, least mono.Dur) {
+	m, known := &n.all[id], g.Known(id)
+	g.Set(Wish{id, least})
+	if least == 0 {
+		m.waits = false
+		return
+	}
+	if !m.waits {
+		m.taken = max(m.taken, n.clock)
+	}
+	if m.least, m.waits = least, true; !known {
+		m.at[id%places] = true
+		g.Put(id, uint32(id%places))
+	}
+}
+
+func (n *naive) pick(place uint32, gap mono.Dur) (best int, ok bool) {
+	for i := range n.all {
+		k := &n.all[i]
+		if !k.waits || !k.at[place] || k.least > gap {
+			continue
+		}
+		if !ok || cmp.Or(cmp.Compare(k.taken, n.all[best].taken), cmp.Compare(k.least, n.all[best].least)) < 0 {
+			best, ok = i, true
+		}
+	}
+	return best, ok
+}
+
+// lend runs a batch in both, after which the model may wish for more.
+func (n *naive) lend(g *Gaps, id wire.ModelID, place uint32, took mono.Dur, more bool) {
+	k := &n.all[id]
+	n.clock = max(n.clock, k.taken)
+	g.Lend(id, place)
+	a := Answer{Grant: Grant{Model: id, GPU: wire.GPUID(place)}, Batch: 1, Until: mono.Time(took)}
+	k.taken += took
+	if k.waits = more; more {
+		k.taken, a.Least = max(k.taken, n.clock), k.least
+	}
+	g.Answer(&a, true)
+	g.Ended(wire.GPUID(place), 1)
+}
+
 // Against a walk over all models, with places that come and go.
 func TestPickAgainstEach(t *testing.T) {
-	const models, places = 40, 5
 	r := rand.New(rand.NewPCG(5, 6))
-	g := New()
-	type state struct {
-		least, taken mono.Dur
-		waits        bool
-		at           [places]bool
-	}
-	var all [models]state
-	clock := mono.Dur(0)
+	g, n := New(), &naive{}
 	for step := range 30_000 {
-		id := wire.ModelID(r.IntN(models))
-		m := &all[id]
-		switch r.IntN(6) {
+		id, place := wire.ModelID(r.IntN(models)), uint32(r.IntN(places))
+		switch m := &n.all[id]; r.IntN(6) {
 		case 0: // its length may change
-			least := mono.Dur(1 + r.IntN(30))
-			known := g.Known(id)
-			g.Set(Wish{id, least})
-			if !m.waits {
-				m.taken = max(m.taken, clock)
-			}
-			m.least, m.waits = least, true
-			if !known {
-				m.at[id%places] = true
-				g.Put(id, uint32(id%places))
-			}
+			n.wish(g, id, mono.Dur(1+r.IntN(30)))
 		case 1:
-			g.Set(Wish{Model: id})
-			m.waits = false
+			n.wish(g, id, 0)
 		case 2:
-			if place := r.IntN(places); g.Known(id) {
-				if m.at[place] = !m.at[place]; m.at[place] {
-					g.Put(id, uint32(place))
-				} else {
-					g.Away(id, uint32(place))
-				}
+			if !g.Known(id) {
+				break
+			}
+			if m.at[place] = !m.at[place]; m.at[place] {
+				g.Put(id, place)
+			} else {
+				g.Away(id, place)
 			}
 		case 3:
 			if r.IntN(20) == 0 {
 				g.Remove(id)
-				*m = state{}
+				*m = naiveModel{}
 			}
 		default:
-			place, gap := uint32(r.IntN(places)), mono.Dur(r.IntN(35))
-			want, ok := -1, false
-			for i := range all {
-				k := &all[i]
-				if !k.waits || !k.at[place] || k.least > gap {
-					continue
-				}
-				if !ok || cmp.Or(cmp.Compare(k.taken, all[want].taken), cmp.Compare(k.least, all[want].least)) < 0 {
-					want, ok = i, true
-				}
-			}
+			gap := mono.Dur(r.IntN(35))
+			want, ok := n.pick(place, gap)
 			got, is := g.Pick(place, gap)
 			if is != ok || ok && int(got) != want {
 				t.Fatalf("step %d: gap %v at %d: model %d (%v), want %d (%v)", step, gap, place, got, is, want, ok)
 			}
 			if ok {
-				k := &all[got]
-				clock = max(clock, k.taken)
-				took := mono.Dur(r.IntN(40))
-				g.Lend(got, place)
-				k.taken += took
-				if k.waits = r.IntN(2) == 0; k.waits {
-					k.taken = max(k.taken, clock)
-				}
-				a := Answer{Grant: Grant{Model: got, GPU: wire.GPUID(place)}, Batch: 1, Until: mono.Time(took)}
-				if k.waits {
-					a.Least = k.least
-				}
-				g.Answer(&a, true)
-				g.Ended(wire.GPUID(place), 1)
+				n.lend(g, got, place, mono.Dur(r.IntN(40)), r.IntN(2) == 0)
 			}
 		}
 		waiting := 0
-		for i := range all {
-			if all[i].waits {
+		for i := range n.all {
+			if n.all[i].waits {
 				waiting++
 			}
 		}

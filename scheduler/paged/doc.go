@@ -44,6 +44,11 @@
 // fires for that instant, and what that load comes too late for is dropped at once. Where
 // no load can help at all, residency says so by a floor of its own.
 //
+// # Best effort
+//
+// As rank lends idle GPUs to requests without deadlines, so do these GPUs, to models that they hold (fill.go). Nothing is
+// loaded for them. A step looks at all GPUs that are idle.
+//
 // # Early candidates
 //
 // Candidates that start before deferral alone would start them (Candidate.Hold) take any holder,

@@ -26,6 +26,11 @@
 // Invariants 2 and 4, and GPUs that come and go, are package devices': paged pools
 // share them. That any GPU can run any model (3 and 5) holds of resident pools alone.
 //
+// # Best effort
+//
+// A model that has requests without deadlines (SetWish) is lent an idle GPU in a Step that grants nothing, until the next candidate
+// that finds no other one (fill.go, package gaps). It is bookkeeping of its own: without a wish nothing of it is there.
+//
 // # GPUs that are left to others
 //
 // Under SetRoom candidates of models with slack to spare wait in a heap of their own, for GPUs below an id, and those

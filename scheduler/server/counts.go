@@ -31,6 +31,16 @@ func (c *modelCount) look() counted {
 	return all
 }
 
+// drop counts a request that has no output. One of best effort counts with those that were cancelled: the bad rate, by
+// which GPUs are added, is of requests with deadlines.
+func (c *modelCount) drop(class wire.Class, reason wire.Reason) {
+	if class == wire.ClassBestEffort {
+		c.cancelled.Add(1)
+		return
+	}
+	c.dropped[reason].Add(1)
+}
+
 // waiting is what has come and is not answered yet.
 func (c counted) waiting() int {
 	return int(max(0, int64(c.came-c.served-c.late-c.dropped-c.cancelled)))

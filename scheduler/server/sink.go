@@ -97,7 +97,7 @@ func (k *sink) Drop(loop int, d *batching.Drop) {
 		return
 	}
 	if c := k.server.count(d.Request.Model); c != nil {
-		c.dropped[d.Reason].Add(1)
+		c.drop(d.Request.Class, d.Reason)
 	}
 	f := k.server.frontend(d.Request.Frontend)
 	if f == nil {

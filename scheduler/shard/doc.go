@@ -18,6 +18,11 @@
 //  4. Candidates has the last candidate of each model that the call changed.
 //  5. No call allocates in steady state; slots and batches are bounded.
 //
+// # Best effort
+//
+// Requests of wire.ClassBestEffort have a queue of their own in their model (effort.go). Wishes tells when it begins and ends to be
+// empty; Fill answers a GPU that is lent. Of the slots they take no more than half.
+//
 // # Lost GPUs
 //
 // Lost(gpu, life) puts the unanswered requests of the batches there back into
