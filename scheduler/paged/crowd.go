@@ -1,6 +1,9 @@
 package paged
 
-import "github.com/symphony-serving/symphony/transport/mono"
+import (
+	"github.com/symphony-serving/symphony/scheduler/devices"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
 
 // Where far more is wanted than the GPUs have (devices.Table.Crowded), many requests are lost whatever is done, and what counts
 // is how many a GPU serves in its time. By latest alone each GPU goes to the candidate that is about to shrink, and by then it
@@ -40,9 +43,17 @@ func (s *sizes) fuller(n int) float64 {
 	return float64(n)/s.mean - 1
 }
 
+// crowded tells whether the GPUs are.
+func (p *Paged) crowded() (c devices.Crowd, ok bool) {
+	if p.cfg.NoCrowd {
+		return c, false
+	}
+	return p.gpus.Crowded(p.now)
+}
+
 // headStart is by how much the model's candidate counts as due earlier than it is.
 func (p *Paged) headStart(m *model) mono.Dur {
-	c, crowded := p.gpus.Crowded(p.now)
+	c, crowded := p.crowded()
 	if !crowded {
 		return p.gpus.HeadStart(&m.usage, p.now)
 	}

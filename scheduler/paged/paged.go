@@ -20,7 +20,9 @@ type Config struct {
 	// WholeDeferral: no candidate starts before deferral alone would start it.
 	WholeDeferral bool
 	// NoLead: candidates are due at their exec (lead.go).
-	NoLead    bool
+	NoLead bool
+	// NoCrowd: no batch is preferred for its size, however many requests are lost (crowd.go).
+	NoCrowd   bool
 	Residency residency.Config
 }
 

@@ -154,7 +154,7 @@ func (p *Paged) grant(id uint32, m *model, k *place, idle bool, out *Out) {
 	g.FreeAt = max(g.FreeAt, from)
 	g.Ready = g.FreeAt.Add(-m.candidate.Delay)
 	g.Due = max(g.Due, g.Ready)
-	_, g.Crowded = p.gpus.Crowded(p.now)
+	_, g.Crowded = p.crowded()
 	g.GPUs, g.Share = holders, min(g.Share, batching.OneGPU*batching.Share(holders))
 }
 

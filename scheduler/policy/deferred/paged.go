@@ -19,6 +19,7 @@ type PagedOptions struct {
 	Policy    batching.Policy
 	Setting   batching.Setting
 	NoLead    bool // as paged.Config has it
+	NoCrowd   bool // likewise
 	Residency residency.Config
 }
 
@@ -53,7 +54,7 @@ var (
 // NewPaged makes a Paged without models or GPUs. cfg.Pages must be above 0.
 func NewPaged(cfg policy.Config, opts PagedOptions) *Paged {
 	s := &Paged{cfg: cfg, opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}),
-		match: paged.New(paged.Config{ByLatest: opts.Setting.ByLatest, NoLead: opts.NoLead, Residency: opts.Residency})}
+		match: paged.New(paged.Config{ByLatest: opts.Setting.ByLatest, NoLead: opts.NoLead, NoCrowd: opts.NoCrowd, Residency: opts.Residency})}
 	s.shard.SetSetting(mono.Past, opts.Setting, &s.out)
 	s.shard.SetDelay(mono.Past, cfg.Delay, &s.out)
 	return s
