@@ -32,8 +32,8 @@ type model struct {
 	margin   mono.Dur
 	informed batching.Candidate // what the rank was told last
 	stirred  bool               // requests came since its candidate was formed
-	effort   effort
 	batching.Model
+	effort effort // last: what each request touches lies together
 }
 
 // Shard is the models of one loop.
@@ -145,8 +145,7 @@ func (s *Shard) Enqueue(now, came mono.Time, id wire.ModelID, r *batching.Reques
 		reason = wire.ReasonUnknownModel
 	case s.gpus == 0:
 		reason = wire.ReasonUnavailable
-	}
-	if reason == wire.ReasonNone && r.Class == wire.ClassBestEffort {
+	case r.Class == wire.ClassBestEffort:
 		s.enqueueEffort(now, came, id, m, r, out)
 		return
 	}
