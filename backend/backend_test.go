@@ -177,7 +177,7 @@ func (c *cluster) order(epoch wire.Epoch, id wire.BatchID, model wire.ModelID) {
 	l := c.link
 	c.mu.Unlock()
 	now := mono.Now()
-	m := wire.Batch{Epoch: epoch, Batch: id, Model: model, Device: 1, Exec: now, Until: now, Items: []wire.BatchItem{
+	m := wire.Batch{Epoch: epoch, Batch: id, Model: model, Device: 1, Exec: now, Until: now, Latest: mono.Never, Items: []wire.BatchItem{
 		{Request: wire.RequestID(id), Frontend: 3, Deadline: now.Add(mono.Second), Input: wire.SlabRef{Length: 32}}}}
 	_ = l.Send(m.Append(nil))
 }

@@ -105,7 +105,7 @@ func TestFailuresAreToldAndCounted(t *testing.T) {
 		l := c.link
 		c.mu.Unlock()
 		now := mono.Now()
-		m := wire.Batch{Epoch: 100, Batch: id, Model: model, Device: 1, GPU: 7, Exec: now, Until: now}
+		m := wire.Batch{Epoch: 100, Batch: id, Model: model, Device: 1, GPU: 7, Exec: now, Until: now, Latest: mono.Never}
 		for i := range items {
 			m.Items = append(m.Items, wire.BatchItem{Request: wire.RequestID(int(id)*10 + i), Frontend: 3, Deadline: now.Add(20 * mono.Second), Input: wire.SlabRef{Length: length}})
 		}

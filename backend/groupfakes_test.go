@@ -253,7 +253,7 @@ func (p *peer) promise(reign wire.Epoch, keep bool) {
 // order orders a batch of one request, of the batch's number, of the second device.
 func (p *peer) order(reign wire.Epoch, id wire.BatchID) {
 	now := mono.Now()
-	p.send((&wire.Batch{Epoch: reign, Batch: id, Model: p.model, Device: 1, Exec: now, Until: now.Add(mono.Second), Items: []wire.BatchItem{
+	p.send((&wire.Batch{Epoch: reign, Batch: id, Model: p.model, Device: 1, Exec: now, Until: now.Add(mono.Second), Latest: mono.Never, Items: []wire.BatchItem{
 		{Request: wire.RequestID(id), Frontend: p.id, Deadline: now.Add(1000 * mono.Second), Input: wire.SlabRef{Length: 32}}}}).Append(nil))
 }
 

@@ -48,7 +48,7 @@ func is(l transport.Link, instance uint64) bool { return l != nil && l.Peer().In
 // orderFor is an order with one request of each frontend.
 func (c *cluster) orderFor(epoch wire.Epoch, id wire.BatchID, frontends ...wire.FrontendID) {
 	now := mono.Now()
-	m := wire.Batch{Epoch: epoch, Batch: id, Model: 10, Device: 1, Exec: now, Until: now}
+	m := wire.Batch{Epoch: epoch, Batch: id, Model: 10, Device: 1, Exec: now, Until: now, Latest: mono.Never}
 	for _, f := range frontends {
 		m.Items = append(m.Items, wire.BatchItem{Request: wire.RequestID(id)<<8 | wire.RequestID(f), Frontend: f, Deadline: now.Add(20 * mono.Second), Input: wire.SlabRef{Length: 32}})
 	}

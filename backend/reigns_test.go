@@ -33,7 +33,7 @@ func TestReignsDoNotAllocate(t *testing.T) {
 		t.Fatalf("obeyed in reign %d, and %d", u.reign.Load(), spare.reign.Load())
 	}
 	d := wire.Done{Epoch: 6, Batch: 1}
-	frame := (&wire.Batch{Epoch: 7, Batch: 1, Items: []wire.BatchItem{{Request: 1}}}).Append(nil)
+	frame := (&wire.Batch{Epoch: 7, Batch: 1, Latest: mono.Never, Items: []wire.BatchItem{{Request: 1}}}).Append(nil)
 	body := frame[wire.HeaderSize:]
 	if n := testing.AllocsPerRun(1000, func() {
 		b.Report(&d)

@@ -110,7 +110,7 @@ func TestONNXModelsComeAndGo(t *testing.T) {
 		length uint32
 	}{{0, 3, 256}, {1, 3, 256}, {1, 4, 16}} {
 		now := mono.Now()
-		m := wire.Batch{Epoch: 100, Batch: wire.BatchID(i), Model: c.model, Device: uint32(c.device), Exec: now, Until: now, Items: []wire.BatchItem{
+		m := wire.Batch{Epoch: 100, Batch: wire.BatchID(i), Model: c.model, Device: uint32(c.device), Exec: now, Until: now, Latest: mono.Never, Items: []wire.BatchItem{
 			{Request: wire.RequestID(i), Frontend: 3, Deadline: now.Add(20 * mono.Second), Input: wire.SlabRef{Length: c.length}}}}
 		_ = s.control().Send(m.Append(nil))
 		s.wait("a report", func() bool { return len(s.dones) == i+1 })

@@ -183,7 +183,7 @@ func (c *cluster) keep(k catalog.Keep) { c.tell(wire.DocKeep, k) }
 func (c *cluster) orderOn(device int, epoch wire.Epoch, id wire.BatchID, model wire.ModelID) wire.Done {
 	c.t.Helper()
 	now := mono.Now()
-	m := wire.Batch{Epoch: epoch, Batch: id, Model: model, Device: uint32(device), Exec: now, Until: now, Items: []wire.BatchItem{
+	m := wire.Batch{Epoch: epoch, Batch: id, Model: model, Device: uint32(device), Exec: now, Until: now, Latest: mono.Never, Items: []wire.BatchItem{
 		{Request: wire.RequestID(id), Frontend: 3, Deadline: now.Add(20 * mono.Second), Input: wire.SlabRef{Length: 32}}}}
 	_ = c.control().Send(m.Append(nil))
 	var done wire.Done
@@ -500,7 +500,7 @@ func TestUnloadUnderLoad(t *testing.T) {
 				model = 2 // it comes and goes
 			}
 			now := mono.Now()
-			m := wire.Batch{Epoch: 100, Batch: id, Model: model, Exec: now, Until: now, Items: []wire.BatchItem{
+			m := wire.Batch{Epoch: 100, Batch: id, Model: model, Exec: now, Until: now, Latest: mono.Never, Items: []wire.BatchItem{
 				{Request: wire.RequestID(id), Frontend: 3, Deadline: now.Add(20 * mono.Second), Input: wire.SlabRef{Length: 32}}}}
 			_ = s.control().Send(m.Append(nil))
 			sent = id - 999

@@ -21,6 +21,8 @@ var (
 	ErrUnknownModel = errors.New("unknown model")
 	// ErrBadInput: the request does not fit the model.
 	ErrBadInput = errors.New("bad input")
+	// ErrInfeasible: no variant of the model meets what is asked of latency, accuracy and cost.
+	ErrInfeasible = errors.New("infeasible")
 	// ErrUnavailable: no scheduler or no backend serves this now.
 	ErrUnavailable = errors.New("unavailable")
 	// ErrFailed: the model's execution failed.
@@ -108,6 +110,8 @@ func reasonError(model string, r wire.Reason) *Error {
 		e.Msg = "no GPU has the model's weights, and none could load them in time"
 	case wire.ReasonMemory:
 		e.Kind, e.Msg = ErrOverloaded, "the backend has no memory for its weights or inputs"
+	case wire.ReasonInfeasible:
+		e.Kind, e.Msg = ErrInfeasible, "no variant meets what is asked of latency, accuracy and cost"
 	}
 	return e
 }

@@ -17,6 +17,7 @@ func TestErrorOfEachReason(t *testing.T) {
 		ErrUnknownModel:     {wire.ReasonUnknownModel},
 		ErrFailed:           {wire.ReasonExecution},
 		ErrBadInput:         {wire.ReasonInput},
+		ErrInfeasible:       {wire.ReasonInfeasible},
 		ErrCancelled:        {wire.ReasonCancelled},
 	}
 	seen := map[string]wire.Reason{}

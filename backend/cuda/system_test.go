@@ -116,7 +116,7 @@ func (s *system) end() {
 func (s *system) order(batch, first, n int) *executor.Order {
 	now := mono.Now()
 	o := &executor.Order{Arrived: now}
-	o.Batch.Batch, o.Exec, o.Until = wire.BatchID(batch), now, now.Add(mono.Second)
+	o.Batch.Batch, o.Exec, o.Until, o.Latest = wire.BatchID(batch), now, now.Add(mono.Second), mono.Never
 	for i := range n {
 		o.Items = append(o.Items, wire.BatchItem{Request: wire.RequestID(first + i), Deadline: now.Add(60 * mono.Second), Input: wire.SlabRef{Length: itemBytes}})
 	}

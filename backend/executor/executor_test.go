@@ -250,7 +250,7 @@ func item(id wire.RequestID, f int, budget mono.Dur) wire.BatchItem {
 }
 
 func newOrder(batch wire.BatchID, items ...wire.BatchItem) *Order {
-	return &Order{Batch: wire.Batch{Epoch: 1, Batch: batch, Items: items}, Arrived: mono.Now()}
+	return &Order{Batch: wire.Batch{Epoch: 1, Batch: batch, Latest: mono.Never, Items: items}, Arrived: mono.Now()}
 }
 
 func TestEachKindOfItem(t *testing.T) {

@@ -43,7 +43,7 @@ func (g *gated) run() {
 // slotOrder is one of a single request.
 func slotOrder(id wire.BatchID, slot int, meant *Model) *Order {
 	now := mono.Now()
-	return &Order{Batch: wire.Batch{Batch: id, Exec: now, Until: now, Items: []wire.BatchItem{
+	return &Order{Batch: wire.Batch{Batch: id, Exec: now, Until: now, Latest: mono.Never, Items: []wire.BatchItem{
 		{Request: wire.RequestID(id), Deadline: now.Add(20 * mono.Second), Input: wire.SlabRef{Length: itemSize}}}}, ModelIndex: slot, Meant: meant, Arrived: now}
 }
 

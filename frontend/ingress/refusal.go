@@ -84,13 +84,21 @@ func (s *Server) refusalOf(model, version string, err error) *refusal {
 	case e.Kind == frontend.ErrUnknownModel:
 		return unknownModel(model, version)
 	case e.Kind == frontend.ErrOverloaded: // of the frontend's own bounds, which give no id, or of the scheduler's
-		r = s.fullOf(model, version, wire.ReasonFull, e.Error())
+		full := wire.ReasonFull
+		if e.Reason == wire.ReasonMemory {
+			full = e.Reason
+		}
+		r = s.fullOf(model, version, full, e.Error())
 		r.id = e.ID()
 		return r
 	case e.Reason == wire.ReasonShed:
 		r = s.fullOf(model, version, e.Reason, e.Error())
 		r.id = e.ID()
 		return r
+	case e.Reason == wire.ReasonCold: // its weights may be there when it comes again
+		return &refusal{status: 503, reason: reason, id: e.ID(), msg: e.Error(), after: pause}
+	case e.Kind == frontend.ErrInfeasible:
+		return &refusal{status: 400, reason: reason, id: e.ID(), msg: e.Error()}
 	case e.Kind == frontend.ErrDropped, errors.Is(e, frontend.ErrDeadlineExceeded):
 		return &refusal{status: 503, reason: reason, id: e.ID(), msg: "Request timeout expired: " + e.Error()}
 	case e.Kind == frontend.ErrUnavailable:

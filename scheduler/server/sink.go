@@ -73,6 +73,7 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 	m := &l.batch
 	m.Epoch, m.Batch, m.Model, m.GPU = seat.reign, d.Batch, d.Model, d.GPU
 	m.Device, m.Pool, m.Exec, m.Until = seat.device, seat.pool, d.Exec, d.Until
+	m.Latest, m.Generation = mono.Never, 0 // the model is there for good
 	m.Items = m.Items[:0]
 	for i := range d.Requests {
 		r := &d.Requests[i]

@@ -114,6 +114,10 @@ type ModelSpec struct {
 	Profile  Profile  `json:"profile"`
 	// DropPolicy is "target" (default, when empty) or "head".
 	DropPolicy string `json:"drop_policy,omitempty"`
+	// Of a model that a paged pool loads on demand: what its weights take of a device's memory, and how long
+	// they take to get there from the host's, as told or measured.
+	WeightsBytes int64    `json:"weights_bytes,omitempty"`
+	LoadTime     mono.Dur `json:"load_ns,omitempty"`
 }
 
 // Key is how models are told apart: "name" and "version".
@@ -128,8 +132,8 @@ type FrontendInfo struct {
 	Address string `json:"address"`
 }
 
-// Pool is a set of equal devices, each with all of a list's models resident. Pools of
-// one DeviceType on several backends join to one sub-cluster.
+// Pool is a set of equal devices, each with all of a list's models resident, or, where it is
+// paged, able to load any of them. Pools of one DeviceType on several backends join to one sub-cluster.
 type Pool struct {
 	DeviceType string     `json:"device_type"` // "cpu", "emulated-1080ti", ...
 	Devices    int        `json:"devices"`
@@ -142,6 +146,9 @@ type Pool struct {
 	Ordered    []int      `json:"ordered,omitempty"`    // of the ModelList, by index: those that a Keep ordered, the others are the backend's own
 	Brought    []Files    `json:"brought,omitempty"`    // those of Ordered, one for each
 	Models     Digest     `json:"models"`               // of the ModelList
+
+	Paged *Paged        `json:"paged,omitempty"` // its devices' memory; nil: all models are resident
+	Held  [][]HeldModel `json:"held,omitempty"`  // per device of a paged pool: what it holds now; nil: nothing
 }
 
 // BackendInfo is a backend's first message. The models themselves travel apart, and

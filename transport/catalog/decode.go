@@ -13,9 +13,10 @@ var ErrLimit = errors.New("document beyond its limits")
 // (transport.Limiter): what three bytes of JSON make can take a hundred times that in
 // memory. What has none here takes a few times its bytes.
 const (
-	ModelsMax   = 4096 // of one document
-	PoolsMax    = 256  // of a backend, and sub-clusters
-	TensorsMax  = 64   // inputs or outputs of a model
+	ModelsMax   = 4096    // of one document
+	PoolsMax    = 256     // of a backend, and sub-clusters
+	TensorsMax  = 64      // inputs or outputs of a model
+	HeldMax     = 1 << 17 // models on the devices of a backend's paged pools, and those devices
 	tensorsAll  = 1 << 16
 	dimsMax     = 16
 	batchMax    = 1024    // sizes of a measured profile
@@ -35,6 +36,7 @@ func DecodeFrontendInfo(data []byte) (FrontendInfo, error) {
 func DecodeBackendInfo(data []byte) (BackendInfo, error) {
 	return decode(data, "BackendInfo", func(b *BackendInfo) (err error) {
 		for i := range b.Pools {
+			err = errors.Join(err, b.Pools[i].checkPaged())
 			for k := range b.Pools[i].Brought {
 				err = errors.Join(err, b.Pools[i].Brought[k].Check())
 			}
@@ -79,6 +81,11 @@ func DecodeStock(data []byte) (Stock, error) {
 		}
 		return err
 	})
+}
+
+// DecodeHeld reads what a device of a paged pool holds.
+func DecodeHeld(data []byte) (Held, error) {
+	return decode(data, "Held", func(h *Held) error { return checkHeld(h.Models) })
 }
 
 // DecodeOrder reads a step of the control plane's.

@@ -30,6 +30,10 @@ func TestDecode(t *testing.T) {
 		survives(t, in, DecodeModels)
 	}
 	survives(t, BackendInfo{Name: "b", Instance: 7, Configured: 8, Pools: []Pool{{DeviceType: "cpu", Devices: 8, Models: DigestOf(nil)}}}, DecodeBackendInfo)
+	paged := Pool{DeviceType: "v100", Devices: 3, Paged: &Paged{Page: 16 << 20, Pages: 1376, Workspace: 512 << 20, IO: 512 << 20},
+		Held: [][]HeldModel{{{"a/1", 7}, {"b/1", 1 << 31}}, nil, {{"a/1", 1}}}}
+	survives(t, BackendInfo{Name: "b", Pools: []Pool{paged}}, DecodeBackendInfo)
+	survives(t, Held{Pool: 1, Device: 2, Models: paged.Held[0]}, DecodeHeld)
 	survives(t, Changes{Epoch: 3, Since: 4, Serial: 5, More: true, Pools: []PoolState{{DeviceType: "cpu", GPUs: 2}}, Gone: []wire.ModelID{4},
 		Models: []Served{{ID: 1, DeviceType: "cpu", Spec: large(1).Models[0]}}}, DecodeChanges)
 	survives(t, Want{Labels: DigestOf(nil)}, DecodeWant)
@@ -94,6 +98,8 @@ func hostile() map[string]string {
 		"a string without an end":    `{"name":"` + strings.Repeat(`\"`, 100),
 		"brackets that do not match": `{"pools":[}]}]}]}`,
 		"another type":               `{"models":7}`,
+		"models on many devices":     `{"pools":[{"held":[` + many(`[`+many("{}", 4000)+`]`, 100) + `]}]}`,
+		"models on one device":       `{"pools":[{"held":[[` + many("{}", 1<<20) + `]]}]}`,
 	}
 }
 

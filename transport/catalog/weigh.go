@@ -27,11 +27,12 @@ const (
 	groupPools
 	groupModels
 	groupTensors
+	groupHeld
 	groups
 )
 
 // groupMax is how many elements a group may have.
-func groupMax(g group) int { return [groups]int{0, PoolsMax, ModelsMax, tensorsAll}[g] }
+func groupMax(g group) int { return [groups]int{0, PoolsMax, ModelsMax, tensorsAll, HeldMax}[g] }
 
 // arrayMax is how many elements an array under key may have.
 func arrayMax(key []byte) (most int, g group) {
@@ -44,6 +45,8 @@ func arrayMax(key []byte) (most int, g group) {
 		return TensorsMax, groupTensors
 	case "shape", "mean", "std":
 		return dimsMax, groupNone
+	case "held": // devices, and the models of each
+		return ModelsMax, groupHeld
 	case "ids", "gone", "slots", "load", "unload", "measure", "keys", "sources", "names", "served", "gone_models", "ordered", "brought":
 		return ModelsMax, groupNone
 	case "stock": // of a device: its list, and what was told of beside it

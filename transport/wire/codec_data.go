@@ -7,25 +7,25 @@ func (m *Submit) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = putU32(putU64(begin(dst), uint64(m.Request)), uint32(m.Model))
 	dst = putU64(putU64(dst, uint64(m.Arrival)), uint64(m.Deadline))
-	dst = putSlab(dst, m.Input)
-	if m.Priority != 0 {
-		dst = putU32(dst, uint32(m.Priority))
-	}
-	return end(dst, start, KindSubmit, 0)
+	dst = append(putSlab(dst, m.Input), byte(m.Priority), byte(m.Class))
+	dst = putU32(putU16(dst, m.Application), m.App)
+	return end(putU32(putU16(dst, m.Accuracy), m.Cost), start, KindSubmit, 0)
 }
-
-// submitClassSize is the length of the priority, with room for what else there may be to tell requests
-// of a model apart: three bytes that are 0.
-const submitClassSize = 4
 
 // Decode reads a Submit's body; shift is added to its instants.
 func (m *Submit) Decode(body []byte, shift mono.Dur) error {
 	c := cursor{b: body}
 	m.Request, m.Model = RequestID(c.u64()), ModelID(c.u32())
 	m.Arrival, m.Deadline = c.instant(shift), c.instant(shift)
-	m.Input, m.Priority = c.slab(), 0
-	if c.err == nil && len(c.b) >= submitClassSize {
-		m.Priority = Priority(c.u32())
+	m.Input = c.slab()
+	m.Priority, m.Class = Priority(c.u8()), Class(c.u8())
+	m.Application, m.App = c.u16(), c.u32()
+	m.Accuracy, m.Cost = c.u16(), c.u32()
+	switch {
+	case m.Class >= classEnd:
+		c.fail("class %d", m.Class)
+	case m.Accuracy > AccuracyOne:
+		c.fail("accuracy %d of %d", m.Accuracy, AccuracyOne)
 	}
 	return c.done()
 }
@@ -67,6 +67,7 @@ func (m *Batch) Append(dst []byte) []byte {
 	dst = putU32(putU32(dst, uint32(m.Model)), uint32(m.GPU))
 	dst = putU32(putU32(dst, m.Device), m.Pool)
 	dst = putU64(putU64(dst, uint64(m.Exec)), uint64(m.Until))
+	dst = putU32(putU64(dst, uint64(m.Latest)), uint32(m.Generation))
 	dst = putU16(dst, uint16(len(m.Items)))
 	for i := range m.Items {
 		it := &m.Items[i]
@@ -84,6 +85,7 @@ func (m *Batch) Decode(body []byte, shift mono.Dur) error {
 	m.Model, m.GPU = ModelID(c.u32()), GPUID(c.u32())
 	m.Device, m.Pool = c.u32(), c.u32()
 	m.Exec, m.Until = c.instant(shift), c.instant(shift)
+	m.Latest, m.Generation = c.instant(shift), Generation(c.u32())
 	n := int(c.u16())
 	m.Items = m.Items[:0]
 	if n == 0 || n > BatchMax {
@@ -157,27 +159,18 @@ func (m *Output) Append(dst []byte, n int) []byte {
 	dst = putU16(putU64(begin(dst), uint64(m.Request)), uint16(m.Reason))
 	dst = putU32(putU16(dst, m.BatchSize), uint32(m.Device))
 	dst = putU64(putU64(dst, uint64(m.Fetch)), uint64(m.Execute))
-	dst = putU64(dst, uint64(m.Start))
-	if m.Epoch != 0 {
-		dst = putU64(putU64(putU64(dst, uint64(m.Epoch)), uint64(m.Batch)), uint64(m.Ready))
-	}
-	return end(dst, start, KindOutput, n)
+	dst = putU64(putU64(dst, uint64(m.Start)), uint64(m.Epoch))
+	dst = append(putU64(putU64(dst, uint64(m.Batch)), uint64(m.Ready)), byte(m.Flags))
+	return end(putU32(dst, uint32(m.Model)), start, KindOutput, n)
 }
 
-// outputBatchSize is the length of the fields that tell of an output's batch.
-const outputBatchSize = 3 * 8
-
-// Decode reads an Output's body; shift is added to its instant.
+// Decode reads an Output's body; shift is added to its instants.
 func (m *Output) Decode(body []byte, shift mono.Dur) error {
 	c := cursor{b: body}
 	m.Request, m.Reason = RequestID(c.u64()), c.reason()
 	m.BatchSize, m.Device = c.u16(), GPUID(c.u32())
 	m.Fetch, m.Execute, m.Start = c.span(), c.span(), c.instant(shift)
-	m.Epoch, m.Batch, m.Ready = 0, 0, 0
-	if c.err == nil && len(c.b) >= outputBatchSize { // who does not tell of the batch does not write them
-		if m.Epoch = Epoch(c.u64()); m.Epoch != 0 { // else it does not tell, whatever follows
-			m.Batch, m.Ready = BatchID(c.u64()), c.instant(shift)
-		}
-	}
+	m.Epoch, m.Batch, m.Ready = Epoch(c.u64()), BatchID(c.u64()), c.instant(shift)
+	m.Flags, m.Model = OutputFlags(c.u8()), ModelID(c.u32())
 	return c.done()
 }

@@ -92,7 +92,7 @@ func (m *Doc) Append(dst []byte, n int) []byte {
 func (m *Doc) Decode(body []byte) error {
 	c := cursor{b: body}
 	m.Type = DocType(c.u16())
-	if m.Type < DocFrontend || m.Type > DocStanding {
+	if m.Type < DocFrontend || m.Type > DocHeld {
 		c.fail("document type %d", m.Type)
 	}
 	return c.done()

@@ -82,6 +82,7 @@ func TestCount(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	b := Batch{Items: make([]BatchItem, 64)}
 	s, d, o, r, a := Submit{}, Done{}, Output{}, Read{}, Answer{}
+	l, ld := Load{Op: OpLoad, Generation: 1}, Loaded{Op: OpLoad}
 	dst := make([]byte, 0, BodyMax)
 	var back Batch
 	back.Items = make([]BatchItem, 0, 64)
@@ -95,7 +96,9 @@ func TestNoAllocation(t *testing.T) {
 		e4 := r.Decode(r.Append(dst)[HeaderSize:])
 		e5 := a.Decode(a.Append(dst)[HeaderSize:])
 		_, _, e6 := Scan(s.Append(dst), 0)
-		if err := errors.Join(e1, e2, e3, e4, e5, e6); err != nil {
+		e7 := l.Decode(l.Append(dst)[HeaderSize:], 5)
+		e8 := ld.Decode(ld.Append(dst)[HeaderSize:], 5)
+		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,6 +144,10 @@ func checkAgain(t *testing.T, m message, v any) {
 		frame = v.Append(nil, 7)
 	case Read:
 		frame = v.Append(nil)
+	case Load:
+		frame = v.Append(nil)
+	case Loaded:
+		frame = v.Append(nil)
 	case Member:
 		frame = v.Append(nil)
 	case Hello:
@@ -179,7 +186,7 @@ func equal(a, b any) bool {
 		}
 	}
 	x.Items, y.Items = nil, nil
-	return x.Epoch == y.Epoch && x.Batch == y.Batch && x.Exec == y.Exec && x.Until == y.Until && x.GPU == y.GPU
+	return x.Epoch == y.Epoch && x.Batch == y.Batch && x.Exec == y.Exec && x.Until == y.Until && x.GPU == y.GPU && x.Latest == y.Latest && x.Generation == y.Generation
 }
 
 // FuzzFrames: a stream cut anywhere gives the same frames as the whole.

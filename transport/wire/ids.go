@@ -14,6 +14,10 @@ type (
 	RequestID uint64
 	// BatchID is unique in its epoch.
 	BatchID uint64
+	// LoadID names an order to a device's loader, in its epoch; a report brings it back.
+	LoadID uint64
+	// Generation numbers the weights of a model on a GPU: each load there makes a new one. 0 is none.
+	Generation uint32
 	// Epoch numbers a scheduler's reign: later schedulers have higher ones
 	// (its start in unix nanoseconds). A backend obeys the highest it has seen.
 	Epoch uint64
@@ -33,6 +37,17 @@ func (p Priority) Order() uint8 {
 	}
 	return uint8(p)
 }
+
+// Class of a request.
+type Class uint8
+
+const (
+	// ClassLatency: it is answered by its deadline or not at all.
+	ClassLatency Class = iota
+	// ClassBestEffort: it has no deadline, and gets what time the others leave.
+	ClassBestEffort
+	classEnd
+)
 
 // SlabHandle names a slab of a frontend's arena: its index in the low 32
 // bits, its generation in the high 32. A freed slab's generation moves on, so
@@ -97,15 +112,14 @@ const (
 	ReasonCancelled
 	// ReasonDraining: the process is shutting down.
 	ReasonDraining
-	// The next three came with Version 2 already in use: nobody may send them to a peer before Version 3
-	// (specification, section 5.4). Policies and simulations use them.
-
 	// ReasonLate: its batch reached the backend after the last instant to start it.
 	ReasonLate
 	// ReasonCold: no GPU holds the model's weights, and none could have them in time.
 	ReasonCold
 	// ReasonMemory: the backend had no room for its weights or inputs.
 	ReasonMemory
+	// ReasonInfeasible: no variant of the model meets what is asked of latency, accuracy and cost.
+	ReasonInfeasible
 	reasonEnd // a peer refuses what it does not know: raise Version with it (TestReasonsOfVersion)
 )
 
@@ -115,7 +129,7 @@ const ReasonCount = int(reasonEnd)
 // String is the name used in metrics' labels and errors.
 func (r Reason) String() string {
 	names := [reasonEnd]string{"none", "deadline", "shed", "full", "unavailable", "unknown_model",
-		"backend_lost", "execution", "input", "expired", "cancelled", "draining", "late", "cold", "memory"}
+		"backend_lost", "execution", "input", "expired", "cancelled", "draining", "late", "cold", "memory", "infeasible"}
 	if r < reasonEnd {
 		return names[r]
 	}

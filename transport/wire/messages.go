@@ -3,7 +3,7 @@ package wire
 import "github.com/symphony-serving/symphony/transport/mono"
 
 // Version of the frame layout and of every message in it.
-const Version = 2
+const Version = 3
 
 // Limits of a frame.
 const (
@@ -53,6 +53,8 @@ const (
 	KindOutput                     // backend -> frontend, payload
 	KindDone                       // backend -> scheduler
 	KindCancel                     // frontend -> scheduler: nobody waits for it any more (FeatureCancel)
+	KindLoad                       // scheduler -> backend: a model's weights come to a device, or go
+	KindLoaded                     // backend -> scheduler: what came of a Load
 )
 
 // Hello opens a link, from the side that dialled; Welcome is its reply with
@@ -168,6 +170,7 @@ const (
 	DocOutcome                     // catalog.Outcome, scheduler -> control plane
 	DocFacts                       // catalog.Facts, scheduler -> control plane
 	DocStanding                    // catalog.Standing, scheduler -> scheduler
+	DocHeld                        // catalog.Held, backend -> scheduler
 )
 
 // Member tells a backend that a frontend came or went.
@@ -239,8 +242,19 @@ type Submit struct {
 	Arrival  mono.Time // at the frontend
 	Deadline mono.Time // when the answer must be at the frontend
 	Input    SlabRef
-	Priority Priority // 0: its sender does not tell, and does not write it
+	Priority Priority // 0: PriorityDefault
+	Class    Class
+	// Application tells apart who sends requests of different lengths: a name, numbered when its frontend was
+	// admitted; 0: none.
+	Application uint16
+	// App, Accuracy and Cost are of a request that leaves the choice of a model variant to the scheduler.
+	App      uint32 // numbered likewise; 0: Model says what is to run
+	Accuracy uint16 // at least, in AccuracyOne's parts of 1
+	Cost     uint32 // at most, in nano-dollars; 0: whatever it costs
 }
+
+// AccuracyOne is an accuracy of 1: no Submit asks for more.
+const AccuracyOne = 10_000
 
 // Cancel tells a scheduler that nobody waits for a request any more: if it waits for a batch it leaves
 // the queue, and if not nothing happens. There is no answer. Model and Deadline are the Submit's: they
@@ -277,11 +291,17 @@ type Batch struct {
 	Pool   uint32    // index in the backend's own list of pools
 	Exec   mono.Time // planned start
 	Until  mono.Time // planned end, Exec + l(b)
-	Items  []BatchItem
+	Latest mono.Time // last start: past it the batch is refused whole, with ReasonLate; Never: it is not
+	// Generation is of the weights that it counts on, on that device: without them it is refused whole, with
+	// ReasonCold. 0: of a model whose weights are there for good.
+	Generation Generation
+	Items      []BatchItem
 }
 
 // Done reports a batch: the device is free from End on. Every batch gets
-// exactly one Done, also one that could not run.
+// exactly one Done, also one that could not run. Items that are neither in Ran
+// nor in Failed got no answer: a batch that was refused whole (ReasonLate, ReasonCold)
+// has all of them for the scheduler to queue again.
 type Done struct {
 	Epoch  Epoch
 	Batch  BatchID
@@ -318,9 +338,60 @@ type Output struct {
 	Fetch     mono.Dur  // order's arrival at the backend until all inputs were there
 	Execute   mono.Dur  // execution of the batch
 	Start     mono.Time // execution began
-	// Which batch it ran in, and when all inputs of that were there. Epoch 0: its sender does not
-	// tell, and writes none of them.
+	// Which batch it ran in, and when all inputs of that were there. Epoch 0: its sender does not tell.
 	Epoch Epoch
 	Batch BatchID
 	Ready mono.Time
+	Flags OutputFlags
+	Model ModelID // which ran: of a request with an App its variant
+}
+
+// OutputFlags say more of an output.
+type OutputFlags uint8
+
+// OutputCold: its batch was the first one with these weights: the request waited for them.
+const OutputCold OutputFlags = 1
+
+// Load orders a device of a backend to copy a model's weights into pages that are free, or to forget them
+// (Op). Loads of a device are done one after the other, in order of Earliest, each as soon as the device gets to it;
+// an unload at once, and it cannot fail. Each gets exactly one Loaded, but for those that are
+// under way when another scheduler is obeyed, when their link ends, or when their device goes out of service: those are void.
+type Load struct {
+	Epoch      Epoch
+	Load       LoadID
+	Model      ModelID
+	GPU        GPUID  // the scheduler's id
+	Device     uint32 // index in the backend's own list of the pool's devices
+	Pool       uint32 // index in the backend's own list of pools
+	Op         LoadOp
+	Generation Generation // of the weights that come, or that go; not 0
+	Earliest   mono.Time
+	Latest     mono.Time // not begun by then, it is refused: ReasonLate
+	Until      mono.Time // planned end
+}
+
+// LoadOp is what a Load orders.
+type LoadOp uint8
+
+const (
+	OpLoad LoadOp = 1 + iota
+	OpUnload
+)
+
+// Loaded reports a Load. Reasons: ReasonNone, done; ReasonLate, not begun in time; ReasonMemory, too few
+// pages are free; ReasonUnknownModel; ReasonExecution, the device failed at it; ReasonCold, it was unloaded meanwhile;
+// ReasonFull, too many wait already.
+type Loaded struct {
+	Epoch      Epoch
+	Load       LoadID
+	Model      ModelID
+	Device     uint32 // as in the Load
+	Pool       uint32
+	Op         LoadOp
+	Reason     Reason
+	Generation Generation
+	Start      mono.Time // of copying; of one that did not begin, when it was refused
+	End        mono.Time
+	Copied     uint64 // bytes
+	Free       uint32 // pages, from now on
 }
