@@ -10,13 +10,13 @@ import (
 // Dispatch is a finished batch for a GPU. Requests is valid until the Out is
 // reset.
 type Dispatch struct {
-	Batch    wire.BatchID
-	Model    wire.ModelID
-	GPU      wire.GPUID
-	Life     rank.Life
-	Due      mono.Time // when its order had left if nothing took time; decides nothing
-	Exec     mono.Time
-	Until    mono.Time
+	Batch wire.BatchID
+	Model wire.ModelID
+	GPU   wire.GPUID
+	Life  rank.Life
+	Due   mono.Time // when its order had left if nothing took time; decides nothing
+	Exec  mono.Time
+	Until mono.Time
 	// Generation is that of the grant, Latest the last start by which any of the requests can still be in time,
 	// where the GPU needs weights of a generation; else 0 and mono.Never.
 	Generation uint32
