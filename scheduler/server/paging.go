@@ -11,6 +11,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/residency"
+	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -223,3 +224,23 @@ func (k *sink) Load(o *engine.LoadOrder) {
 
 // FlushLoads implements engine.Loader.
 func (k *sink) FlushLoads() { k.flush(&k.loads.loopSink) }
+
+// modelAt is a model on a GPU.
+type modelAt struct {
+	model wire.ModelID
+	gpu   wire.GPUID
+}
+
+// countStart counts a batch's requests as cold, if it is the first one with its weights, or warm.
+func (k *sink) countStart(l *loopSink, d *shard.Dispatch) {
+	if l.seen == nil {
+		l.seen = map[modelAt]uint32{}
+	}
+	at := modelAt{d.Model, d.GPU}
+	if l.seen[at] == d.Generation {
+		k.warm.Add(uint64(len(d.Requests)))
+		return
+	}
+	l.seen[at] = d.Generation
+	k.cold.Add(uint64(len(d.Requests)))
+}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/loopback"
@@ -135,7 +137,8 @@ func models(n int) (all []catalog.ModelSpec) {
 // More models than the GPUs have room for: all are in the catalogue and served, loads come and go, and the counters
 // tell of it.
 func TestPagedPool(t *testing.T) {
-	s, n := newServer(t, nil)
+	registry := prometheus.NewRegistry()
+	s, n := newServer(t, func(c *Config) { c.Metrics = registry })
 	v := newVault(t, n, 2, 3)
 	v.join(t, "b", nil, models(12)...)
 	f := frontendPeer(t, n)
@@ -169,6 +172,26 @@ func TestPagedPool(t *testing.T) {
 	s.mu.Unlock()
 	if stats.Cold < 10 || stats.Unloads < 5 || stats.Pages != 6 {
 		t.Errorf("%+v of %d loads and unloads", stats, len(v.loads))
+	}
+	got := map[string]float64{}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fam := range families {
+		for _, m := range fam.Metric {
+			name := fam.GetName()
+			for _, l := range m.Label {
+				if l.GetName() != "pool" {
+					name += " " + l.GetValue()
+				}
+			}
+			got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	if got["symphony_loads_total cold"] != float64(stats.Cold) || got["symphony_loads_total copy"] != float64(stats.Copies) || got["symphony_evictions_total"] != float64(stats.Unloads) ||
+		got["symphony_pages free"]+got["symphony_pages used"] != 6 || got["symphony_paged_requests_total cold"] < 10 || got["symphony_paged_requests_total cold"]+got["symphony_paged_requests_total warm"] != float64(served) {
+		t.Errorf("%v of %+v, %d served", got, stats, served)
 	}
 	t.Logf("served %d of %d; %+v", served, requests, stats)
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
@@ -18,6 +20,8 @@ type sink struct {
 	pool   *pool
 	loops  []loopSink
 	loads  loadSink
+
+	cold, warm atomic.Uint64 // requests of paged pools: in the first batch with their weights, and in others
 }
 
 // loopSink is what one model loop has gathered. Owned by that loop.
@@ -27,6 +31,7 @@ type loopSink struct {
 	batch   wire.Batch // scratch
 	answer  wire.Answer
 	flights flights
+	seen    map[modelAt]uint32 // of a paged pool: by whose weights the last batch ran
 }
 
 // pendingSpare is how many dead links a loop may remember beside the living.
@@ -82,6 +87,9 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 		m.Items = append(m.Items, wire.BatchItem{Request: r.ID, Frontend: r.Frontend, Deadline: r.Deadline, Input: r.Input})
 	}
 	l.flights.begin(d)
+	if d.Generation != 0 {
+		k.countStart(l, d)
+	}
 	p := l.to(seat.backend.link, seat.backend)
 	p.frames = m.Append(p.frames)
 	if w := k.server.cfg.Watch.Dispatched; w != nil {
