@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/rank"
@@ -186,16 +188,23 @@ func (e *rankEvent) applyPaged(now mono.Time, p *paged.Paged, m *mail, w *wants,
 			p.Done(now, e.gpu.ID, e.gpu.Life, e.batch, e.at)
 		}
 	case rankAdd:
+		forgetUnloads(out, e.gpu.ID)
 		p.Adopt(now, e.gpu.ID, e.at, e.paging.pages, e.paging.held, out)
 	case rankSetting:
 		p.SetByLatest(e.byLatest)
 	case rankRemove:
+		forgetUnloads(out, e.gpu.ID)
 		p.RemoveGPU(now, e.gpu.ID, out)
 	case rankModel:
 		p.AddModel(e.model, e.paging.weights)
 	case rankLoaded:
 		e.applyLoaded(now, p, out)
 	}
+}
+
+// forgetUnloads drops the orders to a GPU whose life ends, of the same turn: they must not reach the next one.
+func forgetUnloads(out *paged.Out, gpu wire.GPUID) {
+	out.Unloads = slices.DeleteFunc(out.Unloads, func(u residency.Unload) bool { return u.GPU == gpu })
 }
 
 // applyLoaded takes a report. Weights of a load that nobody knows of would keep pages for good.
