@@ -18,6 +18,7 @@ type Executor struct {
 	obs    Observer            // Immutable.
 	memory transport.Allocator // Immutable.
 	depth  int                 // Immutable: batches that the device takes at a time.
+	loader *loader             // Immutable; nil: the device's models are resident.
 
 	mu        sync.Mutex // Guards what follows.
 	models    []*Model   // by slot; nil: none is there
@@ -51,6 +52,7 @@ type order struct {
 	report  wire.Done
 	astray  bool // the device may yet write to the buffers
 
+	first     bool        // that runs with its weights
 	forgotten bool        // launched, then given up; guarded by the executor's mu
 	over      atomic.Bool // its outputs have been sent: only the report is to come
 
@@ -68,6 +70,7 @@ func New(device Device, models []Model, links Links, memory transport.Allocator,
 	for i := range models {
 		e.models = append(e.models, &models[i])
 	}
+	e.loader = newLoader(e, device, report)
 	e.warm()
 	return e
 }
@@ -111,6 +114,9 @@ func (e *Executor) Close() {
 	e.mu.Lock()
 	e.closed = true
 	e.orders = nil
+	if e.loader != nil {
+		e.loader.queue = nil
+	}
 	spare := e.spare
 	e.spare = nil
 	e.mu.Unlock()
@@ -165,6 +171,11 @@ func (e *Executor) Submit(in *Order) {
 	}
 	if e.closed || e.suspended {
 		e.mu.Unlock()
+		return
+	}
+	if in.Latest != mono.Never && in.Arrived > in.Latest {
+		e.mu.Unlock()
+		e.returnWhole(in, in.Arrived, wire.ReasonLate)
 		return
 	}
 	waiting, late := len(e.orders)+max(0, len(e.launched)-1), (*order)(nil)
@@ -245,7 +256,8 @@ func (e *Executor) answer(it *wire.BatchItem, o *Order, reason wire.Reason) {
 		e.unreached(o)
 		return
 	}
-	m := wire.Output{Request: it.Request, Reason: reason, BatchSize: uint16(len(o.Items)), Device: o.GPU, Start: mono.Now(), Epoch: o.Epoch, Batch: o.Batch.Batch}
+	m := wire.Output{Request: it.Request, Reason: reason, BatchSize: uint16(len(o.Items)), Device: o.GPU, Start: mono.Now(), Epoch: o.Epoch, Batch: o.Batch.Batch,
+		Model: o.Model}
 	_ = l.Send(m.Append(nil, 0)) // the frontend answers "expired" by itself if this is lost
 }
 
@@ -276,11 +288,21 @@ func (e *Executor) start() {
 	}
 	e.launching = true
 	for {
-		o := e.nextLocked()
+		o, why := e.nextLocked()
 		if o == nil {
 			e.launching = false
 			e.mu.Unlock()
 			return
+		}
+		if why != wire.ReasonNone {
+			e.mu.Unlock()
+			e.returnWhole(&o.Order, o.ready, why)
+			o.recycle()
+			e.mu.Lock()
+			continue
+		}
+		if o.first = false; e.loader != nil {
+			o.first = e.loader.useLocked(o.ModelIndex)
 		}
 		e.launched = append(e.launched, o)
 		if e.obs.Begins != nil {
@@ -302,23 +324,28 @@ func (e *Executor) start() {
 	}
 }
 
-// nextLocked takes the first order whose inputs are there; nil when there is none, or the
-// device has enough. Caller holds mu.
-func (e *Executor) nextLocked() *order {
+// nextLocked takes the first order whose inputs and weights are there, or one that cannot be begun, and says
+// why; nil when there is none, or the device has enough. Caller holds mu.
+func (e *Executor) nextLocked() (*order, wire.Reason) {
 	if len(e.launched) >= e.depth || e.closed || e.held {
-		return nil
+		return nil, wire.ReasonNone
 	}
 	for i, o := range e.orders {
-		if o.isReady() {
+		if !o.isReady() {
+			continue
+		}
+		why, waits := e.verdictLocked(&o.Order)
+		if !waits {
 			e.orders = append(e.orders[:i], e.orders[i+1:]...)
-			return o
+			return o, why
 		}
 	}
-	return nil
+	return nil, wire.ReasonNone
 }
 
-// ended takes a launched order out, and tells whether it still counts.
-func (e *Executor) ended(o *order) (counts bool) {
+// ended takes a launched order out, and tells whether it still counts, and whether the weights that it ran with
+// went meanwhile.
+func (e *Executor) ended(o *order) (counts, chilled bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if i := slices.Index(e.launched, o); i >= 0 {
@@ -328,8 +355,8 @@ func (e *Executor) ended(o *order) (counts bool) {
 		}
 	}
 	if o.forgotten {
-		return false
+		return false, false
 	}
 	e.finishing = append(e.finishing, o)
-	return true
+	return true, e.chilledLocked(&o.Order)
 }

@@ -29,6 +29,7 @@ type frontend struct {
 
 	mu      sync.Mutex
 	outputs map[wire.RequestID][]wire.Reason
+	cold    map[wire.RequestID]bool
 	pins    int
 	ln      transport.Listener
 	link    transport.Link // the executor's end
@@ -79,6 +80,7 @@ func (f *frontend) Receive(_ transport.Link, m transport.Frame) {
 	}
 	f.mu.Lock()
 	f.outputs[o.Request] = append(f.outputs[o.Request], o.Reason)
+	f.cold[o.Request] = o.Flags&wire.OutputCold != 0
 	f.mu.Unlock()
 }
 
@@ -92,6 +94,7 @@ type world struct {
 	exec      *Executor
 	unreached atomic.Int64
 	told      func(*wire.Done) // of each report, when not nil
+	loads     map[wire.LoadID][]wire.Loaded
 }
 
 func (w *world) Link(id wire.FrontendID) transport.Link {
@@ -152,9 +155,9 @@ func (noHandler) Closed(transport.Link, error)                         {}
 
 func newWorld(t *testing.T, frontends int, d Device) *world {
 	t.Helper()
-	w := &world{t: t, network: loopback.New(), reports: map[wire.BatchID][]wire.Done{}}
+	w := &world{t: t, network: loopback.New(), reports: map[wire.BatchID][]wire.Done{}, loads: map[wire.LoadID][]wire.Loaded{}}
 	for range frontends {
-		f := &frontend{t: t, stale: map[wire.RequestID]bool{}, outputs: map[wire.RequestID][]wire.Reason{}}
+		f := &frontend{t: t, stale: map[wire.RequestID]bool{}, outputs: map[wire.RequestID][]wire.Reason{}, cold: map[wire.RequestID]bool{}}
 		var err error
 		f.ln, err = w.network.Listen("inproc:", transport.Options{Slabs: f, Hello: wire.Hello{Role: wire.RoleFrontend}}, func(wire.Hello) (transport.Handler, error) { return f, nil })
 		if err == nil {

@@ -9,7 +9,8 @@ import "github.com/symphony-serving/symphony/transport/wire"
 //
 // Begun is what the device was given (launched): also what a Pipelined one only copies so far,
 // for it cannot be taken back, and will be executed. What the device has done and whose outputs
-// are being sent goes on, too.
+// are being sent goes on, too. Loads that are under way are void; who is obeyed now is to be told what
+// is held (Held) after this.
 func (e *Executor) Fence(epoch wire.Epoch, keep bool, goes func(*Order)) (dropped int) {
 	e.mu.Lock()
 	e.fence = max(e.fence, epoch)
@@ -29,6 +30,10 @@ func (e *Executor) Fence(epoch wire.Epoch, keep bool, goes func(*Order)) (droppe
 	}
 	for _, o := range e.orders {
 		goes(&o.Order)
+	}
+	if e.loader != nil {
+		e.loader.voidLocked()
+		go e.loader.resume() // what is kept may have waited for a load; the caller's locks are not to be met here
 	}
 	e.mu.Unlock()
 	for _, o := range waiting {

@@ -14,8 +14,11 @@ import (
 // The next batch is launched first: the device waits for nobody.
 func (o *order) finish(start, end mono.Time, err error) {
 	e := o.exec
-	counts := e.ended(o)
+	counts, chilled := e.ended(o)
 	e.start()
+	if e.loader != nil {
+		e.loader.step() // weights may have waited for its end to leave
+	}
 	o.astray = errors.Is(err, ErrAstray)
 	if !counts {
 		o.recycle()
@@ -31,11 +34,17 @@ func (o *order) finish(start, end mono.Time, err error) {
 		o.report.Reason = wire.ReasonExecution
 		o.index = o.index[:0]
 	}
+	if chilled { // what it put out is not to be trusted, and nobody is answered
+		o.report.Reason, o.index = wire.ReasonCold, o.index[:0]
+		clear(o.reasons)
+	}
 	o.mu.Lock()
 	o.holding = len(o.index) + 1
 	o.mu.Unlock()
 	o.report.Ran = uint16(len(o.index))
-	o.report.Failed = uint16(len(o.Items) - len(o.index))
+	if !chilled {
+		o.report.Failed = uint16(len(o.Items) - len(o.index))
+	}
 	o.sendOutputs(start, end)
 	o.sendReasons()
 	// The report comes last: the outputs have a deadline, and of a backend that dies in
@@ -51,7 +60,10 @@ func (o *order) finish(start, end mono.Time, err error) {
 
 func (o *order) sendOutputs(start, end mono.Time) {
 	m := wire.Output{BatchSize: uint16(len(o.index)), Device: o.GPU, Fetch: o.report.Fetch, Execute: end.Sub(start), Start: start,
-		Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: o.report.Ready}
+		Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: o.report.Ready, Model: o.Model}
+	if o.first {
+		m.Flags = wire.OutputCold
+	}
 	for k, i := range o.index {
 		it := &o.Items[i]
 		l := o.exec.linksOf(&o.Order).Link(it.Frontend)

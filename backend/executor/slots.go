@@ -2,6 +2,7 @@ package executor
 
 import (
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // Models come and go by slot, while others run: a device knows a model by its slot, and who
@@ -22,19 +23,31 @@ func (e *Executor) Put(slot int, m *Model) {
 	e.models[slot] = m
 }
 
-// Drop lets no more orders for the slot in: they are refused as of a model that is not here.
+// Drop lets no more orders for the slot in: they are refused as of a model that is not here. Its weights leave
+// a paged device.
 func (e *Executor) Drop(slot int) {
+	var reports []wire.Loaded
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	if slot < len(e.models) {
 		e.models[slot] = nil
 	}
+	if e.loader != nil {
+		reports = e.loader.forgetLocked(slot, 0, wire.ReasonUnknownModel)
+	}
+	e.mu.Unlock()
+	if e.loader != nil {
+		e.loader.tellAll(reports)
+		e.loader.resume()
+	}
 }
 
-// Uses reports whether an order of the slot is under way.
+// Uses reports whether an order of the slot is under way, or weights of it are on a paged device.
 func (e *Executor) Uses(slot int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.loader != nil && e.loader.usesLocked(slot) {
+		return true
+	}
 	for _, list := range [][]*order{e.orders, e.launched} {
 		for _, o := range list {
 			if o.ModelIndex == slot {
@@ -46,12 +59,15 @@ func (e *Executor) Uses(slot int) bool {
 }
 
 // modelLocked is the order's model; nil: it is not here. Caller holds mu.
-func (e *Executor) modelLocked(o *Order) *Model {
-	if o.ModelIndex < 0 || o.ModelIndex >= len(e.models) {
+func (e *Executor) modelLocked(o *Order) *Model { return e.modelOf(o.ModelIndex, o.Meant) }
+
+// modelOf is a slot's model, if it is the one that is meant; nil: it is not here. Caller holds mu.
+func (e *Executor) modelOf(slot int, meant *Model) *Model {
+	if slot < 0 || slot >= len(e.models) {
 		return nil
 	}
-	m := e.models[o.ModelIndex]
-	if o.Meant != nil && o.Meant != m {
+	m := e.models[slot]
+	if meant != nil && meant != m {
 		return nil // another one has the slot by now
 	}
 	return m

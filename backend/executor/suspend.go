@@ -1,9 +1,11 @@
 package executor
 
+import "github.com/symphony-serving/symphony/transport/wire"
+
 // Suspend takes the device out of service: what waits and what was launched is forgotten,
 // and what comes is not taken. Nothing is said of it, neither answers nor reports: the
 // scheduler, which is told next, queues it again. What the device still executes goes
-// nowhere.
+// nowhere. Its weights go, too: nobody knows whether they are still there.
 func (e *Executor) Suspend() {
 	e.mu.Lock()
 	e.suspended = true
@@ -12,9 +14,18 @@ func (e *Executor) Suspend() {
 	for _, o := range e.launched {
 		o.forgotten = true
 	}
+	if e.loader != nil {
+		e.loader.voidLocked()
+		for slot := range e.loader.slots {
+			e.loader.forgetLocked(slot, 0, wire.ReasonUnavailable) // no load is left to be reported
+		}
+	}
 	e.mu.Unlock()
 	for _, o := range waiting {
 		o.forget()
+	}
+	if e.loader != nil {
+		e.loader.step()
 	}
 }
 

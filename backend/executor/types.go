@@ -63,6 +63,7 @@ type Model struct {
 	InputMax   int // most bytes of an item's input
 	OutputSize int // bytes of an item's output
 	MaxBatch   int
+	Pages      int // that its weights take of a paged device
 }
 
 // Links finds the data link to a frontend.
@@ -99,6 +100,11 @@ type Observer struct {
 	Unreached func(model int)
 	// Failed: requests that were not executed although they could be read and were in time.
 	Failed func(f *Failure)
+	// Returned: an order was given back to the scheduler whole, and why (late, cold).
+	Returned func(o *Order, why wire.Reason)
+	// Loaded: a load was reported; LoadFailed: the device failed at one.
+	Loaded     func(l *wire.Loaded)
+	LoadFailed func(o *LoadOrder, err error)
 	// Begins and Ends: the device is given a batch, and is done with it. Called under the executor's lock, in the
 	// order in which it is so: they must not call the executor.
 	Begins, Ends func(o *Order)
