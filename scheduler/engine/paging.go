@@ -27,6 +27,7 @@ type LoadOrder struct {
 	GPU        wire.GPUID
 	Life       rank.Life
 	Generation residency.Generation
+	Pages      int       // that the weights take; of those to forget 0
 	Copies     int       // GPUs that hold the model, this one included
 	Earliest   mono.Time // may begin
 	Latest     mono.Time // it is void if it has not begun by then

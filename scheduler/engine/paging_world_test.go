@@ -237,7 +237,7 @@ func (w *pagedWorld) loses(id int) {
 }
 
 func (g *worldGPU) uses(id wire.ModelID) bool {
-	return slices.ContainsFunc(g.batches, func(b worldBatch) bool { return b.model == id })
+	return slices.ContainsFunc(g.batches, func(b worldBatch) bool { return b.model == id && b.generation == g.held[id].generation })
 }
 
 // loaded ends a GPU's first load.
@@ -317,7 +317,7 @@ func (w *pagedWorld) Load(o *LoadOrder) {
 		case x != nil && x.generation == o.Generation && x.ready && !g.uses(o.Model):
 			delete(g.held, o.Model)
 		case !g.missing[o.Generation]:
-			w.fail("%+v of %+v, in use: %v", *o, x, g.uses(o.Model))
+			w.fail("%+v of %+v, in use: %v", *o, x, x != nil && g.uses(o.Model))
 		}
 		return
 	}
@@ -325,10 +325,10 @@ func (w *pagedWorld) Load(o *LoadOrder) {
 	for _, y := range g.held {
 		used += y.pages
 	}
-	if x != nil || used+w.pagesOf(o.Model) > g.pages {
+	if x != nil || used+o.Pages > g.pages {
 		w.fail("%+v where %+v is and %d of %d pages are used", *o, x, used, g.pages)
 	}
-	g.held[o.Model] = &worldWeights{o.Generation, w.pagesOf(o.Model), false}
+	g.held[o.Model] = &worldWeights{o.Generation, o.Pages, false}
 	g.loads = append(g.loads, *o)
 }
 

@@ -28,6 +28,7 @@ type paging struct {
 	lives   []rank.Life // by GPU
 	holders []residency.Holder
 	order   LoadOrder // scratch
+	moved   bool      // pages have been taken or given back since they were counted
 
 	stats pagingStats
 }
@@ -48,6 +49,7 @@ func (p *paging) event(now mono.Time, ev *rankEvent, m *mail, w *wants) {
 		}
 		p.lives[ev.gpu.ID] = ev.gpu.Life
 	}
+	p.moved = p.moved || ev.op == rankAdd || ev.op == rankRemove || ev.op == rankLoaded || ev.op == rankDone && ev.refused
 	ev.applyPaged(now, p.match, m, w, &p.out)
 }
 
@@ -63,13 +65,17 @@ func (p *paging) step(now mono.Time, l *rankLoop) []rank.Grant {
 	for i := range p.out.Loads {
 		o := &p.out.Loads[i]
 		p.holders = p.match.Residency().Holders(o.Model, p.holders[:0])
-		p.order = LoadOrder{ID: o.ID, Model: o.Model, GPU: o.GPU, Life: p.lives[o.GPU], Generation: o.Generation, Copies: len(p.holders),
+		p.order = LoadOrder{ID: o.ID, Model: o.Model, GPU: o.GPU, Life: p.lives[o.GPU], Generation: o.Generation, Pages: o.Pages, Copies: len(p.holders),
 			Earliest: now, Latest: o.Latest, Until: o.Until}
 		p.loader.Load(&p.order)
 		p.stats.ordered(len(p.holders))
 	}
 	if len(p.out.Unloads)+len(p.out.Loads) > 0 {
 		p.loader.FlushLoads()
+		p.moved = true
+	}
+	if p.moved {
+		p.moved = false
 		p.stats.pages(p.match, len(p.lives))
 	}
 	for _, f := range p.out.Floors {

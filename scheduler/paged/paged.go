@@ -214,7 +214,7 @@ func (p *Paged) exec(m *model) mono.Time {
 // busy until then, and the model may be granted again. (inform_gpu)
 func (p *Paged) Answer(now mono.Time, a devices.Answer, requests int) {
 	p.now = now
-	id, gpu := a.Grant.Model, a.Grant.GPU
+	id, gpu, held := a.Grant.Model, a.Grant.GPU, residency.Generation(a.Grant.Generation)
 	m := p.models[id]
 	m.granting = false
 	alive := p.gpus.Answer(&a, &m.usage)
@@ -222,13 +222,18 @@ func (p *Paged) Answer(now mono.Time, a devices.Answer, requests int) {
 	case a.Batch == 0:
 	case alive:
 		p.leads.ran(a.Until.Sub(a.Exec))
-		p.undone[gpu] = append(p.undone[gpu], batch{a.Batch, id, p.residency.Began(now, id, gpu, requests)})
+		gen := p.residency.Began(now, id, gpu, requests)
+		if gen != held { // the model was removed and is back: the batch counts on its weights of before, which stay held for it
+			p.residency.Ended(now, id, gpu, gen)
+			gen, held = held, 0
+		}
+		p.undone[gpu] = append(p.undone[gpu], batch{a.Batch, id, gen})
 	default: // it goes to a life of the GPU that has ended: what it has comes back, and arrives again
 		p.residency.Doomed(now, id, requests)
 	}
 	if alive { // else what was held is gone, and a later life may have weights of that generation again (Adopt)
 		p.touch(uint32(gpu))
-		p.residency.Release(now, id, gpu, residency.Generation(a.Grant.Generation))
+		p.residency.Release(now, id, gpu, held)
 	}
 	p.forget(id)
 }
