@@ -53,6 +53,9 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		return nil, errors.New("backend: it needs a name, a network, and at least one pool of devices")
 	}
 	group, err := groupOf(cfg.Scheduler)
+	for i := range cfg.Pools {
+		err = errors.Join(err, cfg.Pools[i].checkPaged())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("backend: %w", err)
 	}

@@ -3,7 +3,6 @@ package backend
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +27,7 @@ type cluster struct {
 	link    transport.Link // the backend's, at the scheduler
 	info    catalog.BackendInfo
 	dones   []wire.Done
+	loads   []wire.Loaded
 	outputs []wire.Output
 	docs    []document // but for BackendInfo
 	left    bool
@@ -63,14 +63,19 @@ func (s *scheduler) Receive(l transport.Link, f transport.Frame) {
 			s.docs = append(s.docs, document{d.Type, bytes.Clone(f.Payload)})
 			return
 		}
-		if err := json.Unmarshal(f.Payload, &s.info); err != nil {
+		info, err := catalog.DecodeBackendInfo(f.Payload)
+		if err != nil {
 			s.t.Error(err)
 		}
-		s.link = l
+		s.info, s.link = info, l
 	case wire.KindDone:
 		var d wire.Done
 		_ = d.Decode(f.Body, 0)
 		s.dones = append(s.dones, d)
+	case wire.KindLoaded:
+		var l wire.Loaded
+		_ = l.Decode(f.Body, 0)
+		s.loads = append(s.loads, l)
 	case wire.KindLeave:
 		s.left = true
 	}

@@ -49,10 +49,23 @@ type PoolConfig struct {
 	Jitter     float64 // emulated: share by which a run may take longer
 	Models     []string
 	Zoo        []repository.Zoo
-	Memory     int64 // of each device, for models, bytes; 0: without a bound; cuda: 90 % of what is free
+	Memory     int64  // of each device, for models, bytes; 0: without a bound; cuda: 90 % of what is free
+	Paged      *Paged // weights come to the devices and go by the scheduler's orders; nil: all models are resident
 
 	// Of kind cuda. DeviceType may be empty: it is the GPUs' name then.
 	GPUs      []string       // indices or UUIDs; nil: the first Devices
 	Precision cuda.Precision // of models that do not say; empty: cuda.FP32
 	Provider  cuda.Provider  // likewise; empty: cuda.ProviderCUDA
 }
+
+// Paged is the memory of each device of a pool whose models need not all be there at once.
+type Paged struct {
+	Page  int64 // bytes
+	Pages int   // for weights
+	// Emulated devices.
+	Shared    bool  // copies of all of the host's devices that have this go over one bus, one after the other
+	Bandwidth int64 // bytes a second that weights come with, of models that do not say how long they take; 0: BandwidthDefault
+}
+
+// BandwidthDefault is what a V100 copies from the host's memory: the transfers of Clockwork's Table 1.
+const BandwidthDefault = 12_400_000_000

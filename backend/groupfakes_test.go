@@ -75,6 +75,10 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 		var m wire.Done
 		err = m.Decode(f.Body, 0)
 		p.heard = append(p.heard, m)
+	case wire.KindLoaded:
+		var m wire.Loaded
+		err = m.Decode(f.Body, 0)
+		p.heard = append(p.heard, m)
 	case wire.KindLeave:
 		p.left = true
 	}

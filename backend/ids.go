@@ -26,6 +26,14 @@ type modelRef struct {
 
 func newIDs(life wire.Epoch) *ids { return &ids{life: life, frontends: newRoster()} }
 
+// find is the slot of a model in a pool, and what is to be there; -1: it is not served there.
+func (s *ids) find(id wire.ModelID, pool int) (slot int, meant *executor.Model) {
+	if t := s.models.Load(); t != nil && int(id) < len(*t) && (*t)[id].pool == pool {
+		return (*t)[id].index, (*t)[id].model
+	}
+	return -1, nil
+}
+
 // setRefs makes the table for the request path anew: with the new ids, and without those that
 // a pool had, if all are told.
 func (s *ids) setRefs(pool int, refs map[wire.ModelID]modelRef, all bool) {

@@ -22,6 +22,10 @@ type metrics struct {
 	failed     *prometheus.CounterVec
 	out        *prometheus.GaugeVec
 	fetch      *prometheus.HistogramVec
+	loads      *prometheus.CounterVec
+	loading    *prometheus.HistogramVec
+	returned   *prometheus.CounterVec
+	pages      pageMetrics
 	gpus       gpuMetrics
 	stocks     stockMetrics
 	reigns     reignMetrics
@@ -42,7 +46,13 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 		out: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "symphony_backend_out_of_service", Help: "Devices that are out of service now; the log says why."}, []string{"pool"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
-		gpus: newGPUMetrics(b), stocks: newStockMetrics(b), reigns: newReignMetrics(b),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_loads_total",
+			Help: "Loads of models' weights on paged devices that were reported, by result: done, or the reason why not."}, []string{"pool", "result"}),
+		loading: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_load_seconds", Help: "Time that a load of weights took.",
+			Buckets: prometheus.ExponentialBuckets(250e-6, 2, 16)}, []string{"pool"}),
+		returned: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_returned_total",
+			Help: "Batches that were given back to the scheduler unanswered: it was too late to start them, or their weights were not there."}, []string{"pool", "reason"}),
+		pages: newPageMetrics(b), gpus: newGPUMetrics(b), stocks: newStockMetrics(b), reigns: newReignMetrics(b),
 	}
 	if r == nil {
 		return m, nil
@@ -56,7 +66,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.out, m.fetch, m.gpus, m.stocks, m.reigns}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.out, m.fetch, m.loads, m.loading, m.returned, m.pages, m.gpus, m.stocks, m.reigns}
 }
 
 func (m *metrics) unregister() {
@@ -84,8 +94,13 @@ func (m *metrics) observer(pool, device int) executor.Observer {
 			c.busy.Add(executed.Seconds())
 			fetch.Observe(fetched.Seconds())
 		},
-		Stale:     func(model int) { p.countersOf(model).stale.Inc() },
-		Unreached: func(model int) { p.countersOf(model).unreached.Inc() },
+		Returned: func(_ *executor.Order, why wire.Reason) {
+			m.returned.WithLabelValues(p.doc.DeviceType, why.String()).Inc()
+		},
+		Loaded:     func(l *wire.Loaded) { m.loaded(p, l) },
+		LoadFailed: func(o *executor.LoadOrder, err error) { m.backend.tellLoadFailed(p, device, o, err) },
+		Stale:      func(model int) { p.countersOf(model).stale.Inc() },
+		Unreached:  func(model int) { p.countersOf(model).unreached.Inc() },
 		Failed: func(f *executor.Failure) {
 			name := ""
 			if spec := p.spec(f.Order.ModelIndex); spec != nil {

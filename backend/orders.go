@@ -19,6 +19,8 @@ func (u *uplink) Receive(l transport.Link, f transport.Frame) {
 	switch f.Kind {
 	case wire.KindBatch:
 		err = u.onBatch(l, f.Body)
+	case wire.KindLoad:
+		err = u.onLoad(l, f.Body)
 	case wire.KindMember:
 		err = u.onMember(f.Body)
 	case wire.KindDoc:
@@ -48,13 +50,11 @@ func (u *uplink) onBatch(l transport.Link, body []byte) error {
 		return nil // of a scheduler that is not obeyed: its requests are its own to lose
 	}
 	s := u.ids.Load()
-	o.Arrived, o.ModelIndex, o.Meant, o.Links = mono.Now(), -1, nil, s.frontends
+	o.Arrived, o.Links = mono.Now(), s.frontends
 	if int(o.Pool) >= len(b.pools) || int(o.Device) >= len(b.pools[o.Pool].executors) {
 		return fmt.Errorf("order for device %d of pool %d, which does not exist", o.Device, o.Pool)
 	}
-	if t := s.models.Load(); t != nil && int(o.Model) < len(*t) && (*t)[o.Model].pool == int(o.Pool) {
-		o.ModelIndex, o.Meant = (*t)[o.Model].index, (*t)[o.Model].model
-	}
+	o.ModelIndex, o.Meant = s.find(o.Model, int(o.Pool))
 	b.pools[o.Pool].executors[o.Device].Submit(o)
 	return nil
 }

@@ -91,7 +91,7 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	if err != nil {
 		return nil, err
 	}
-	p := &pool{cfg: cfg, documents: make([]atomic.Pointer[documents], len(b.uplinks)), doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated}}
+	p := &pool{cfg: cfg, documents: make([]atomic.Pointer[documents], len(b.uplinks)), doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated, Paged: cfg.paging()}}
 	models = slices.DeleteFunc(models, func(m repository.Model) bool {
 		err := checkLabels(&m.Spec)
 		if err != nil {
@@ -101,7 +101,11 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	})
 	switch cfg.Kind {
 	case KindEmulated:
-		err = b.emulate(p, cfg, models)
+		emulate := b.emulate
+		if cfg.Paged != nil {
+			emulate = b.emulatePaged
+		}
+		err = emulate(p, cfg, models)
 	case KindCPU:
 		err = b.loadCPU(ctx, p, cfg, models)
 	case KindCUDA:
@@ -128,10 +132,8 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		return nil, err
 	}
 	for i := range p.specs {
-		m := &p.specs[i]
-		in, out := size(m.Inputs), size(m.Outputs)
-		p.models = append(p.models, executor.Model{InputSize: in, InputMax: in, OutputSize: out, MaxBatch: m.MaxBatch})
-		p.setSpec(i, m)
+		p.models = append(p.models, p.execModel(&p.specs[i]))
+		p.setSpec(i, &p.specs[i])
 	}
 	p.makeBuffers(b.cfg.Network, b.cfg.Buffers)
 	return p, nil

@@ -164,6 +164,12 @@ func (r *reigns) fence(told *uplink, e *standby.Effect) (running, dropped int) {
 			if told != nil && len(frames) > 0 {
 				r.send(told, frames)
 			}
+			if told == nil {
+				continue
+			}
+			if l := told.link.Load(); l != nil {
+				r.b.tellHeld(*l, i, k)
+			}
 		}
 	}
 	return running, dropped

@@ -69,7 +69,8 @@ func (s *stock) fetch(e *entry) {
 		switch {
 		case err == nil && ctx.Err() == nil:
 			e.files, e.giveBack = filesHere, f.release
-			e.model, e.spec, e.exec, e.need = f.model, f.spec, execModel(f.model), f.need
+			exec := s.p.execModel(&f.model.Spec)
+			e.model, e.spec, e.exec, e.need = f.model, f.spec, &exec, f.need
 			e.profiled, e.measured = f.profiled, f.measured
 			e.respecify()
 			e.got, e.own = f.files, f.own

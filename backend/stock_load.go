@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/repository"
 )
 
@@ -206,10 +205,4 @@ func (s *stock) sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// execModel is what an executor must know.
-func execModel(m *repository.Model) *executor.Model {
-	in, out := size(m.Spec.Inputs), size(m.Spec.Outputs)
-	return &executor.Model{InputSize: in, InputMax: in, OutputSize: out, MaxBatch: m.Spec.MaxBatch}
 }

@@ -61,9 +61,10 @@ func (u *uplink) dial() {
 func (u *uplink) introduce(l transport.Link) {
 	b := u.b
 	info := catalog.BackendInfo{Name: b.cfg.Name, Instance: b.instance, Configured: b.configured}
-	now := mono.Now()
+	now, most := mono.Now(), catalog.HeldMax
 	for _, p := range b.pools {
 		doc := p.introduction(u, l)
+		doc.Held = p.holds(len(b.uplinks) == 1, &most)
 		for _, e := range p.executors { // a link lost and dialled again finds devices that still run
 			doc.FreeAt = append(doc.FreeAt, e.FreeIn(now))
 		}

@@ -196,7 +196,7 @@ func (s *stock) ownOne(m *repository.Model, files bool) {
 	case !files && e.files == filesHere && e.next == nil && sameRun(e.model, m) && m.Spec.MaxBatch <= e.exec.MaxBatch:
 		if !reflect.DeepEqual(e.model, m) {
 			s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("its config.yaml has changed: served so from now on")
-			m.Spec.Profile = e.model.Spec.Profile
+			m.Spec.Profile, m.Spec.WeightsBytes, m.Spec.LoadTime = e.model.Spec.Profile, e.model.Spec.WeightsBytes, e.model.Spec.LoadTime
 			e.model = m
 			s.adjust(e)
 		}
@@ -217,6 +217,7 @@ func sameRun(a, b *repository.Model) bool {
 	x, y := *a, *b
 	for _, m := range []*repository.Model{&x, &y} {
 		m.Spec.SLO, m.Spec.MaxBatch, m.Spec.DropPolicy, m.Spec.Image, m.Spec.Labels, m.Spec.LabelsID = 0, 0, "", nil, nil, ""
+		m.Spec.WeightsBytes, m.Spec.LoadTime = 0, 0         // found when it was read
 		if m.Spec.Platform != repository.PlatformEmulated { // it was measured
 			m.Spec.Profile = catalog.Profile{}
 		}

@@ -197,7 +197,7 @@ func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 	r.Queue = max(0, m.Start.Sub(k.submitted)-m.Fetch).Std()
 	r.Reply = max(0, now.Sub(ended)).Std()
 	r.Total, r.Slack = now.Sub(k.arrival).Std(), k.deadline.Sub(now).Std()
-	r.Epoch, r.Batch = m.Epoch, m.Batch
+	r.Epoch, r.Batch, r.Cold = m.Epoch, m.Batch, m.Flags&wire.OutputCold != 0
 	ready := m.Start
 	if m.Epoch != 0 {
 		ready = m.Ready

@@ -14,6 +14,7 @@ type Response struct {
 	Version   string // of the model, that answered
 	BatchSize int
 	GPU       int            // its id at the scheduler that served it: each has its own
+	Cold      bool           // its batch was the first one after the model's weights were loaded: it waited for them
 	Request   wire.RequestID // what scheduler and backend call the request
 	Frontend  wire.FrontendID
 

@@ -118,3 +118,29 @@ func TestLargeOutput(t *testing.T) {
 		t.Errorf("%d slabs in use, of at most %d bytes", n, arena.Largest)
 	}
 }
+
+// A response says that its batch waited for the model's weights; one that is used again does not.
+func TestColdResponse(t *testing.T) {
+	c := newCluster(t)
+	cold := true
+	c.onSubmit = func(_ *cluster, _, data transport.Link, s wire.Submit) {
+		m := wire.Output{Request: s.Request, BatchSize: 1, Start: mono.Now()}
+		if cold {
+			m.Flags = wire.OutputCold
+		}
+		payload := make([]byte, 16)
+		_ = data.SendPayload(m.Append(nil, len(payload)), payload, nil)
+	}
+	client := c.dial(nil)
+	for range 4 {
+		r, err := client.Infer(context.Background(), echo(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Cold != cold {
+			t.Errorf("cold %v, want %v", r.Cold, cold)
+		}
+		cold = !cold
+		r.Release()
+	}
+}

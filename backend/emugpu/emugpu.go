@@ -3,6 +3,8 @@
 // stand-in for scheduling questions (Symphony, section 5). Thousands of
 // devices share one thread that waits precisely.
 //
+// A Paged device loads its models' weights on demand, beside what it executes.
+//
 // The output of a request is its input's first bytes, repeated: different
 // requests get different outputs, and a mix-up is seen.
 package emugpu
@@ -28,6 +30,9 @@ type Clock struct {
 	mu      sync.Mutex // Guards what follows.
 	ends    pq.Heap    // device -> end
 	devices []*Device
+	copies  pq.Heap // paged device -> end of its copy
+	paged   []*Paged
+	bus     mono.Time // when the host's bus is free, for those that share it
 	rand    *rand.Rand
 	stopped bool
 }
@@ -103,10 +108,7 @@ func (d *Device) Launch(b *executor.Batch) {
 		b.Finish(now, now, errNoModel)
 		return
 	}
-	length := d.profiles[b.Model].Latency(b.Size)
-	if d.jitter > 0 {
-		length += mono.Dur(float64(length) * d.jitter * c.rand.Float64())
-	}
+	length := c.longer(d.profiles[b.Model].Latency(b.Size), d.jitter)
 	d.batch, d.start = b, mono.Now()
 	d.end = d.start.Add(length)
 	first := c.ends.Len() == 0
@@ -119,6 +121,14 @@ func (d *Device) Launch(b *executor.Batch) {
 	if first {
 		c.waiter.Wake()
 	}
+}
+
+// longer is a length with a jitter. Caller holds mu.
+func (c *Clock) longer(length mono.Dur, jitter float64) mono.Dur {
+	if jitter > 0 {
+		length += mono.Dur(float64(length) * jitter * c.rand.Float64())
+	}
+	return length
 }
 
 // Close implements executor.Device.
@@ -136,15 +146,21 @@ func (c *Clock) run() {
 	for {
 		c.waiter.Arm()
 		b, start, end, next, stopped := c.due(mono.Now())
+		done, copied, nextCopy := c.copyDue(mono.Now())
 		switch {
 		case stopped:
 			return
-		case b != nil:
+		case b != nil || done != nil:
 			c.waiter.Disarm()
-			fill(b)
-			b.Finish(start, end, nil)
+			if b != nil {
+				fill(b)
+				b.Finish(start, end, nil)
+			}
+			if done != nil {
+				done(copied)
+			}
 		default:
-			c.waiter.Wait(next)
+			c.waiter.Wait(min(next, nextCopy))
 		}
 	}
 }

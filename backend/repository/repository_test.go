@@ -131,3 +131,25 @@ func TestZoo(t *testing.T) {
 		}
 	}
 }
+
+// A table with weights says what a model takes of a device, and how long it takes to get there.
+func TestZooWithWeights(t *testing.T) {
+	const csv = "../../bench/zoo/zoo_v100_clockwork.csv"
+	models, err := Zoo{CSV: csv, Models: []string{"resnet50_v2"}, Copies: 3, SLO: 100 * mono.Millisecond}.Load("v100")
+	if err != nil || len(models) != 3 {
+		t.Fatalf("%d models, %v", len(models), err)
+	}
+	m := models[2]
+	if m.Spec.Name != "resnet50_v2-2" || m.Spec.MaxBatch != 16 || len(m.Spec.Profile.Table) != 16 || m.Static < 90e6 || m.Static > 110e6 || m.LoadTime < 8*mono.Millisecond || m.LoadTime > 9*mono.Millisecond {
+		t.Errorf("%+v", m)
+	}
+	all, err := Zoo{CSV: csv, SLO: 100 * mono.Millisecond, MaxBatch: 8}.Load("v100")
+	if err != nil || len(all) != 64 || len(all[0].Spec.Profile.Table) != 8 {
+		t.Errorf("%d models, %v", len(all), err)
+	}
+	for text, z := range map[string]Zoo{"no SLOs": {CSV: csv}, "max_batch is 17": {CSV: csv, SLO: 1, MaxBatch: 17}} {
+		if _, err := z.Load("v100"); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %q", err, text)
+		}
+	}
+}

@@ -7,20 +7,24 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // Zoo makes emulated models from a table of latency profiles with the columns
-// model, alpha_ms, beta_ms, slo_ms.
+// model, alpha_ms, beta_ms, slo_ms, or from one with weights (weightedColumns).
 type Zoo struct {
 	CSV      string
 	Models   []string // rows to take; empty: all
 	Copies   int      // of each, named Model-0, Model-1, ...; 0 or 1: one, named Model
-	SLO      mono.Dur // 0: the table's
-	MaxBatch int      // 0: 64
+	SLO      mono.Dur // 0: the table's, if it has any
+	MaxBatch int      // 0: 64, or the table's
 }
+
+// columns of a table of lines.
+func columns() []string { return []string{"model", "alpha_ms", "beta_ms", "slo_ms"} }
 
 // Load reads the table and makes the models. Each takes a small FP32 vector
 // and gives one back.
@@ -34,8 +38,13 @@ func (z Zoo) Load(deviceType string) ([]Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("zoo %s: %w", z.CSV, err)
 	}
-	if len(rows) < 2 || !slices.Equal(rows[0], []string{"model", "alpha_ms", "beta_ms", "slo_ms"}) {
-		return nil, fmt.Errorf("zoo %s: the columns must be model,alpha_ms,beta_ms,slo_ms", z.CSV)
+	read := z.model
+	switch {
+	case len(rows) >= 2 && slices.Equal(rows[0], columns()):
+	case len(rows) >= 2 && slices.Equal(rows[0], weightedColumns()):
+		read = z.weighted
+	default:
+		return nil, fmt.Errorf("zoo %s: the columns must be %s, or %s", z.CSV, strings.Join(columns(), ","), strings.Join(weightedColumns(), ","))
 	}
 	var models []Model
 	var errs []error
@@ -45,7 +54,7 @@ func (z Zoo) Load(deviceType string) ([]Model, error) {
 			continue
 		}
 		found[row[0]] = true
-		m, err := z.model(row, deviceType)
+		m, err := read(row, deviceType)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("zoo %s, line %d: %w", z.CSV, i+2, err))
 			continue
@@ -61,25 +70,39 @@ func (z Zoo) Load(deviceType string) ([]Model, error) {
 }
 
 func (z Zoo) model(row []string, deviceType string) (Model, error) {
-	var ms [3]float64
-	for i := range ms {
-		v, err := strconv.ParseFloat(row[i+1], 64)
-		if err != nil || v < 0 || v > 3600_000 {
-			return Model{}, fmt.Errorf("%q is no number of milliseconds", row[i+1])
-		}
-		ms[i] = v
+	ms, err := numbers(row[1:])
+	if err != nil {
+		return Model{}, err
 	}
-	vector := []catalog.TensorSpec{{Name: "input", Type: catalog.FP32, Shape: []int64{8}}}
-	m := Model{DeviceType: deviceType, Spec: catalog.ModelSpec{Name: row[0], Version: "1", Platform: PlatformEmulated,
-		SLO: mono.FromMillis(ms[2]), MaxBatch: 64, Inputs: vector, Outputs: []catalog.TensorSpec{{Name: "output", Type: catalog.FP32, Shape: []int64{8}}},
-		Profile: catalog.Profile{Alpha: mono.FromMillis(ms[0]), Beta: mono.FromMillis(ms[1])}}}
-	if z.SLO > 0 {
-		m.Spec.SLO = z.SLO
-	}
-	if z.MaxBatch > 0 {
-		m.Spec.MaxBatch = z.MaxBatch
+	m := z.named(row[0], deviceType, 64)
+	m.Spec.Profile = catalog.Profile{Alpha: mono.FromMillis(ms[0]), Beta: mono.FromMillis(ms[1])}
+	if z.SLO == 0 {
+		m.Spec.SLO = mono.FromMillis(ms[2])
 	}
 	return m, nil
+}
+
+// numbers are a row's, milliseconds as a rule.
+func numbers(fields []string) ([]float64, error) {
+	var all []float64
+	for _, text := range fields {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || v < 0 || v > 3600_000 {
+			return nil, fmt.Errorf("%q is no number of milliseconds", text)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// named is a model without a profile, of a small vector.
+func (z Zoo) named(name, deviceType string, maxBatch int) Model {
+	if z.MaxBatch > 0 {
+		maxBatch = z.MaxBatch
+	}
+	return Model{DeviceType: deviceType, Spec: catalog.ModelSpec{Name: name, Version: "1", Platform: PlatformEmulated, SLO: z.SLO, MaxBatch: maxBatch,
+		Inputs:  []catalog.TensorSpec{{Name: "input", Type: catalog.FP32, Shape: []int64{8}}},
+		Outputs: []catalog.TensorSpec{{Name: "output", Type: catalog.FP32, Shape: []int64{8}}}}}
 }
 
 func (z Zoo) copies(m Model) []Model {

@@ -59,10 +59,10 @@ func schedulerRooms() map[string]room {
 		"scheduler/watch":      {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile"}},
 		"scheduler/watch/ui":   {shell, []string{"transport/mono", "transport/wire", "scheduler/watch"}},
 		"scheduler/coretest":   {leaf, []string{"transport/mono", "transport/wire", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank"}},
-		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/gaps", "scheduler/policy", "scheduler/tuner", "scheduler/overrun", "scheduler/watch", "scheduler/invariants"}},
+		"scheduler/engine":     {shell, []string{"transport/mono", "transport/wire", "transport/ring", "transport/histogram", "scheduler/pq", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/gaps", "scheduler/residency", "scheduler/paged", "scheduler/policy", "scheduler/tuner", "scheduler/overrun", "scheduler/watch", "scheduler/invariants"}},
 		"scheduler/members":    {core, []string{"transport/mono", "transport/wire", "transport/catalog", "scheduler/profile", "scheduler/batching"}},
 		"scheduler/standby":    {core, []string{"transport/mono", "transport/wire"}},
-		"scheduler/server":     {shell, []string{"scheduler/members", "scheduler/standby", "transport", "transport/sampled", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/watch", "scheduler/invariants"}},
+		"scheduler/server":     {shell, []string{"scheduler/members", "scheduler/standby", "transport", "transport/sampled", "transport/mono", "transport/wire", "transport/histogram", "transport/catalog", "transport/tcp", "scheduler/profile", "scheduler/batching", "scheduler/shard", "scheduler/rank", "scheduler/residency", "scheduler/paged", "scheduler/policy", "scheduler/tuner", "scheduler/engine", "scheduler/watch", "scheduler/invariants"}},
 	}
 }
 

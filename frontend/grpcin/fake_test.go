@@ -28,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fake struct {
 	entries  []catalog.Entry
 	down     atomic.Bool
+	cold     atomic.Bool
 	reserved atomic.Int64 // and not released
 	waiting  atomic.Int64 // in InferReserved or InferAsync
 
@@ -125,7 +126,7 @@ func (f *fake) answer(ctx context.Context, e catalog.Entry, slab []byte, timeout
 	if fail != nil {
 		return nil, fail
 	}
-	r := &frontend.Response{Version: e.Spec.Version, BatchSize: 4, GPU: 2, Queue: 3 * time.Millisecond, Execute: 5 * time.Millisecond, Total: 10 * time.Millisecond, Frontend: 3, Request: 255, Slack: -2 * time.Millisecond}
+	r := &frontend.Response{Version: e.Spec.Version, BatchSize: 4, GPU: 2, Queue: 3 * time.Millisecond, Execute: 5 * time.Millisecond, Total: 10 * time.Millisecond, Frontend: 3, Request: 255, Slack: -2 * time.Millisecond, Cold: f.cold.Load()}
 	for i, o := range e.Spec.Outputs {
 		n := e.Spec.Inputs[i].ByteSize()
 		r.Outputs = append(r.Outputs, frontend.Tensor{Name: o.Name, Type: o.Type, Shape: o.Shape, Data: bytes.Clone(slab[:n])})

@@ -51,6 +51,22 @@ func TestRawTensors(t *testing.T) {
 	}
 }
 
+// An answer says that its batch waited for the model's weights, and only then.
+func TestColdStart(t *testing.T) {
+	k := start(t, Config{})
+	for _, cold := range []bool{true, false} {
+		k.fake.cold.Store(cold)
+		r, err := k.client.ModelInfer(within(t), ask("echo-UINT8", "x", catalog.Uint8, []int64{2, 3}, make([]byte, 6)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, said := r.Parameters["cold"]
+		if said != cold || p.GetBoolParam() != cold || r.Parameters["queue_us"].GetInt64Param() != 3000 {
+			t.Errorf("cold %v: %v", cold, r.Parameters)
+		}
+	}
+}
+
 // Typed contents become the same tensors.
 func TestTypedContents(t *testing.T) {
 	k := start(t, Config{})

@@ -97,7 +97,11 @@ func (q *request) appendHead(dst []byte, spec *catalog.ModelSpec, b batch, strea
 	}
 	q.times = q.outcome.AppendTimes(q.times[:0])
 	for _, p := range q.times {
-		dst = appendEntry(dst, fieldAnswerParameters, p.Name, p.Value)
+		if p.Yes {
+			dst = appendYes(dst, fieldAnswerParameters, p.Name)
+		} else {
+			dst = appendEntry(dst, fieldAnswerParameters, p.Name, p.Value)
+		}
 	}
 	if q.details {
 		dst = appendTextEntry(dst, fieldAnswerParameters, ingress.DetailsParameter, ingress.IDs(q.answers))
@@ -138,6 +142,16 @@ func appendTextEntry(dst []byte, field protowire.Number, name, text string) []by
 	dst = protowire.AppendString(protowire.AppendTag(dst, 1, protowire.BytesType), name)
 	dst = protowire.AppendVarint(protowire.AppendTag(dst, 2, protowire.BytesType), uint64(value))
 	return protowire.AppendString(protowire.AppendTag(dst, paramText, protowire.BytesType), text)
+}
+
+// appendYes is appendEntry of a bool_param, true.
+func appendYes(dst []byte, field protowire.Number, name string) []byte {
+	value := protowire.SizeTag(paramBool) + 1
+	size := protowire.SizeTag(1) + protowire.SizeBytes(len(name)) + protowire.SizeTag(2) + protowire.SizeBytes(value)
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.BytesType), uint64(size))
+	dst = protowire.AppendString(protowire.AppendTag(dst, 1, protowire.BytesType), name)
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, 2, protowire.BytesType), uint64(value))
+	return protowire.AppendVarint(protowire.AppendTag(dst, paramBool, protowire.VarintType), 1)
 }
 
 // appendEntry appends an entry of a map of parameters, an int64_param.

@@ -43,6 +43,7 @@ type fake struct {
 	arenaFull atomic.Bool
 	reserved  atomic.Int64 // and not yet released
 	chosen    atomic.Int64
+	cold      atomic.Bool // what is answered waited for its weights
 
 	mu        sync.Mutex // Guards what follows.
 	fail      func(r frontend.Request) error
@@ -205,7 +206,7 @@ func (f *fake) state() (waiting, cancelled int) {
 
 func (f *fake) respond(e catalog.Entry, r frontend.Request) *frontend.Response {
 	a := &frontend.Response{Version: e.Spec.Version, BatchSize: 4, GPU: 2, Queue: 3 * time.Millisecond, Fetch: time.Millisecond, Execute: 5 * time.Millisecond,
-		Reply: time.Millisecond, Total: 10 * time.Millisecond, Frontend: 3, Request: 255, Slack: -2 * time.Millisecond}
+		Reply: time.Millisecond, Total: 10 * time.Millisecond, Frontend: 3, Request: 255, Slack: -2 * time.Millisecond, Cold: f.cold.Load()}
 	for i, o := range e.Spec.Outputs {
 		t := frontend.Tensor{Name: o.Name, Type: o.Type, Shape: o.Shape}
 		switch {

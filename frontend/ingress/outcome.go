@@ -22,6 +22,7 @@ type Outcome struct {
 	reply      time.Duration
 	total      time.Duration
 	slack      time.Duration
+	cold       bool // some item's batch waited for the model's weights
 
 	// Of the item that took longest.
 	items   int
@@ -35,7 +36,7 @@ type Outcome struct {
 func (o *Outcome) Take(answers []*frontend.Response) {
 	a := answers[0]
 	*o = Outcome{request: a.Request, version: a.Version, batchSize: a.BatchSize, gpu: a.GPU, preprocess: a.Preprocess, queue: a.Queue, fetch: a.Fetch,
-		execute: a.Execute, reply: a.Reply, total: a.Total, slack: a.Slack, items: len(answers), slowest: a.Request, epoch: a.Epoch, batch: a.Batch, times: a.Times}
+		execute: a.Execute, reply: a.Reply, total: a.Total, slack: a.Slack, cold: a.Cold, items: len(answers), slowest: a.Request, epoch: a.Epoch, batch: a.Batch, times: a.Times}
 	for _, a := range answers[1:] {
 		if a.Total > o.total {
 			o.slowest, o.epoch, o.batch, o.times = a.Request, a.Epoch, a.Batch, a.Times
@@ -43,6 +44,7 @@ func (o *Outcome) Take(answers []*frontend.Response) {
 		o.preprocess, o.queue, o.fetch = max(o.preprocess, a.Preprocess), max(o.queue, a.Queue), max(o.fetch, a.Fetch)
 		o.execute, o.reply, o.total = max(o.execute, a.Execute), max(o.reply, a.Reply), max(o.total, a.Total)
 		o.slack, o.batchSize = min(o.slack, a.Slack), max(o.batchSize, a.BatchSize)
+		o.cold = o.cold || a.Cold
 	}
 }
 
@@ -61,8 +63,11 @@ func IDs(answers []*frontend.Response) string {
 // DetailsParameter is the reply's with the IDs, for who asks for parameters.details.
 const DetailsParameter = "request"
 
-// AppendTimes tells the client where the time went, in microseconds.
+// AppendTimes tells the client where the time went, in microseconds, and whether it was a cold start.
 func (o *Outcome) AppendTimes(dst []oip.Parameter) []oip.Parameter {
+	if o.cold {
+		dst = append(dst, oip.Parameter{Name: "cold", Yes: true})
+	}
 	return append(dst,
 		oip.Parameter{Name: "queue_us", Value: o.queue.Microseconds()},
 		oip.Parameter{Name: "fetch_us", Value: o.fetch.Microseconds()},

@@ -213,6 +213,10 @@ func TestParameters(t *testing.T) {
 	in := `"inputs":[{"name":"x","shape":[4],"datatype":"FP32","data":[1,2,3,4]}]`
 	a := s.do("POST", "/v2/models/flat/infer", `{"id":"a\"b","parameters":{"timeout":2500,"priority":1,"other":[{"x":null}]},`+in+`}`)
 	s.want(a, 200, `{"id":"a\"b","model_name":"flat","model_version":"1","parameters":{"queue_us":3000,"fetch_us":1000,"execute_us":5000,"reply_us":1000,"total_us":10000,"slack_us":-2000,"batch_size":4,"gpu":2}`)
+	s.fake.cold.Store(true)
+	s.want(s.do("POST", "/v2/models/flat/infer", `{`+in+`}`), 200, `"parameters":{"cold":true,"queue_us":3000,`)
+	s.fake.cold.Store(false)
+	s.want(s.do("POST", "/v2/models/flat/infer", `{"parameters":{"timeout":2500,"priority":1},`+in+`}`), 200, `"parameters":{"queue_us":3000,`)
 	if s.fake.last.Timeout != 2500*time.Microsecond || s.fake.last.Priority != 1 {
 		t.Errorf("timeout %v, priority %d", s.fake.last.Timeout, s.fake.last.Priority)
 	}

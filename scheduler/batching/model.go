@@ -52,6 +52,14 @@ func NewModel(cfg Config) *Model {
 // Len is the number of waiting requests.
 func (m *Model) Len() int { return m.queue.Len() }
 
+// First is the earliest deadline, as Push had it; Never where none waits.
+func (m *Model) First() mono.Time {
+	if m.queue.Len() == 0 {
+		return mono.Never
+	}
+	return m.deadline(0)
+}
+
 // Candidate is the batch that the last Update formed.
 func (m *Model) Candidate() Candidate { return m.candidate }
 

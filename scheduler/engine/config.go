@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -40,6 +41,9 @@ type Config struct {
 	// Setting is in force where nothing is chosen: the whole deferral, except in comparisons.
 	Setting  batching.Setting
 	Headroom rank.Headroom // which GPUs may take early batches
+	// Paged: the models' weights come to GPUs and go (scheduler/paged), and nothing is tuned. Its Outstanding and
+	// ByLatest do not count: they are the engine's. [nil: all models are on all GPUs]
+	Paged *paged.Config
 	// Threads are those that the loops run on, with other engines' [nil: of its own, by Placement].
 	Threads   *Threads
 	Placement            // how the loops share the machine [own threads that sleep]
@@ -60,6 +64,11 @@ func (c *Config) complete() error {
 	def(&c.RequestsMax, 1<<17)
 	def(&c.GPUsMax, 4096)
 	def(&c.Outstanding, 2)
+	if c.Paged != nil {
+		of := *c.Paged // the caller's stays as it is
+		of.Outstanding, of.ByLatest = c.Outstanding, false
+		c.Paged = &of
+	}
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -103,7 +112,10 @@ type Done struct {
 	End   mono.Time
 	Fetch mono.Dur // order's arrival at the backend until all inputs were there
 	Ran   int
-	told  mono.Time // when it came to the engine
+	// Refused says why the backend answered none of its requests, which are queued again: ReasonLate, ReasonCold;
+	// ReasonNone: it answered them.
+	Refused wire.Reason
+	told    mono.Time // when it came to the engine
 }
 
 // GPU names one life of a GPU.

@@ -44,6 +44,22 @@
 // An engine that was stopped may be followed by one with its loops' numbers: batches are
 // numbered on from the time at which an engine begins, so a late report finds nothing.
 //
+// # Paged engines
+//
+// Where weights come to GPUs and go (Config.Paged) the rank loop drives paged.Paged in rank.Rank's place, and the
+// Sink is a Loader as well:
+//
+//	model loop --mail, with who waits (wants)--> rank loop --LoadOrder--> Loader (to a backend)
+//	           <--grants with a generation-------           <--Loaded-- (a backend's report)
+//	           <--floors, by the mailbox---------
+//
+// Mail may replace mail unseen, so wants are counts; a model of which only those have changed has mail, too. A floor
+// waits for no room: the mailbox has the last one. A batch that its backend refused whole, as late or cold, is queued again
+// (Done.Refused), and weights that a GPU says it has not are forgotten. A GPU begins with what its backend holds
+// (AddPagedGPU), of whatever generation: so a scheduler that takes over loads nothing anew.
+// Reports of loads and all else that enters are inputs: a replay gives the same loads, unloads and floors.
+// Nothing is tuned: what the tuner simulates has no pages.
+//
 // # Tuner
 //
 // Best effort goes between the loops by events of its own (effort.go).

@@ -134,3 +134,6 @@ func (l *rankLog) replayEffort(i int, core *rank.Rank, out *rank.Out) (was bool,
 	}
 	return false, nil
 }
+
+// TakesBestEffort tells whether requests of best effort may be submitted: paged engines lend no GPUs yet.
+func (e *Engine) TakesBestEffort() bool { return e.cfg.Paged == nil }

@@ -7,8 +7,10 @@ import (
 	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/policy"
 	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/scheduler/residency"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/ring"
@@ -64,16 +66,23 @@ func New(cfg Config, sink Sink) (*Engine, error) {
 	serial := firstSerial(mono.Now())
 	for i := range cfg.ModelLoops {
 		l := &modelLoop{index: i, engine: e, log: cfg.Record.loop(i, serial), requests: ring.NewGrowing[Submission](min(cfg.RingSize, ringLeast)),
-			commands: ring.NewGrowing[input](e.commandsRoom()), shard: shard.New(cfg.shard(i, serial))}
+			commands: ring.NewGrowing[input](e.commandsRoom()), shard: shard.New(cfg.shard(i, serial)), paged: cfg.Paged != nil}
 		e.loops = append(e.loops, l)
 	}
-	if cfg.TunerShare > 0 && !cfg.Headroom.None() {
+	if cfg.TunerShare > 0 && !cfg.Headroom.None() && cfg.Paged == nil { // what it simulates has no pages
 		e.tuning, e.changes = newTuning(e), newChanges()
 		for i, l := range e.loops {
 			l.feed = &e.tuning.feeds[i]
 		}
 	}
 	e.rank = &rankLoop{engine: e, log: cfg.Record.rank(), events: ring.NewGrowing[rankEvent](e.eventsRoom()), rank: rank.New(cfg.rank())}
+	if cfg.Paged != nil {
+		loader, ok := sink.(Loader)
+		if !ok {
+			return nil, fmt.Errorf("engine: the sink of a paged engine must carry out its loads, and a %T does not", sink)
+		}
+		e.rank.paging = &paging{match: paged.New(*cfg.Paged), loader: loader}
+	}
 	if e.threads = cfg.Threads; e.threads == nil {
 		e.threads = NewThreads(cfg.Placement)
 	}
@@ -196,6 +205,13 @@ func (e *Engine) Done(d Done) {
 
 // AddModel begins to serve a model.
 func (e *Engine) AddModel(id wire.ModelID, cfg batching.Config) error {
+	return e.addModel(id, cfg, nil)
+}
+
+func (e *Engine) addModel(id wire.ModelID, cfg batching.Config, weights *residency.Model) error {
+	if err := e.kindOf(weights != nil, fmt.Sprintf("model %d", id)); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -208,7 +224,10 @@ func (e *Engine) AddModel(id wire.ModelID, cfg batching.Config) error {
 	e.makeRoomForModels(len(e.models))
 	e.changes.addModel(id, policy.Model{Profile: cfg.Profile, SLO: cfg.SLO, Drop: cfg.Policy})
 	l := e.loopOf(id)
-	e.order(l, &input{op: opAddModel, model: id, config: &shard.ModelConfig{Config: cfg, Margin: e.cfg.Margin}})
+	if weights != nil {
+		e.awaitRank() // the loop tells it
+	}
+	e.order(l, &input{op: opAddModel, model: id, config: &shard.ModelConfig{Config: cfg, Margin: e.cfg.Margin}, weights: weights})
 	l.added.Add(1) // after the order, which may have been carried out: who submits does so after the return
 	e.tellGPUs()
 	return nil
@@ -252,6 +271,13 @@ func (e *Engine) Hasten() {
 
 // AddGPU begins a life of a GPU that is free from freeAt on.
 func (e *Engine) AddGPU(id wire.GPUID, freeAt mono.Time) (GPU, error) {
+	return e.addGPU(id, freeAt, nil)
+}
+
+func (e *Engine) addGPU(id wire.GPUID, freeAt mono.Time, more *pagingEvent) (GPU, error) {
+	if err := e.kindOf(more != nil, fmt.Sprintf("GPU %d", id)); err != nil {
+		return GPU{}, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if int(id) >= e.cfg.GPUsMax {
@@ -260,11 +286,14 @@ func (e *Engine) AddGPU(id wire.GPUID, freeAt mono.Time) (GPU, error) {
 	if life, ok := e.gpus[id]; ok {
 		e.removeGPU(GPU{id, life})
 	}
+	if more != nil {
+		e.awaitModels() // else what it holds of them would be unknown there
+	}
 	e.makeRoom(int(id) + 1)
 	e.lives[id]++
 	g := GPU{id, e.lives[id]}
 	e.gpus[id] = g.Life
-	e.orderRank(&rankEvent{op: rankAdd, gpu: g, at: freeAt})
+	e.orderRank(&rankEvent{op: rankAdd, gpu: g, at: freeAt, paging: more})
 	e.tellGPUs()
 	return g, nil
 }

@@ -29,7 +29,8 @@ type devices struct {
 	served   int
 	reasons  map[wire.Reason]int
 	overlaps int
-	running  int // batches that are not reported yet
+	running  int                     // batches that are not reported yet
+	ends     func(wire.BatchID) bool // under mu; false: with its GPU's life it has ended before. nil: dead tells
 }
 
 func newDevices(seed uint64, jitter float64) *devices {
@@ -88,7 +89,7 @@ func (d *devices) wait() {
 
 func (d *devices) finish(batch wire.BatchID, gpu wire.GPUID, ids []wire.RequestID, end mono.Time) {
 	d.mu.Lock()
-	if d.dead[gpu] {
+	if d.dead[gpu] || d.ends != nil && !d.ends(batch) {
 		d.mu.Unlock()
 		return
 	}

@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/symphony-serving/symphony/scheduler/batching"
+	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/scheduler/residency"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -28,6 +32,7 @@ const (
 	opHasten
 	opHandOver
 	opFill
+	opSetFloor
 )
 
 // Submission is a request on its way to its model's loop. It has a ring of its
@@ -65,6 +70,8 @@ type input struct {
 	reason  wire.Reason        // opRemoveModel, opDropAll
 	config  *shard.ModelConfig // opAddModel, opSetModel; read once
 	to      *door              // opHandOver; the core does not see it
+	weights *residency.Model   // opAddModel of a paged engine, likewise
+	floor   mono.Time          // opSetFloor
 }
 
 // apply hands the input to the core: loop and replay both call it with the same
@@ -78,6 +85,9 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 	case opGranted:
 		s.Granted(now, in.grant, out)
 	case opCompleted:
+		if in.done.Refused != wire.ReasonNone {
+			return s.Refused(now, in.done.Batch, in.done.Refused, out)
+		}
 		return s.Completed(in.done.Batch)
 	case opLost:
 		s.Lost(now, in.grant.GPU, in.grant.Life, out)
@@ -97,6 +107,8 @@ func (in *input) apply(now mono.Time, s *shard.Shard, out *shard.Out) (run shard
 		s.SetSetting(now, in.setting, out)
 	case opHasten:
 		s.Hasten(now, out)
+	case opSetFloor:
+		s.SetFloor(now, in.model, in.floor, out)
 	case opHandOver:
 		s.Extract(in.model, out)
 	case opDropAll:
@@ -120,20 +132,25 @@ const (
 	rankSetting
 	rankWish   // a model's wishBox has something
 	rankFilled // the answer to an opFill
+	rankModel  // a paged engine serves a model from then on
+	rankLoaded // a loader's report, likewise
 )
 
 // rankEvent is one event of the rank loop.
 type rankEvent struct {
 	op     rankOp
 	model  wire.ModelID
-	box    *mailbox // rankMail
+	box    *mailbox // rankMail, rankModel
 	gpu    GPU
 	batch  wire.BatchID
 	at     mono.Time // free at, end
 	effort *wishBox  // rankWish, rankFilled
 	told   mono.Time // rankDone: when the report came to the engine
 
-	byLatest, room bool // rankSetting
+	byLatest, room bool         // rankSetting
+	generation     uint32       // rankReturn: the grant's; rankLoaded: of the weights
+	refused, cold  bool         // rankDone: it did not run; for the weights were not there
+	paging         *pagingEvent // of paged engines: rankAdd, rankModel, rankLoaded
 }
 
 // apply hands the event to the core, m with it if it is a rankMail; loop and
@@ -159,4 +176,68 @@ func (e *rankEvent) apply(r *rank.Rank, m *mail) {
 	case rankRemove:
 		r.RemoveGPU(e.gpu.ID)
 	}
+}
+
+// applyPaged is apply in a paged engine, w with m.
+func (e *rankEvent) applyPaged(now mono.Time, p *paged.Paged, m *mail, w *wants, out *paged.Out) {
+	switch e.op {
+	case rankMail:
+		e.applyMail(now, p, m, w)
+	case rankReturn:
+		p.Answer(now, rank.Answer{Grant: rank.Grant{Model: e.model, GPU: e.gpu.ID, Life: e.gpu.Life, Generation: e.generation}}, 0)
+	case rankGone:
+		p.RemoveModel(now, e.model, out)
+	case rankDone:
+		if e.refused {
+			p.Refused(now, e.gpu.ID, e.gpu.Life, e.batch, e.at, e.cold, out)
+		} else {
+			p.Done(now, e.gpu.ID, e.gpu.Life, e.batch, e.at)
+		}
+	case rankAdd:
+		forgetUnloads(out, e.gpu.ID)
+		p.Adopt(now, e.gpu.ID, e.at, e.paging.pages, e.paging.held, out)
+	case rankSetting:
+		p.SetByLatest(e.byLatest)
+	case rankRemove:
+		forgetUnloads(out, e.gpu.ID)
+		p.RemoveGPU(now, e.gpu.ID, out)
+	case rankModel:
+		p.AddModel(e.model, e.paging.weights)
+	case rankLoaded:
+		e.applyLoaded(now, p, out)
+	}
+}
+
+// forgetUnloads drops the orders to a GPU whose life ends, of the same turn: they must not reach the next one.
+func forgetUnloads(out *paged.Out, gpu wire.GPUID) {
+	out.Unloads = slices.DeleteFunc(out.Unloads, func(u residency.Unload) bool { return u.GPU == gpu })
+}
+
+// applyLoaded takes a report. Weights of a load that nobody knows of would keep pages for good.
+func (e *rankEvent) applyLoaded(now mono.Time, p *paged.Paged, out *paged.Out) {
+	if p.Loaded(now, e.paging.report, out) || !e.paging.report.OK {
+		return
+	}
+	r, gen := p.Residency(), residency.Generation(e.generation)
+	if _, all := r.Pages(e.gpu.ID); all == 0 {
+		return // it is not there: its next life begins with them (AddPagedGPU)
+	}
+	if at, ok := r.Held(e.model, e.gpu.ID); !ok || at.Generation != gen {
+		out.Unloads = append(out.Unloads, residency.Unload{Model: e.model, GPU: e.gpu.ID, Generation: gen})
+	}
+}
+
+// applyMail hands over what a model tells: first who came, of which some may have left since or be in the batch.
+func (e *rankEvent) applyMail(now mono.Time, p *paged.Paged, m *mail, w *wants) {
+	work := p.Residency().Weigh(w.alone, w.latest.Add(w.alone).Sub(now))
+	for range w.came {
+		p.Arrive(now, e.model, work, w.latest)
+	}
+	if w.left > 0 {
+		p.Doomed(now, e.model, int(w.left))
+	}
+	if m.answered {
+		p.Answer(now, m.answer, int(w.size))
+	}
+	p.SetCandidate(e.model, m.candidate)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // mail is what a model has to tell the rank: the answer to the last grant, and
@@ -26,9 +27,13 @@ type mail struct {
 // tells by its number whether it has had it.
 type mailbox struct {
 	slots  [3]mail
+	wants  *[3]wants     // beside them, in paged engines; else nil
 	middle atomic.Uint32 // a slot's index, and fresh
 	told   atomic.Bool   // the rank's ring has this model's number
-	_      [64]byte
+	// Of paged engines, from the rank to the model's loop: no start before it; and that the loop's ring has word of it.
+	floor     atomic.Int64
+	floorTold atomic.Bool
+	_         [64]byte
 
 	// Owned by the model's loop.
 	back uint32
@@ -38,14 +43,19 @@ type mailbox struct {
 	// Owned by the rank loop.
 	front uint32
 	taken uint32 // number of the last answer taken
+	had   wants  // taken last
 	_     [64]byte
 }
 
 // fresh in middle: the rank has not taken that slot yet.
 const fresh = 1 << 7
 
-func newMailbox() *mailbox {
+func newMailbox(paged bool) *mailbox {
 	b := &mailbox{front: 2, last: 2} // back is 0
+	if paged {
+		b.wants = new([3]wants)
+	}
+	b.floor.Store(int64(mono.Past))
 	b.middle.Store(1)
 	return b
 }
@@ -62,6 +72,25 @@ func (b *mailbox) put(answer *rank.Answer, candidate *batching.Candidate) {
 	m.candidate = *candidate
 	b.last = b.back
 	b.back = b.middle.Swap(b.back|fresh) &^ fresh
+}
+
+// putWants is put where pools are paged; a candidate of nil is the one before.
+func (b *mailbox) putWants(answer *rank.Answer, candidate *batching.Candidate, w *wants) {
+	if candidate == nil {
+		candidate = &b.slots[b.last].candidate
+	}
+	b.wants[b.back] = *w
+	b.put(answer, candidate)
+}
+
+// takeWants is what the mail that was just taken says of the model's requests that none before did.
+// The rank loop only.
+func (b *mailbox) takeWants() wants {
+	w := b.wants[b.front]
+	fresh := w
+	fresh.came, fresh.left = w.came-b.had.came, w.left-b.had.left
+	b.had = w
+	return fresh
 }
 
 // take is the latest mail; nil when it was taken before. It is valid until the next take.

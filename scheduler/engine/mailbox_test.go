@@ -15,7 +15,7 @@ import (
 // although most candidates are replaced unseen.
 func TestMailbox(t *testing.T) {
 	const mails, every = 200_000, 7 // each seventh mail has an answer; the next waits until it was taken
-	box := newMailbox()
+	box := newMailbox(false)
 	taken := make(chan int, 1) // answers, as the rank's grants: one under way at a time
 	done := make(chan struct{})
 	go func() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/overrun"
+	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/scheduler/tuner"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -45,6 +46,8 @@ type modelLoop struct {
 	late     overrun.Lateness // Owned by run: of its turns
 	delay    batching.Delay   // Owned by run: as ordered, without what was measured
 	outbox   outbox           // Owned by run.
+	paged    bool             // Immutable: the engine is.
+	touched  []wire.ModelID   // Owned by run; of a paged engine: whose requests the rank is to be told of
 	drained  bool             // Owned by run: stopped, and what waited is answered
 	ends     uint64           // Owned by run: ends of models that were carried out (fence.go)
 	endsTold uint64           // Owned by run: of them in endsFlushed
@@ -65,6 +68,7 @@ type modelLoop struct {
 type served struct {
 	overrun *overrun.Overrun
 	box     *mailbox // to the rank loop
+	wanting *wanting // of a paged engine; else nil
 }
 
 func (l *modelLoop) model(id wire.ModelID) *served {
@@ -158,6 +162,9 @@ func (l *modelLoop) takeRequests(now mono.Time) bool {
 		}
 		s.apply(now, l.shard, &l.out)
 		l.log.submission(s)
+		if l.paged {
+			l.cameLoop(s)
+		}
 		if n%sampled == 0 && !s.Cancel {
 			l.arrivals = append(l.arrivals, s.Request.Arrival)
 		}
@@ -221,6 +228,8 @@ func (l *modelLoop) apply(now mono.Time) {
 		delete(l.outbox.doors, l.in.model)
 	case opHandOver:
 		l.outbox.opened(l.in.model, l.in.to)
+	case opSetFloor:
+		l.floorLoop()
 	case opSetDelay:
 		l.delay = l.in.delay
 		l.in.delay.Late = l.late.Bound()
@@ -262,7 +271,11 @@ func (l *modelLoop) carryOut(now mono.Time) {
 		l.stats.requests.Add(uint64(len(d.Requests)))
 		l.dues = append(l.dues, d.Due)
 	}
-	l.mailLoop()
+	if l.paged {
+		l.mailWantsLoop()
+	} else {
+		l.mailLoop()
+	}
 	if len(l.out.Moved) > 0 {
 		l.forwardLoop(now)
 	}
@@ -276,8 +289,8 @@ func (l *modelLoop) mailLoop() {
 	for i := range l.out.Answers {
 		a := &l.out.Answers[i]
 		box := l.model(a.Grant.Model)
-		if box == nil { // the model is gone: the rank has its GPU back, and no candidate to wait for
-			l.engine.toRank(&rankEvent{op: rankReturn, model: a.Grant.Model, gpu: GPU{a.Grant.GPU, a.Grant.Life}}, mono.Past)
+		if box == nil {
+			l.returnLoop(a)
 			continue
 		}
 		c := batching.Candidate{}
@@ -291,6 +304,11 @@ func (l *modelLoop) mailLoop() {
 			l.engine.mail(c.Model, l.served[c.Model].box, nil, &c.Candidate)
 		}
 	}
+}
+
+// returnLoop gives back the GPU of a grant whose model is gone: the rank has no candidate to wait for.
+func (l *modelLoop) returnLoop(a *rank.Answer) {
+	l.engine.toRank(&rankEvent{op: rankReturn, model: a.Grant.Model, gpu: GPU{a.Grant.GPU, a.Grant.Life}, generation: a.Grant.Generation}, mono.Past)
 }
 
 // mailed marks a candidate that went with its model's answer.
@@ -310,7 +328,8 @@ func (l *modelLoop) candidateOf(id wire.ModelID) *shard.Candidate {
 func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 	l.told, l.report = run, l.in.done
 	done := &l.report
-	l.engine.toRank(&rankEvent{op: rankDone, gpu: GPU{run.GPU, run.Life}, batch: done.Batch, at: done.End, told: done.told}, mono.Past)
+	l.engine.toRank(&rankEvent{op: rankDone, gpu: GPU{run.GPU, run.Life}, batch: done.Batch, at: done.End, told: done.told,
+		refused: done.Refused != wire.ReasonNone, cold: done.Refused == wire.ReasonCold}, mono.Past)
 	l.engine.fetches.add(done.Fetch, done.Ran)
 	l.engine.sink.Completed(l.index, &l.told, done)
 	if t := l.tap.Load(); t != nil {
@@ -318,6 +337,12 @@ func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 	}
 	m := l.model(run.Model)
 	if m == nil {
+		return
+	}
+	if done.Refused != wire.ReasonNone { // it tells nothing of how long batches take
+		if l.paged {
+			l.touchLoop(run.Model, m.wanting)
+		}
 		return
 	}
 	o := m.overrun
@@ -334,11 +359,27 @@ func (l *modelLoop) addModelLoop() {
 	for int(l.in.model) >= len(l.served) {
 		l.served = append(l.served, nil)
 	}
-	m := &served{overrun: overrun.New(l.in.config.SLO / 4), box: newMailbox()}
+	m := &served{overrun: overrun.New(l.in.config.SLO / 4)}
 	if before := l.served[l.in.model]; before != nil {
-		m.box = before.box
+		m.box, m.wanting = before.box, before.wanting
+		l.served[l.in.model] = m
+		return
 	}
+	m.box = newMailbox(l.paged)
 	l.served[l.in.model] = m
+	if l.paged {
+		m.wanting = &wanting{told: wants{alone: l.in.config.Profile.Latency(1)}}
+		l.engine.toRank(&rankEvent{op: rankModel, model: l.in.model, box: m.box, paging: &pagingEvent{weights: *l.in.weights}}, mono.Never)
+	}
+}
+
+// floorLoop takes the floor that the rank has left, for the input to carry it.
+func (l *modelLoop) floorLoop() {
+	l.in.floor = mono.Past
+	if m := l.model(l.in.model); m != nil {
+		m.box.floorTold.Store(false) // before the look: who leaves another one after it tells again
+		l.in.floor = mono.Time(m.box.floor.Load())
+	}
 }
 
 // removeModelLoop forgets it, and so does the rank: after this event nothing comes by the mailbox.

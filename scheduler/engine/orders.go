@@ -13,7 +13,7 @@ import (
 // leaves room there for grants: the rank loop may share the thread that empties the
 // ring, and must never wait for it. Not for the loops' own threads.
 func (e *Engine) order(l *modelLoop, in *input) {
-	for l.commands.Len() >= l.commands.Cap()-e.inFlight()-ordersAtOnce && !l.stop.Load() {
+	for l.commands.Len() >= l.commands.Cap()-e.inFlight()-e.floorsKept()-ordersAtOnce && !l.stop.Load() {
 		l.rider.rouse()
 		runtime.Gosched()
 	}
@@ -38,6 +38,16 @@ func (e *Engine) awaitRank() {
 	}
 }
 
+// awaitModels waits until the rank's ring has the models that were added. Caller holds mu.
+func (e *Engine) awaitModels() {
+	for _, l := range e.loops {
+		for e.started && l.added.Load() > 0 && !l.stop.Load() {
+			l.rider.rouse()
+			runtime.Gosched()
+		}
+	}
+}
+
 // inFlight is how many grants and reports can be under way at a time.
 func (e *Engine) inFlight() int { return int(e.room.Load()) * (1 + e.cfg.Outstanding) }
 
@@ -51,7 +61,16 @@ const (
 )
 
 // commandsRoom and eventsRoom are the rings' sizes: for what can be under way, and for orders.
-func (e *Engine) commandsRoom() int { return e.inFlight() + ordersRoom }
+func (e *Engine) commandsRoom() int { return e.inFlight() + e.floorsKept() + ordersRoom }
+
+// floorsKept is how many floors a paged engine's rank loop may put into a model loop's ring: one for each model,
+// and one for each that an order which waits there ends.
+func (e *Engine) floorsKept() int {
+	if e.cfg.Paged == nil {
+		return 0
+	}
+	return int(e.roomModels.Load()) + ordersRoom
+}
 
 func (e *Engine) eventsRoom() int { return e.eventsKept() + e.cfg.ModelLoops*ordersRoom }
 
@@ -81,6 +100,11 @@ func (e *Engine) makeRoom(gpus int) {
 func (e *Engine) makeRoomForModels(n int) {
 	if more := n - int(e.roomModels.Load()); more > 0 {
 		e.rank.events.Grow(e.eventsRoom() + 2*more)
+		for _, l := range e.loops {
+			if e.cfg.Paged != nil {
+				l.commands.Grow(e.commandsRoom() + more)
+			}
+		}
 		e.roomModels.Store(int64(n))
 	}
 }
@@ -148,6 +172,11 @@ func (e *Engine) mail(id wire.ModelID, box *mailbox, a *rank.Answer, c *batching
 	case c.Size > 0:
 		at = c.Exec.Add(-c.Delay)
 	}
+	e.tell(id, box, at)
+}
+
+// tell has the rank loop look into a mailbox by the instant at.
+func (e *Engine) tell(id wire.ModelID, box *mailbox, at mono.Time) {
 	if !box.told.Swap(true) {
 		e.toRank(&rankEvent{op: rankMail, model: id, box: box}, at)
 	} else {

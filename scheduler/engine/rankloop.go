@@ -15,12 +15,14 @@ type rankLoop struct {
 	events *ring.Growing[rankEvent]
 	rider  rider // on its thread
 
-	rank  *rank.Rank  // Owned by run.
-	out   rank.Out    // Owned by run.
-	told  []mono.Time // Owned by run; by GPU: when its last report came to the engine
-	log   *rankLog    // Owned by run; nil: nothing is recorded.
-	ended bool        // Owned by run.
-	needs mono.Time   // Owned by run; when the need is told next.
+	rank   *rank.Rank  // Owned by run.
+	paging *paging     // likewise: in its place in a paged engine; else nil
+	out    rank.Out    // Owned by run.
+	told   []mono.Time // Owned by run; by GPU: when its last report came to the engine
+	log    *rankLog    // Owned by run; nil: nothing is recorded.
+	wants  wants       // Owned by run: scratch
+	ended  bool        // Owned by run.
+	needs  mono.Time   // Owned by run; when the need is told next.
 
 	stats loopStats   // Shared: written by run.
 	stop  atomic.Bool // Shared.
@@ -43,7 +45,12 @@ func (l *rankLoop) step(now mono.Time) (mono.Time, bool) {
 
 func (l *rankLoop) news() bool { return l.events.Ready() || l.stop.Load() && !l.ended }
 
-func (l *rankLoop) nextWake() mono.Time { return l.rank.NextWake() }
+func (l *rankLoop) nextWake() mono.Time {
+	if l.paging != nil {
+		return l.paging.match.NextWake()
+	}
+	return l.rank.NextWake()
+}
 
 func (l *rankLoop) over() bool { return l.ended }
 
@@ -61,21 +68,23 @@ func (l *rankLoop) turn(now mono.Time) bool {
 		if ev == nil {
 			break
 		}
-		l.event(ev)
+		l.event(now, ev)
 	}
 	l.stats.took(n)
 	if n > 0 {
 		l.events.Release()
-	} else if l.rank.NextWake() > now {
+	} else if l.nextWake() > now {
 		return false
 	}
-	l.rank.Step(now, &l.out)
-	l.log.step(now, l.out.Grants)
+	if l.paging != nil {
+		l.out.Grants = l.paging.step(now, l)
+	} else {
+		l.rank.Step(now, &l.out)
+		l.log.step(now, l.out.Grants)
+	}
 	if now >= l.needs {
 		l.needs = now.Add(needEvery)
-		l.stats.need.Store(math.Float64bits(l.rank.Need(now)))
-		l.stats.needAt.Store(int64(now))
-		l.stats.kept.Store(int64(l.rank.Kept()))
+		l.tellNeed(now)
 	}
 	for i := range l.out.Grants {
 		g := &l.out.Grants[i]
@@ -91,12 +100,26 @@ func (l *rankLoop) turn(now mono.Time) bool {
 	return true
 }
 
+// tellNeed is for who adds and releases GPUs.
+func (l *rankLoop) tellNeed(now mono.Time) {
+	need, kept := 0.0, 0
+	if p := l.paging; p != nil {
+		need, kept = p.match.Need(now), p.match.GPUs() // early batches go to whoever holds the model
+		p.stats.pages(p.match, len(p.lives))
+	} else {
+		need, kept = l.rank.Need(now), l.rank.Kept()
+	}
+	l.stats.need.Store(math.Float64bits(need))
+	l.stats.needAt.Store(int64(now))
+	l.stats.kept.Store(int64(kept))
+}
+
 // needEvery is how often the rank loop tells the need while it has work.
 const needEvery = mono.Second
 
 // event hands one event to the core. A mailbox that was emptied meanwhile has
 // nothing to say.
-func (l *rankLoop) event(ev *rankEvent) {
+func (l *rankLoop) event(now mono.Time, ev *rankEvent) {
 	var m *mail
 	if ev.op == rankMail {
 		ev.box.told.Store(false) // before the look: who writes after it tells again
@@ -114,6 +137,20 @@ func (l *rankLoop) event(ev *rankEvent) {
 		}
 		l.told[ev.gpu.ID] = ev.told
 	}
+	if l.paging != nil {
+		l.eventPaged(now, ev, m)
+		return
+	}
 	ev.apply(l.rank, m)
-	l.log.event(ev, m)
+	l.log.event(now, ev, m, nil)
+}
+
+func (l *rankLoop) eventPaged(now mono.Time, ev *rankEvent, m *mail) {
+	var w *wants
+	if m != nil {
+		l.wants = ev.box.takeWants()
+		w = &l.wants
+	}
+	l.paging.event(now, ev, m, w)
+	l.log.event(now, ev, m, w)
 }

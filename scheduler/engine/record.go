@@ -5,6 +5,7 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/gaps"
+	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -129,12 +130,14 @@ type rankRecord struct {
 	step   bool
 	ev     rankEvent
 	mail   *mail
+	wants  *wants // with mail, in a paged engine
 	grants []rank.Grant
 	effort *effortNews  // in the place of ev
 	lent   []gaps.Grant // what the step before it lent; else nil
+	orders *paged.Out   // all that the step decided, in a paged engine
 }
 
-func (l *rankLog) event(ev *rankEvent, m *mail) {
+func (l *rankLog) event(now mono.Time, ev *rankEvent, m *mail, w *wants) {
 	if l == nil {
 		return
 	}
@@ -142,7 +145,11 @@ func (l *rankLog) event(ev *rankEvent, m *mail) {
 		copied := *m
 		m = &copied
 	}
-	r := rankRecord{ev: *ev, mail: m}
+	if w != nil {
+		copied := *w
+		w = &copied
+	}
+	r := rankRecord{now: now, ev: *ev, mail: m, wants: w}
 	r.ev.box = nil // the log keeps what was in it
 	l.records.add(&r)
 }
@@ -150,6 +157,14 @@ func (l *rankLog) event(ev *rankEvent, m *mail) {
 func (l *rankLog) step(now mono.Time, grants []rank.Grant) {
 	if l != nil {
 		l.records.add(&rankRecord{now: now, step: true, grants: slices.Clone(grants)})
+	}
+}
+
+// stepPaged is step in a paged engine.
+func (l *rankLog) stepPaged(now mono.Time, out *paged.Out) {
+	if l != nil {
+		l.records.add(&rankRecord{now: now, step: true, orders: &paged.Out{Grants: slices.Clone(out.Grants),
+			Unloads: slices.Clone(out.Unloads), Loads: slices.Clone(out.Loads), Floors: slices.Clone(out.Floors)}})
 	}
 }
 

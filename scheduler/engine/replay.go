@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 )
@@ -22,7 +23,11 @@ func (r *Recording) Replay(cfg Config) (grants, batches int, err error) {
 			return grants, batches, err
 		}
 	}
-	grants, err = r.ranks.replay(cfg)
+	if cfg.Paged != nil {
+		grants, err = r.ranks.replayPaged(cfg)
+	} else {
+		grants, err = r.ranks.replay(cfg)
+	}
 	return grants, batches, err
 }
 
@@ -46,6 +51,27 @@ func (l *rankLog) replay(cfg Config) (grants int, err error) {
 			return grants, fmt.Errorf("rank record %d at %v: replay grants %+v, live %+v", i, rec.now, out.Grants, rec.grants)
 		}
 		grants += len(out.Grants)
+	}
+	return grants, nil
+}
+
+// replayPaged is replay in a paged engine: all orders must be the same, loads included.
+func (l *rankLog) replayPaged(cfg Config) (grants int, err error) {
+	core, out := paged.New(*cfg.Paged), paged.Out{}
+	for i := range l.records.len() {
+		rec := l.records.at(i)
+		if !rec.step {
+			rec.ev.applyPaged(rec.now, core, rec.mail, rec.wants, &out)
+			continue
+		}
+		core.Step(rec.now, &out)
+		live := rec.orders
+		if !slices.Equal(out.Grants, live.Grants) || !slices.Equal(out.Loads, live.Loads) ||
+			!slices.Equal(out.Unloads, live.Unloads) || !slices.Equal(out.Floors, live.Floors) {
+			return grants, fmt.Errorf("rank record %d at %v: replay %+v, live %+v", i, rec.now, out, *live)
+		}
+		grants += len(out.Grants)
+		out.Reset()
 	}
 	return grants, nil
 }

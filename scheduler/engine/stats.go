@@ -64,6 +64,7 @@ type Stats struct {
 	// FetchBase and FetchPerItem are what batches' inputs took to reach the
 	// backends: what each pays (median), and a high percentile per item beyond.
 	FetchBase, FetchPerItem mono.Dur
+	Paging                  *PagingStats // nil: all models are on all GPUs
 }
 
 // Stats takes a snapshot.
@@ -79,6 +80,10 @@ func (e *Engine) Stats() Stats {
 	s.Need = e.rank.stats.needBy(mono.Now())
 	s.Kept = int(e.rank.stats.kept.Load())
 	s.FetchBase, s.FetchPerItem = e.fetches.bounds()
+	if p := e.rank.paging; p != nil {
+		paging := p.stats.snapshot()
+		s.Paging = &paging
+	}
 	return s
 }
 

@@ -117,7 +117,7 @@ func (c *Cluster) admit(b *backend) {
 	}
 	for i, l := range b.lists {
 		c.resolve(l)
-		s := &stock{backend: b.info.Name, list: l}
+		s := &stock{backend: b.info.Name, doc: &b.info.Pools[i], list: l}
 		if ordered := b.info.Pools[i].Ordered; len(ordered) > 0 {
 			s.own = l.owned(ordered)
 			c.take(s, ordered, b.info.Pools[i].Brought)

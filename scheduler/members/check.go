@@ -45,6 +45,9 @@ func (c *Cluster) check(b *backend) error {
 				return fmt.Errorf("model %s is not the same in the pools of %s; a model of one name and version is the same everywhere", key, b.info.Name)
 			}
 		}
+		if err := c.checkPaged(b, doc, l); err != nil {
+			return err
+		}
 		if !c.plain(b.info, i) {
 			continue
 		}
@@ -227,6 +230,8 @@ func differs(a, b *catalog.ModelSpec) (field, va, vb string) {
 		return "outputs", tensors(a.Outputs), tensors(b.Outputs)
 	case !sameImage(a.Image, b.Image):
 		return "image", image(a.Image), image(b.Image)
+	case a.WeightsBytes != b.WeightsBytes && min(a.WeightsBytes, b.WeightsBytes) > 0: // else one does not tell
+		return "weights_bytes", strconv.FormatInt(a.WeightsBytes, 10), strconv.FormatInt(b.WeightsBytes, 10)
 	}
 	return "", "", ""
 }

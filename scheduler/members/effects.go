@@ -20,7 +20,7 @@ const (
 	// Want: ask Conn for the model list of Digest.
 	Want
 	// AddPool: Pool begins, for devices of Type, as sub-cluster SubCluster; or goes over to
-	// them, without models or GPUs.
+	// them, without models or GPUs. Paged: the memory of these devices.
 	AddPool
 	// RemovePool: Pool ends. It has neither models nor GPUs.
 	RemovePool
@@ -64,6 +64,7 @@ type Effect struct {
 	Pool, From int
 	Type       string
 	SubCluster string
+	Paged      *catalog.Paged // immutable; nil: their models are resident
 	Model      wire.ModelID
 	Spec       *catalog.ModelSpec // immutable
 	GPU        wire.GPUID

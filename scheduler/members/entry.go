@@ -146,6 +146,9 @@ func (e *entry) effective() *catalog.ModelSpec {
 		spec.Profile = e.speed.Doc()
 	}
 	e.model.apply(&spec)
+	if e.pool.paged != nil {
+		e.weigh(&spec)
+	}
 	return &spec
 }
 

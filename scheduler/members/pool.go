@@ -13,8 +13,9 @@ import (
 type pool struct {
 	index      int
 	deviceType string
-	name       string  // "": of all devices of the type, where nobody plans
-	units      []*unit // that belong to it, members or not
+	name       string         // "": of all devices of the type, where nobody plans
+	paged      *catalog.Paged // its devices' memory; nil: models are resident
+	units      []*unit        // that belong to it, members or not
 	members    int
 	entries    []*entry
 	routed     int // of the entries: models that are served here
@@ -155,9 +156,10 @@ func (c *Cluster) poolFor(deviceType, name string, b *backend) *pool {
 		p.index, p.gpus, p.byName = old.index, old.gpus, old.byName // the engine goes over, and counts on
 	}
 	c.pools[p.index] = p
+	p.paged = c.pagedBy(deviceType, b)
 	p.changed = c.tell()
 	c.look(p)
-	c.out.add(Effect{Kind: AddPool, Pool: p.index, Type: deviceType, SubCluster: name})
+	c.out.add(Effect{Kind: AddPool, Pool: p.index, Type: deviceType, SubCluster: name, Paged: p.paged})
 	return p
 }
 

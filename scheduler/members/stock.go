@@ -15,6 +15,7 @@ import (
 // since. Thousands of backends that have the same from the beginning share all of it.
 type stock struct {
 	backend string
+	doc     *catalog.Pool
 	list    *list
 	items   []*item // in the order in which they were told of
 	byKey   map[string]*item
@@ -282,6 +283,11 @@ func (c *Cluster) name(it *item) {
 	default:
 		if it.speed == nil {
 			it.told, it.speed, it.bad = checked(it.told)
+		}
+		if it.bad == "" && it.stock.doc.Paged != nil {
+			if err := fitsPages(it.stock.doc, it.told); err != nil {
+				it.bad = err.Error()
+			}
 		}
 		if it.bad == "" {
 			it.model, it.bad = c.identify(it.told, old)

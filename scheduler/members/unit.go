@@ -52,6 +52,7 @@ func (u *unit) in() string {
 
 // enter makes it the pool's: it waits until it has what is routed there.
 func (c *Cluster) enter(u *unit, p *pool) {
+	c.turn(p, u.doc().Paged)
 	u.pool, u.use = p, p.useOf(c, u.stock().list)
 	u.use.units++
 	p.units = append(p.units, u)

@@ -40,7 +40,7 @@ type history struct {
 }
 
 // tally is what the histories have shown, for a test that would show too little.
-type tally struct{ idle, awaited, loading, failed, lost, floors, passed, heads int }
+type tally struct{ idle, awaited, loading, failed, lost, floors, passed, heads, missing int }
 
 // wishes is a model: its candidate as told, and what waits, by latest start.
 type wishes struct {
@@ -86,7 +86,7 @@ func TestHistories(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) { told(r, &shown) })
 	}
 	t.Logf("%+v", shown)
-	if shown.idle == 0 || shown.awaited == 0 || shown.loading == 0 || shown.failed == 0 || shown.lost == 0 || shown.floors == 0 || shown.passed == 0 || shown.heads == 0 {
+	if shown.idle == 0 || shown.awaited == 0 || shown.loading == 0 || shown.failed == 0 || shown.lost == 0 || shown.floors == 0 || shown.passed == 0 || shown.heads == 0 || shown.missing == 0 {
 		t.Errorf("the histories show too little: %+v", shown)
 	}
 }
@@ -110,7 +110,7 @@ func told(r *rapid.T, shown *tally) {
 func (y *tally) add(z *tally) {
 	y.idle, y.awaited, y.loading = y.idle+z.idle, y.awaited+z.awaited, y.loading+z.loading
 	y.failed, y.lost, y.floors = y.failed+z.failed, y.lost+z.lost, y.floors+z.floors
-	y.passed, y.heads = y.passed+z.passed, y.heads+z.heads
+	y.passed, y.heads, y.missing = y.passed+z.passed, y.heads+z.heads, y.missing+z.missing
 }
 
 func (h *history) event() {
@@ -168,18 +168,21 @@ func (h *history) removeModel(id wire.ModelID) {
 func (h *history) addGPU(id wire.GPUID) {
 	g := machine{pages: rapid.IntRange(3, 9).Draw(h.r, "pages"), has: map[weights]int{}, busy: h.now}
 	held := rapid.SliceOfNDistinct(rapid.IntRange(0, len(h.models)-1), 0, 2, func(i int) int { return i }).Draw(h.r, "held")
-	var ids []wire.ModelID
-	for _, i := range held {
+	var told []residency.Weights
+	for _, i := range held { // a GPU that comes back may have what it had, of the same generation
 		if m := &h.models[i]; m.known && g.used+m.pages <= g.pages {
-			ids = append(ids, wire.ModelID(i))
+			told = append(told, residency.Weights{Model: wire.ModelID(i), Generation: residency.Generation(rapid.IntRange(0, 9).Draw(h.r, "generation"))})
 			g.used += m.pages
 		}
 	}
 	free := h.now.Add(mono.Dur(rapid.IntRange(0, 5).Draw(h.r, "free")) * ms)
 	var generation residency.Generation
-	g.life, generation = h.p.AddGPU(h.now, id, free, g.pages, ids, &h.out)
-	for _, model := range ids {
-		g.has[weights{model, generation}] = h.models[model].pages
+	g.life, generation = h.p.Adopt(h.now, id, free, g.pages, told, &h.out)
+	for _, w := range told {
+		if w.Generation == 0 {
+			w.Generation = generation
+		}
+		g.has[weights{w.Model, w.Generation}] = h.models[w.Model].pages
 	}
 	h.gpus[id] = g
 }
@@ -284,7 +287,21 @@ func (h *history) report() {
 	i := rapid.IntRange(0, len(h.runs)-1).Draw(h.r, "run")
 	k := h.runs[i]
 	h.runs = slices.Delete(h.runs, i, i+1)
-	h.p.Done(h.now, k.gpu, k.life, k.id, h.now)
+	if k.void || rapid.IntRange(0, 9).Draw(h.r, "refused") > 0 {
+		h.p.Done(h.now, k.gpu, k.life, k.id, h.now)
+		return
+	}
+	cold := rapid.Bool().Draw(h.r, "cold")
+	g, w := &h.gpus[k.gpu], weights{k.model, k.generation}
+	if at, ok := h.p.Residency().Held(k.model, k.gpu); cold && ok && at.Generation == k.generation && !at.Loading {
+		g.used -= g.has[w] // the device has lost them
+		delete(g.has, w)
+		for i := range h.runs {
+			h.runs[i].void = h.runs[i].void || h.runs[i].model == k.model && h.runs[i].generation == k.generation && h.runs[i].gpu == k.gpu
+		}
+		h.shown.missing++
+	}
+	h.p.Refused(h.now, k.gpu, k.life, k.id, h.now, cold, &h.out)
 }
 
 // loaded reports a GPU's first load, early or late, as failed now and then.

@@ -104,7 +104,7 @@ func (p *Paged) AddModel(id wire.ModelID, m residency.Model) {
 	if p.models[id] == nil {
 		p.models[id] = &model{floor: mono.Past}
 	}
-	p.models[id].gone = false
+	p.models[id].gone, p.models[id].floor = false, mono.Past
 }
 
 // RemoveModel forgets a model; its weights go as soon as nothing uses them.
@@ -223,7 +223,7 @@ func (p *Paged) exec(m *model) mono.Time {
 // busy until then, and the model may be granted again. (inform_gpu)
 func (p *Paged) Answer(now mono.Time, a devices.Answer, requests int) {
 	p.now = now
-	id, gpu := a.Grant.Model, a.Grant.GPU
+	id, gpu, held := a.Grant.Model, a.Grant.GPU, residency.Generation(a.Grant.Generation)
 	m := p.models[id]
 	m.granting = false
 	alive := p.gpus.Answer(&a, &m.usage)
@@ -234,22 +234,41 @@ func (p *Paged) Answer(now mono.Time, a devices.Answer, requests int) {
 		m.slack = a.Slack
 		m.sizes.ran(requests)
 		p.fill.ran(a.Exec, a.Slack)
-		p.undone[gpu] = append(p.undone[gpu], batch{a.Batch, id, p.residency.Began(now, id, gpu, requests)})
+		gen := p.residency.Began(now, id, gpu, requests)
+		if gen != held { // the model was removed and is back: the batch counts on its weights of before, which stay held for it
+			p.residency.Ended(now, id, gpu, gen)
+			gen, held = held, 0
+		}
+		p.undone[gpu] = append(p.undone[gpu], batch{a.Batch, id, gen})
 	default: // it goes to a life of the GPU that has ended: what it has comes back, and arrives again
 		p.residency.Doomed(now, id, requests)
 	}
-	if alive {
+	if alive { // else what was held is gone, and a later life may have weights of that generation again (Adopt)
 		p.touch(uint32(gpu))
+		p.residency.Release(now, id, gpu, held)
 	}
-	p.residency.Release(now, id, gpu, residency.Generation(a.Grant.Generation))
 	p.forget(id)
 }
 
-// Done takes a backend's report: the batch ended at end, early or late, or was refused.
+// Done takes a backend's report: the batch ended at end, early or late.
 func (p *Paged) Done(now mono.Time, id wire.GPUID, life devices.Life, done wire.BatchID, end mono.Time) {
+	p.done(now, id, life, done, end)
+}
+
+// Refused takes a backend's report that it did not run the batch, and was free again at end. cold: it had no
+// weights of the batch's generation.
+func (p *Paged) Refused(now mono.Time, id wire.GPUID, life devices.Life, done wire.BatchID, end mono.Time, cold bool, out *Out) {
+	if b, ok := p.done(now, id, life, done, end); ok && cold {
+		p.residency.Missing(now, b.model, id, b.generation, &p.effects)
+		p.apply(out)
+	}
+}
+
+// done is the batch that ended; false: the GPU has none such.
+func (p *Paged) done(now mono.Time, id wire.GPUID, life devices.Life, done wire.BatchID, end mono.Time) (batch, bool) {
 	p.now = now
 	if !p.gpus.Done(id, life, done, end) {
-		return
+		return batch{}, false
 	}
 	p.fill.ended(id, done)
 	p.touch(uint32(id))
@@ -258,22 +277,32 @@ func (p *Paged) Done(now mono.Time, id wire.GPUID, life devices.Life, done wire.
 		if b.id == done {
 			p.undone[id] = append(list[:i], list[i+1:]...)
 			p.residency.Ended(now, b.model, id, b.generation)
-			return
+			return b, true
 		}
 	}
 	invariants.Check(false, "paged: a batch is undone in one table, and not in the other")
+	return batch{}, false
 }
 
 // AddGPU begins a new life of a GPU that is free from freeAt on, has so many pages, and holds these models,
 // least recently used first, of the generation that is returned.
 func (p *Paged) AddGPU(now mono.Time, id wire.GPUID, freeAt mono.Time, pages int, held []wire.ModelID, out *Out) (devices.Life, residency.Generation) {
+	weights := make([]residency.Weights, len(held))
+	for i, name := range held {
+		weights[i].Model = name
+	}
+	return p.Adopt(now, id, freeAt, pages, weights, out)
+}
+
+// Adopt is AddGPU of a GPU whose backend tells of which generations its weights are (residency.Adopt).
+func (p *Paged) Adopt(now mono.Time, id wire.GPUID, freeAt mono.Time, pages int, held []residency.Weights, out *Out) (devices.Life, residency.Generation) {
 	p.RemoveGPU(now, id, out)
 	for int(id) >= len(p.ready) {
 		p.ready, p.undone = append(p.ready, pq.Heap{}), append(p.undone, nil)
 	}
 	life := p.gpus.Add(id, freeAt)
 	p.fill.lost(id)
-	generation := p.residency.AddGPU(now, id, pages, held, &p.effects)
+	generation := p.residency.Adopt(now, id, pages, held, &p.effects)
 	p.apply(out)
 	return life, generation
 }

@@ -15,6 +15,15 @@ func (r *Residency) audit() error {
 			return fmt.Errorf("model %d: %w", id, err)
 		}
 	}
+	orphans := 0
+	for p := range r.places.all {
+		if at := &r.places.all[p]; at.pages > 0 && !at.owned {
+			orphans++
+		}
+	}
+	if orphans != r.orphans {
+		return fmt.Errorf("%d places of models that were removed, it counts %d", orphans, r.orphans)
+	}
 	for id := range r.gpus {
 		if g := &r.gpus[id]; g.present {
 			if err := r.auditGPU(wire.GPUID(id), g); err != nil {

@@ -77,6 +77,12 @@ type Model struct {
 	LoadTime mono.Dur // from host memory, as told or measured before; above 0
 }
 
+// Weights are a model's on a GPU, as its backend tells.
+type Weights struct {
+	Model      wire.ModelID
+	Generation Generation // 0: it does not tell
+}
+
 // Out collects the effects of calls; the caller empties it. To apply: Displaces, Unloads, Loads,
 // Places, Floors, each in their order.
 type Out struct {
@@ -148,7 +154,7 @@ type Counts struct {
 	Loads   uint64 // ordered
 	Unloads uint64 // ordered
 	Failed  uint64 // loads that failed
-	Lost    uint64 // models on GPUs that were removed
+	Lost    uint64 // models on GPUs that were removed, or that a GPU did not have any more
 	Floors  uint64 // told
 }
 

@@ -48,8 +48,9 @@
 //  3. A model that is loading, held or in use on a GPU (Hold, Began) is not unloaded there.
 //  4. At most Outstanding loads of a GPU are unreported, and one is begun only when those
 //     before it have less than Ahead of work.
-//  5. A generation is used once in all lives of a GPU. What refers to another one than the model
-//     has there is ignored: so are reports and ends from before a GPU was lost.
+//  5. A generation is used once in all lives of a GPU, but for the weights that a life begins with (Adopt). What
+//     refers to another one than the model has there is ignored; so are reports from before a GPU was lost, and
+//     so must the caller ends and releases (package paged knows batches by the GPU's life).
 //  6. Floors of a model only rise.
 //  7. No call depends on how many models there are but by a logarithm: k holders cost
 //     O(k + log M), a choice of what to load looks at candidates in the order of their worth and

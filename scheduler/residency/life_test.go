@@ -51,7 +51,7 @@ func TestHeldByReturningBackend(t *testing.T) {
 }
 
 // A model that is removed leaves as soon as its last batch has; one that was loading, once it is there. A new
-// one may have its id meanwhile.
+// one may have its id meanwhile, and is loaded there once the other is gone.
 func TestRemovedModel(t *testing.T) {
 	s := tell(t, Config{}, 7, 7, 7).gpu(0, 21, 0, 2).told("place m0 g0 #1 from 0ms", "place m2 g0 #1 from 0ms").began(0, 0, 0, 1)
 	gen := s.r.Hold(0, 0)
@@ -65,9 +65,9 @@ func TestRemovedModel(t *testing.T) {
 	s.at(ms).arrive(0, 1, 97*ms).arrive(1, 1, 97*ms) // one that is not known, too
 	s.r.Ended(s.now, 0, 0, 1)
 	s.step()
-	s.at(8*ms).loaded("m1 g0", 0, true).step("unload m1 g0 #2", "load m0 g0 #3 8ms-16ms", "place m0 g0 #3 from 16ms")
+	s.at(8*ms).loaded("m1 g0", 0, true).step("unload m1 g0 #2")
 	s.r.Release(s.now, 0, 0, gen)
-	s.dueNow().step("unload m0 g0 #1")
+	s.dueNow().step("unload m0 g0 #1", "load m0 g0 #3 8ms-16ms", "place m0 g0 #3 from 16ms")
 	if free, _ := s.r.Pages(0); free != 14 {
 		t.Errorf("%d pages free", free)
 	}

@@ -107,6 +107,7 @@ func (r *Residency) disown(p int32, out *Out) int32 {
 	r.account(at, -1)
 	g.load -= at.share
 	at.share, at.owned = 0, false
+	r.orphans++
 	link := &m.holders
 	for *link != p {
 		link = &r.places.all[*link].next
@@ -121,10 +122,25 @@ func (r *Residency) disown(p int32, out *Out) int32 {
 	return p
 }
 
+// lingers reports whether the GPU still has weights of a model of that id which was removed: they are in use, or their
+// load is not reported. Until they are gone, none are loaded there under the same id.
+func (r *Residency) lingers(id wire.ModelID, g *gpu) bool {
+	if r.orphans == 0 { // nearly always
+		return false
+	}
+	for p := g.oldest; p != none; p = r.places.all[p].newer {
+		if at := &r.places.all[p]; at.model == id && !at.owned {
+			return true
+		}
+	}
+	return false
+}
+
 // drop gives the pages of a place that was disowned back to its GPU.
 func (r *Residency) drop(p int32) {
 	at := &r.places.all[p]
 	invariants.Check(!at.owned, "residency: a place dropped that is its model's")
+	r.orphans--
 	g := &r.gpus[at.gpu]
 	r.account(at, -1)
 	g.free += int(at.pages)

@@ -76,6 +76,8 @@ func (d *driver) act() {
 		}
 	case n < 96:
 		d.comeAndGo()
+	case n < 98:
+		d.misses(d.model(), d.gpu(), &d.out)
 	}
 	d.check(&d.out)
 	if d.pick(0, 3) > 0 {

@@ -49,13 +49,14 @@ type gpu struct {
 
 // Residency is the memory of the GPUs of one sub-cluster.
 type Residency struct {
-	cfg    Config
-	models []model
-	gpus   []gpu
-	count  int // GPUs present
-	places places
-	orders uint64 // loads ordered so far
-	counts Counts
+	cfg     Config
+	models  []model
+	gpus    []gpu
+	count   int // GPUs present
+	places  places
+	orphans int    // places that are not their model's any more
+	orders  uint64 // loads ordered so far
+	counts  Counts
 
 	board   board   // models with p > 0 that a further GPU could hold
 	fates   pq.Heap // model -> when to see whether its first requests can still be helped
@@ -115,9 +116,19 @@ func (r *Residency) RemoveModel(now mono.Time, id wire.ModelID, out *Out) {
 }
 
 // AddGPU begins a life of a GPU that has so many pages and holds these models, least recently used
-// first, as its backend tells. They are Placed, of the generation that is returned (tell the
-// backend). What does not fit or is not known is Unloaded.
+// first. They are Placed, of the generation that is returned (tell the backend). What does not fit or is not
+// known is Unloaded.
 func (r *Residency) AddGPU(now mono.Time, id wire.GPUID, pages int, held []wire.ModelID, out *Out) Generation {
+	weights := make([]Weights, len(held))
+	for i, name := range held {
+		weights[i].Model = name
+	}
+	return r.Adopt(now, id, pages, weights, out)
+}
+
+// Adopt is AddGPU of a GPU whose backend tells of which generation its weights are, by whoever ordered them: they
+// keep it, and loads to come go on behind the largest. Those that have none get the generation that is returned.
+func (r *Residency) Adopt(now mono.Time, id wire.GPUID, pages int, held []Weights, out *Out) Generation {
 	for int(id) >= len(r.gpus) {
 		r.gpus = append(r.gpus, gpu{})
 	}
@@ -125,18 +136,24 @@ func (r *Residency) AddGPU(now mono.Time, id wire.GPUID, pages int, held []wire.
 		r.RemoveGPU(now, id, out)
 	}
 	gen := r.gpus[id].generation + 1
+	for _, w := range held {
+		gen = max(gen, w.Generation+1)
+	}
 	r.gpus[id] = gpu{present: true, generation: gen, pages: pages, free: pages, load: idleLoad, oldest: none, newest: none}
 	r.count++
-	for _, name := range held {
-		m, g := r.model(name), &r.gpus[id]
+	for _, w := range held {
+		name, m, g := w.Model, r.model(w.Model), &r.gpus[id]
+		if w.Generation == 0 {
+			w.Generation = gen
+		}
 		if m == nil || int(m.pages) > g.free || m.copies >= r.cfg.Copies || r.places.of(m, id) != none {
 			if m == nil || r.places.of(m, id) == none { // else it was told twice
-				out.Unloads = append(out.Unloads, Unload{name, id, gen})
+				out.Unloads = append(out.Unloads, Unload{name, id, w.Generation})
 			}
 			continue
 		}
-		r.arrived(r.settle(now, name, id, gen, now))
-		out.Places = append(out.Places, Place{name, id, gen, now})
+		r.arrived(r.settle(now, name, id, w.Generation, now))
+		out.Places = append(out.Places, Place{name, id, w.Generation, now})
 	}
 	r.openLoader(id)
 	r.recount(now)

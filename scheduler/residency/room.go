@@ -38,7 +38,7 @@ func (r *Residency) host(now mono.Time, id wire.ModelID, sacrifices *int) (wire.
 		}
 		end := max(now, g.until()).Add(length)
 		soonest = min(soonest, end)
-		if end > last || !r.open(now, g) {
+		if end > last || !r.open(now, g) || r.lingers(id, g) {
 			continue
 		}
 		s := seat{id: wire.GPUID(i), ok: true, roomy: g.load+p <= r.cfg.Capacity, load: g.load, free: g.free >= int(m.pages), used: mono.Past}

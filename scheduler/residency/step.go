@@ -9,6 +9,7 @@ import (
 func (r *Residency) Step(now mono.Time, out *Out) {
 	for _, p := range r.leaving {
 		r.unload(p, out)
+		r.retry() // a model of the same id may have waited for it (lingers)
 	}
 	r.leaving = r.leaving[:0]
 	r.choose(now, out)
@@ -136,7 +137,7 @@ func (r *Residency) loadOnto(now mono.Time, on wire.GPUID, out *Out) (ordered bo
 	g := &r.gpus[on]
 	return r.loadOne(now, func(id wire.ModelID) (wire.GPUID, bool) {
 		m := &r.models[id]
-		return on, g.free+g.loose >= int(m.pages) && r.places.of(m, on) == none && r.makeRoom(g, int(m.pages), r.board.first().worth, true)
+		return on, g.free+g.loose >= int(m.pages) && r.places.of(m, on) == none && !r.lingers(id, g) && r.makeRoom(g, int(m.pages), r.board.first().worth, true)
 	}, out)
 }
 

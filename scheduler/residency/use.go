@@ -59,6 +59,26 @@ func (r *Residency) Ended(now mono.Time, id wire.ModelID, gpu wire.GPUID, gen Ge
 	}
 }
 
+// Missing tells that a device refused a batch, for it has no weights of that generation. Where their load is not
+// reported yet, no batch starts before the report or, if none comes, Lag; else they are gone, whoever
+// took them, the model is displaced, and the GPU is ordered to forget them, lest it is the refusal that was late.
+func (r *Residency) Missing(now mono.Time, id wire.ModelID, gpu wire.GPUID, gen Generation, out *Out) {
+	p := r.find(id, gpu, gen)
+	if p == none || !r.places.all[p].owned { // of a model that was removed: its Unload finds nothing
+		return
+	}
+	if at := &r.places.all[p]; at.state == loading {
+		at.from = max(at.from, now.Add(r.cfg.Lag))
+		out.Places = append(out.Places, Place{id, gpu, gen, at.from})
+	} else {
+		r.drop(r.disown(p, out))
+		out.Unloads = append(out.Unloads, Unload{id, gpu, gen})
+		r.counts.Lost++
+	}
+	r.refresh(now, id, &r.models[id])
+	r.retry()
+}
+
 // find is the place of a generation; none: it is no more. The model may have been removed meanwhile,
 // and the place be nobody's: then it takes a walk over the GPU's.
 func (r *Residency) find(id wire.ModelID, gpu wire.GPUID, gen Generation) int32 {

@@ -18,6 +18,7 @@ type world struct {
 	models  map[wire.ModelID]int // pages, of those that are known
 	uses    []use                // batches and holds
 	floors  map[wire.ModelID]mono.Time
+	foreign int      // generations beyond all that were used
 	log     []string // of all effects
 	keep    bool     // the log
 	err     error
@@ -103,6 +104,9 @@ func (w *world) unload(u Unload) {
 		w.fail("%+v of a GPU that is gone", u)
 		return
 	}
+	if _, there := d.weights[key{u.Model, u.Generation}]; !there {
+		return // it has said that it has not
+	}
 	if slices.ContainsFunc(w.uses, func(x use) bool { return x.model == u.Model && x.gpu == u.GPU && x.gen == u.Generation }) {
 		w.fail("%+v while it is in use", u)
 	}
@@ -119,6 +123,11 @@ func (w *world) load(l Load) {
 	if d == nil {
 		w.fail("%+v on a GPU that is gone", l)
 		return
+	}
+	for k := range d.weights {
+		if k.model == l.Model {
+			w.fail("%+v, whose model is there as %+v", l, k)
+		}
 	}
 	d.used += l.Pages
 	d.weights[key{l.Model, l.Generation}] = l.Pages
@@ -154,14 +163,36 @@ func (w *world) report(gpu wire.GPUID, i int, off mono.Dur, ok bool, out *Out) R
 }
 
 func (w *world) addGPU(id wire.GPUID, pages int, held []wire.ModelID, out *Out) {
-	gen := w.r.AddGPU(w.now, id, pages, held, out)
+	w.foreign += 1000
+	var told []Weights
+	for i, name := range held { // by turns without a generation, and of one that was given by somebody else
+		told = append(told, Weights{name, Generation(i % 2 * (w.foreign + i))})
+	}
+	gen := w.r.Adopt(w.now, id, pages, told, out)
 	d := &device{pages: pages, weights: map[key]int{}, newest: gen}
 	w.devices[id] = d
 	for _, p := range out.Places {
-		if p.GPU == id && p.Generation == gen {
-			d.weights[key{p.Model, gen}] = w.models[p.Model]
+		if p.GPU == id {
+			d.weights[key{p.Model, p.Generation}] = w.models[p.Model]
 			d.used += w.models[p.Model]
 		}
+	}
+}
+
+// misses: the device does not have what it is said to hold, and a batch has told.
+func (w *world) misses(id wire.ModelID, gpu wire.GPUID, out *Out) {
+	h, ok := w.r.Held(id, gpu)
+	if !ok {
+		w.r.Missing(w.now, id, gpu, 7, out) // of a generation that it has not
+		return
+	}
+	if d := w.devices[gpu]; !h.Loading {
+		d.used -= d.weights[key{id, h.Generation}]
+		delete(d.weights, key{id, h.Generation})
+	}
+	w.r.Missing(w.now, id, gpu, h.Generation, out)
+	if after, ok := w.r.Held(id, gpu); ok != h.Loading || ok && after.From < w.now.Add(w.cfg.Lag) {
+		w.fail("it was told that %+v is missing, and has %v %+v", h, ok, after)
 	}
 }
 

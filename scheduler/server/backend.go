@@ -28,12 +28,14 @@ type backend struct {
 	since    mono.Time   // likewise: of its admission
 
 	seats []seated               // Guarded by Server.mu.
+	rows  paging                 // of its devices that are paged; guards itself
 	reign wire.Epoch             // likewise: that it has promised to obey; 0: none. Where there is no group nobody asks
 	aside []*aside               // likewise: its GPUs, until then
 	asked map[catalog.Digest]int // likewise: labels that it owes
 
 	leaves  bool         // Owned by the receiving goroutine: it said that it drains.
 	done    wire.Done    // Likewise: scratch.
+	loaded  wire.Loaded  // Likewise.
 	running wire.Running // Likewise.
 }
 
@@ -51,6 +53,8 @@ func (b *backend) Receive(l transport.Link, m transport.Frame) {
 	switch m.Kind {
 	case wire.KindDone:
 		b.onDone(l, m.Body)
+	case wire.KindLoaded:
+		b.onLoaded(l, m.Body)
 	case wire.KindDoc:
 		if err := b.onDoc(l, m); err != nil {
 			b.server.refusals.Refused("backend "+b.name, err)
@@ -85,7 +89,7 @@ func (b *backend) onDone(l transport.Link, body []byte) {
 	}
 	end := min(d.End, mono.Now()) // clocks are only so well aligned: nothing ends in the future
 	if p := b.server.poolOf(d.Batch); p != nil {
-		p.engine.Done(engine.Done{Batch: d.Batch, Start: min(d.Start, end), End: end, Fetch: d.Fetch, Ran: int(d.Ran)})
+		p.engine.Done(engine.Done{Batch: d.Batch, Start: min(d.Start, end), End: end, Fetch: d.Fetch, Ran: int(d.Ran), Refused: refusedWhole(d)})
 	}
 }
 
@@ -111,6 +115,8 @@ func (b *backend) onDoc(l transport.Link, m transport.Frame) error {
 		return b.onService(m.Payload)
 	case d.Type == wire.DocStock && b.admitted.Load():
 		return b.onStock(m.Payload)
+	case d.Type == wire.DocHeld && b.conn != 0:
+		return b.onHeld(m.Payload)
 	case d.Type == wire.DocKeep && b.admitted.Load() && b.server.group != nil:
 		return b.onKeep(m.Payload)
 	}
@@ -126,6 +132,7 @@ func (b *backend) join(l transport.Link, info *catalog.BackendInfo) {
 		return
 	}
 	b.conn, b.link, b.name, b.instance = conn, l, info.Name, info.Instance
+	b.rows.introduce(info)
 	s.backends[b.conn] = b
 	info.Configured = min(info.Configured, time.Now().UnixNano()) // a clock that is ahead must not hold for ever
 	s.cluster.JoinBackend(mono.Now(), b.conn, info, &s.effects)
@@ -162,6 +169,9 @@ func (b *backend) onService(payload []byte) error {
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil
+	}
+	if !doc.Works {
+		b.rows.replace(doc.Pool, doc.Device, nil) // it comes back empty
 	}
 	err = s.cluster.Service(b.conn, doc.Pool, doc.Device, doc.Works, doc.Why, &s.effects)
 	s.carryOut(&s.effects)

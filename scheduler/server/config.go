@@ -9,6 +9,7 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/engine"
+	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport"
@@ -123,17 +124,20 @@ func (c *Config) complete() error {
 	if len(c.Group) > transport.GroupMax || c.Heartbeat < 0 {
 		errs = append(errs, fmt.Errorf("scheduler: a group of %d schedulers with heartbeats each %v: at most %d, and not negative", len(c.Group), c.Heartbeat, transport.GroupMax))
 	}
-	errs = append(errs, c.engine(0, nil).Check())
+	errs = append(errs, c.engine(0, nil, false).Check())
 	return errors.Join(errs...)
 }
 
 // engine is the configuration of a pool's engine, by the pool's number, on the threads of all
 // pools. What is wrong with it is wrong for all pools, and said when the server starts.
-func (c *Config) engine(pool int, threads *engine.Threads) engine.Config {
+func (c *Config) engine(pool int, threads *engine.Threads, isPaged bool) engine.Config {
 	cfg := engine.Config{ModelLoops: c.ModelLoops, FirstLoop: pool * c.ModelLoops, Threads: threads, Placement: c.Placement, GPUsMax: c.GPUsMax,
 		Margin: c.Margin, RequestsMax: c.RequestsMax, Headroom: c.Headroom, TunerShare: c.TunerShare, Setting: c.Setting}
 	if pool == 0 {
 		cfg.Record = c.Record
+	}
+	if isPaged {
+		cfg.Paged = &paged.Config{}
 	}
 	return cfg
 }

@@ -103,10 +103,14 @@ func (s *Server) addPool(e *members.Effect) {
 	for e.Pool >= len(s.pools) {
 		s.pools = append(s.pools, nil)
 	}
+	if p := s.pools[e.Pool]; p != nil && (p.paged == nil) != (e.Paged == nil) {
+		s.removePool(p) // without models and GPUs: another kind of engine takes its place
+	}
 	if s.pools[e.Pool] == nil {
-		s.newPool(e.Pool)
+		s.newPool(e.Pool, e.Paged)
 	}
 	p := s.pools[e.Pool]
+	p.paged = e.Paged
 	s.endLeaving(p)
 	p.deviceType, p.name = e.Type, e.SubCluster
 	if p.name != "" {
@@ -137,7 +141,7 @@ func (s *Server) changeModel(e *members.Effect) {
 	case e.Kind == members.SetModel:
 		p.engine.SetModel(e.Model, cfg)
 	default:
-		if err = p.engine.AddModel(e.Model, cfg); err == nil {
+		if err = p.serve(e.Model, cfg, e.Spec); err == nil {
 			m.goTo(p)
 		}
 	}
@@ -160,7 +164,7 @@ func (s *Server) moveModel(e *members.Effect) {
 	s.roomFor(to)
 	cfg, err := modelConfig(e.Spec, s.cfg.QueueMax)
 	if err == nil {
-		err = to.engine.AddModel(e.Model, cfg)
+		err = to.serve(e.Model, cfg, e.Spec)
 	}
 	if err != nil { // the core has checked the model, New the limits
 		s.log.Error().Str("model", e.Spec.Key()).Err(err).Msg("the engine does not take this model")

@@ -58,6 +58,7 @@ type peer struct {
 	onKeep   func(*catalog.Keep)
 	onBound  func(*catalog.Bound)
 	onBatch  func(*wire.Batch)
+	onLoad   func(*wire.Load)
 	outcomes map[uint64]catalog.Outcome
 	facts    *factsSeen     // of a controller
 	asked    wire.RequestID // by runs
@@ -90,6 +91,12 @@ func (p *peer) Receive(l transport.Link, f transport.Frame) {
 		var m wire.Answer
 		_ = m.Decode(f.Body)
 		p.answers[m.Request] = append(p.answers[m.Request], m.Reason)
+	case wire.KindLoad:
+		var m wire.Load
+		if err := m.Decode(f.Body, l.Shift()); err != nil {
+			p.t.Error(err)
+		}
+		p.onLoad(&m)
 	case wire.KindBatch:
 		var m wire.Batch
 		if err := m.Decode(f.Body, l.Shift()); err != nil {

@@ -20,6 +20,7 @@ type metrics struct {
 	loop   loopMetrics
 	tuning tuningMetrics
 	group  groupMetrics
+	paging pagingMetrics
 }
 
 func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
@@ -35,7 +36,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		orders:      prometheus.NewDesc("symphony_scheduler_orders_total", "The control plane's orders, by what came of them.", []string{"outcome"}, nil),
 		waiting:     prometheus.NewDesc("symphony_queue_requests", "Requests queued or running.", []string{"pool"}, nil),
 	}
-	m.loop, m.tuning, m.group = newLoopMetrics(), newTuningMetrics(), newGroupMetrics()
+	m.loop, m.tuning, m.group, m.paging = newLoopMetrics(), newTuningMetrics(), newGroupMetrics(), newPagingMetrics()
 	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_drops_total", Help: "Requests given up before execution, by reason."}, []string{"reason"})
 	for r := wire.ReasonDeadline; int(r) < wire.ReasonCount; r++ {
 		m.drops[r] = m.dropped.WithLabelValues(r.String())
@@ -66,6 +67,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.loop.describe(ch)
 	m.tuning.describe(ch)
 	m.group.describe(ch)
+	m.paging.describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -110,4 +112,5 @@ func (m *metrics) collectPool(p *pool, ch chan<- prometheus.Metric) {
 	m.loop.collect(ch, &stats.Rank, pool, "rank")
 	gauge(m.waiting, float64(used), pool)
 	m.tuning.collect(ch, p)
+	m.paging.collect(ch, p)
 }

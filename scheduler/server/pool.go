@@ -25,7 +25,8 @@ type pool struct {
 	// Guarded by Server.mu.
 	index      int
 	deviceType string
-	name       string // "": of all devices of the type, where nobody plans
+	name       string         // "": of all devices of the type, where nobody plans
+	paged      *catalog.Paged // its devices' memory; nil: models are resident
 	delay      batching.Delay
 	told       tuner.Choice // what was logged last of the tuner
 	worst      mono.Dur     // of the delays of its links
@@ -109,13 +110,13 @@ func (s *Server) livePools(yield func(*pool) bool) {
 	}
 }
 
-// newPool starts an engine. Caller holds mu.
-func (s *Server) newPool(index int) {
-	p := &pool{index: index}
+// newPool starts an engine, paged where its devices' memory is. Caller holds mu.
+func (s *Server) newPool(index int, memory *catalog.Paged) {
+	p := &pool{index: index, paged: memory}
 	p.gpus.Store(&[]*gpu{})
 	p.sink = newSink(s, p, s.cfg.ModelLoops)
 	var err error
-	if p.engine, err = engine.New(s.cfg.engine(index, s.threads), p.sink); err != nil {
+	if p.engine, err = engine.New(s.cfg.engine(index, s.threads, memory != nil), p.sink); err != nil {
 		panic(fmt.Sprintf("scheduler/server: the engine of pool %d: %v, which New has checked", index, err))
 	}
 	p.engine.Start()
@@ -236,7 +237,7 @@ func (s *Server) seatGPU(b *backend, p *pool, g *gpu, index, device int, free mo
 	// and throws away what it finds no seat for (sink.Dispatch).
 	life := engine.GPU{ID: g.id, Life: g.life.Life + 1}
 	g.seat.Store(&seat{backend: b, life: life, reign: s.reignAt(b), pool: uint32(index), device: uint32(device)})
-	got, err := p.engine.AddGPU(g.id, mono.Now().Add(free))
+	got, err := s.seatIn(b, p, g, index, device, mono.Now().Add(free))
 	if err == nil && got != life {
 		p.engine.RemoveGPU(got)
 		g.life = got // the next life is the one after
@@ -244,6 +245,7 @@ func (s *Server) seatGPU(b *backend, p *pool, g *gpu, index, device int, free mo
 	}
 	if err != nil {
 		g.seat.Store(nil)
+		b.rows.seat(spot{uint32(index), uint32(device)}, nil)
 		return err
 	}
 	g.life = got
@@ -263,6 +265,9 @@ func (s *Server) unseatGPU(p *pool, g *gpu) {
 		return
 	}
 	old.backend.seats = slices.DeleteFunc(old.backend.seats, func(x seated) bool { return x.gpu == g })
+	if p.paged != nil {
+		old.backend.rows.seat(spot{old.pool, old.device}, nil)
+	}
 	p.alive.Add(-1)
 	p.engine.RemoveGPU(g.life)
 }

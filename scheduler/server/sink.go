@@ -1,6 +1,8 @@
 package server
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
@@ -17,6 +19,9 @@ type sink struct {
 	server *Server
 	pool   *pool
 	loops  []loopSink
+	loads  loadSink
+
+	cold, warm atomic.Uint64 // requests of paged pools: in the first batch with their weights, and in others
 }
 
 // loopSink is what one model loop has gathered. Owned by that loop.
@@ -26,6 +31,7 @@ type loopSink struct {
 	batch   wire.Batch // scratch
 	answer  wire.Answer
 	flights flights
+	seen    map[modelAt]uint32 // of a paged pool: by whose weights the last batch ran
 }
 
 // pendingSpare is how many dead links a loop may remember beside the living.
@@ -43,6 +49,7 @@ func newSink(s *Server, p *pool, loops int) *sink {
 	for i := range k.loops {
 		k.loops[i].pending = map[transport.Link]*pending{}
 	}
+	k.loads.pending = map[transport.Link]*pending{}
 	return k
 }
 
@@ -73,13 +80,16 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 	m := &l.batch
 	m.Epoch, m.Batch, m.Model, m.GPU = seat.reign, d.Batch, d.Model, d.GPU
 	m.Device, m.Pool, m.Exec, m.Until = seat.device, seat.pool, d.Exec, d.Until
-	m.Latest, m.Generation = mono.Never, 0 // the model is there for good
+	m.Latest, m.Generation = d.Latest, wire.Generation(d.Generation)
 	m.Items = m.Items[:0]
 	for i := range d.Requests {
 		r := &d.Requests[i]
 		m.Items = append(m.Items, wire.BatchItem{Request: r.ID, Frontend: r.Frontend, Deadline: r.Deadline, Input: r.Input})
 	}
 	l.flights.begin(d)
+	if d.Generation != 0 {
+		k.countStart(l, d)
+	}
 	p := l.to(seat.backend.link, seat.backend)
 	p.frames = m.Append(p.frames)
 	if w := k.server.cfg.Watch.Dispatched; w != nil {
@@ -114,8 +124,10 @@ func (k *sink) Drop(loop int, d *batching.Drop) {
 func (k *sink) Completed(loop int, r *shard.Run, d *engine.Done) {
 	if c := k.server.count(r.Model); c != nil {
 		late := k.loops[loop].flights.end(d)
-		c.late.Add(uint64(late))
-		c.served.Add(uint64(r.Size - late))
+		if d.Refused == wire.ReasonNone { // else they wait again
+			c.late.Add(uint64(late))
+			c.served.Add(uint64(r.Size - late))
+		}
 	}
 	g := k.pool.gpu(r.GPU)
 	if seat := g.seat.Load(); seat != nil && seat.life.Life == r.Life {
@@ -128,8 +140,9 @@ func (k *sink) Completed(loop int, r *shard.Run, d *engine.Done) {
 }
 
 // Flush implements engine.Sink.
-func (k *sink) Flush(loop int) {
-	l := &k.loops[loop]
+func (k *sink) Flush(loop int) { k.flush(&k.loops[loop]) }
+
+func (k *sink) flush(l *loopSink) {
 	for _, p := range l.dirty {
 		var err error
 		if !k.server.mute.Load() {

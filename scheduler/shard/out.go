@@ -11,14 +11,18 @@ import (
 // Dispatch is a finished batch for a GPU. Requests is valid until the Out is
 // reset.
 type Dispatch struct {
-	Batch    wire.BatchID
-	Model    wire.ModelID
-	GPU      wire.GPUID
-	Life     rank.Life
-	Due      mono.Time // when its order had left if nothing took time; decides nothing
-	Exec     mono.Time
-	Until    mono.Time
-	Requests []batching.Request
+	Batch wire.BatchID
+	Model wire.ModelID
+	GPU   wire.GPUID
+	Life  rank.Life
+	Due   mono.Time // when its order had left if nothing took time; decides nothing
+	Exec  mono.Time
+	Until mono.Time
+	// Generation is that of the grant, Latest the last start by which any of the requests can still be in time,
+	// where the GPU needs weights of a generation; else 0 and mono.Never.
+	Generation uint32
+	Latest     mono.Time
+	Requests   []batching.Request
 }
 
 // Candidate is a model's new candidate, for the rank.

@@ -194,6 +194,10 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 			}
 			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, max(due, g.Ready), exec, until, out), exec, until
 			answer.Forgone, answer.Need, answer.Slack = m.Forgone(), m.Need(), m.Slack()
+			if g.Generation != 0 {
+				d := &out.Dispatches[len(out.Dispatches)-1]
+				d.Generation, d.Latest = g.Generation, d.Requests[0].Deadline.Add(-m.Profile().Latency(n))
+			}
 		}
 	}
 	out.Answers = append(out.Answers, answer)
@@ -229,7 +233,7 @@ func (s *Shard) dispatch(g rank.Grant, due, exec, until mono.Time, out *Out) wir
 		requests[i] = *s.slots.request(slot)
 	}
 	out.Dispatches = append(out.Dispatches, Dispatch{Batch: b.id, Model: b.model, GPU: b.gpu, Life: b.life,
-		Due: due, Exec: exec, Until: until, Requests: requests})
+		Due: due, Exec: exec, Until: until, Latest: mono.Never, Requests: requests})
 	return b.id
 }
 
@@ -259,6 +263,18 @@ func (s *Shard) Completed(id wire.BatchID) (Run, bool) {
 	return run, true
 }
 
+// Refused is Completed of a batch that its backend answered no request of: they are queued again, or dropped
+// for reason when too little time is left.
+func (s *Shard) Refused(now mono.Time, id wire.BatchID, reason wire.Reason, out *Out) (Run, bool) {
+	b := s.batches.find(id)
+	if b == nil {
+		return Run{}, false
+	}
+	run := Run{b.model, b.gpu, b.life, b.size, b.exec, b.until}
+	s.requeue(now, b, reason, out)
+	return run, true
+}
+
 // Lost ends the life of a GPU: the requests of its batches are queued again,
 // or dropped as backend_lost when too little time is left. O(batches).
 func (s *Shard) Lost(now mono.Time, gpu wire.GPUID, life rank.Life, out *Out) {
@@ -269,14 +285,14 @@ func (s *Shard) Lost(now mono.Time, gpu wire.GPUID, life rank.Life, out *Out) {
 	for i := range s.batches.records {
 		b := &s.batches.records[i]
 		if b.id != 0 && b.gpu == gpu && b.life <= life {
-			s.requeue(now, b, out)
+			s.requeue(now, b, wire.ReasonBackendLost, out)
 		}
 	}
 }
 
-// requeue puts a lost batch's requests back. Those of a model that was extracted go where
+// requeue puts the requests of a batch that does not run back. Those of a model that was extracted go where
 // it went.
-func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
+func (s *Shard) requeue(now mono.Time, b *batch, reason wire.Reason, out *Out) {
 	m := s.model(b.model)
 	for slot := b.first; slot != none; {
 		next := s.slots.next[slot]
@@ -296,7 +312,7 @@ func (s *Shard) requeue(now mono.Time, b *batch, out *Out) {
 		if r.Class == wire.ClassBestEffort {
 			s.requeueEffort(now, m, slot, out)
 		} else if alone > r.Deadline || !m.Push(now, r.Deadline.Add(-m.margin), r.Priority, slot) {
-			s.drop(slot, wire.ReasonBackendLost, out)
+			s.drop(slot, reason, out)
 		}
 		slot = next
 	}
@@ -438,6 +454,15 @@ func (s *Shard) Queued(id wire.ModelID) int {
 		return m.Len()
 	}
 	return 0
+}
+
+// Alone is by when the first of those requests must start if it runs alone, and how long it then takes.
+func (s *Shard) Alone(id wire.ModelID) (latest mono.Time, length mono.Dur) {
+	if m := s.model(id); m != nil {
+		length = m.Profile().Latency(1)
+		return m.First().Add(-length), length
+	}
+	return mono.Never, 0
 }
 
 // Used is the number of requests queued or running.

@@ -146,10 +146,38 @@ type Pool struct {
 	Jitter     float64  `yaml:"jitter"`           // emulated: share by which a run may take longer
 	Models     []string `yaml:"models,omitempty"` // of the repository; empty: all of this device type
 	Zoo        []Zoo    `yaml:"zoo,omitempty"`    // emulated models from a table of profiles
+	Paged      *Paged   `yaml:"paged,omitempty"`  // weights come to the devices and go as requests need them; nothing: all models are resident
+}
+
+// Paged is the memory of each device of a pool with more models than fit.
+type Paged struct {
+	Page      Size   `yaml:"page"`      // a model takes whole ones; 0: 16MiB
+	Pages     int    `yaml:"pages"`     // for weights; 0: as many as the pool's memory has
+	PCIe      string `yaml:"pcie"`      // emulated: "shared", copies to all of the pool's devices go over one bus; empty: each has its own
+	Bandwidth Size   `yaml:"bandwidth"` // emulated: bytes a second, of models that do not say how long they load; 0: a V100's, 12.4 GB/s
+}
+
+// PageDefault is the size of a page where none is given: Clockwork's.
+const PageDefault Size = 16 << 20
+
+// Size is how many bytes a page has.
+func (m *Paged) Size() Size {
+	if m.Page == 0 {
+		return PageDefault
+	}
+	return m.Page
+}
+
+// Count is how many pages a device of a pool with so much memory has.
+func (m *Paged) Count(memory Size) int {
+	if m.Pages == 0 {
+		return int(memory / m.Size())
+	}
+	return m.Pages
 }
 
 // Zoo makes emulated models from a CSV of latency profiles
-// (model,alpha_ms,beta_ms,slo_ms).
+// (model,alpha_ms,beta_ms,slo_ms), or of profiles and weights (as bench/zoo/zoo_v100_clockwork.csv has them).
 type Zoo struct {
 	CSV      string   `yaml:"csv"`
 	Models   []string `yaml:"models,omitempty"` // rows to take; empty: all

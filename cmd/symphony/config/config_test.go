@@ -287,3 +287,44 @@ func TestBackendScheduler(t *testing.T) {
 		}
 	}
 }
+
+// A pool has pages where it says so, by count or as many as its memory has.
+func TestPagedPools(t *testing.T) {
+	c, err := Load(write(t, `
+backend:
+  pools:
+    - {device_type: a, kind: emulated, devices: 1, paged: {pages: 1376}}
+    - {device_type: b, kind: emulated, devices: 1, memory: 100MiB, paged: {}}
+    - {device_type: c, kind: emulated, devices: 1, memory: 100MiB, paged: {page: 1MiB, pcie: shared, bandwidth: 1GiB}}
+    - {device_type: d, kind: emulated, devices: 1, memory: 100MiB}
+`), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.Backend.Pools
+	for i, want := range []int{1376, 6, 100} {
+		if p[i].Paged == nil || p[i].Paged.Count(p[i].Memory) != want {
+			t.Errorf("pool %d: %+v, want %d pages", i, p[i].Paged, want)
+		}
+	}
+	if p[3].Paged != nil || p[0].Paged.Size() != 16<<20 || p[2].Paged.PCIe != "shared" || p[2].Paged.Bandwidth != 1<<30 {
+		t.Errorf("%+v", p)
+	}
+	_, err = Load(write(t, `
+backend:
+  pools:
+    - {device_type: a, kind: emulated, devices: 1, paged: {}}
+    - {device_type: b, kind: emulated, devices: 1, memory: 8MiB, paged: {}}
+    - {device_type: c, kind: emulated, devices: 1, memory: 100MiB, paged: {page: 1, pages: 3, pcie: own}}
+    - {kind: cuda, paged: {pages: -1}}
+`), nil, nil)
+	for _, want := range []string{"pools[0].paged.pages: memory (0B) has 0 pages of 16MiB", "pools[1].paged.pages: memory (8MiB)", "pools[2].paged.page: is 1", "pools[2].paged.pages: is 3 beside a memory of 100MiB",
+		`pools[2].paged.pcie: "own"`, "pools[3].paged: is for pools of kind", "pools[3].paged.pages: is -1", "configuration: 7 errors:\n"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+	if _, err := Load(write(t, "backend: {pools: [{device_type: a, kind: emulated, devices: 1, paged: {page_size: 1MiB}}]}\n"), nil, nil); err == nil {
+		t.Error("an unknown key is taken")
+	}
+}

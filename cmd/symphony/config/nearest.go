@@ -46,7 +46,7 @@ func keys(t reflect.Type, prefix string) (all []string) {
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		all = append(all, prefix+name)
 		of := f.Type
-		if of.Kind() == reflect.Slice {
+		if of.Kind() == reflect.Slice || of.Kind() == reflect.Pointer {
 			of = of.Elem()
 		}
 		if of.Kind() == reflect.Struct {

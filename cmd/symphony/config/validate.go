@@ -169,17 +169,37 @@ func (b *Backend) validate(r *report) {
 		r.need(p.DeviceType != "" || p.Kind == "cuda", key+".device_type", "is empty: name the kind of device, for example cpu")
 		r.oneOf(key+".kind", p.Kind, "cpu", "cuda", "emulated")
 		p.validateGPUs(r, key)
+		p.validatePaged(r, key)
 		r.between(key+".threads", int64(p.Threads), 0, 256)
 		r.need(p.Jitter >= 0 && p.Jitter <= 10, key+".jitter", "is %g, must be 0 to 10", p.Jitter)
 		for j, z := range p.Zoo {
 			zkey := fmt.Sprintf("%s.zoo[%d]", key, j)
 			r.need(p.Kind == "emulated", zkey, "emulated models need a pool of kind emulated")
 			r.need(z.CSV != "", zkey+".csv", "is empty")
-			r.between(zkey+".copies", int64(z.Copies), 0, 1000)
+			r.between(zkey+".copies", int64(z.Copies), 0, 4096)
 			r.span(zkey+".slo", z.SLO, 0, 3600*mono.Second)
 			r.between(zkey+".max_batch", int64(z.MaxBatch), 0, 1024)
 		}
 	}
+}
+
+// validatePaged checks a pool whose weights come and go.
+func (p *Pool) validatePaged(r *report, key string) {
+	m := p.Paged
+	if m == nil {
+		return
+	}
+	key += ".paged"
+	r.need(p.Kind == "emulated", key, "is for pools of kind emulated: leave it out, and all models are resident")
+	if m.Page != 0 {
+		r.between(key+".page", int64(m.Page), 4<<10, 1<<34)
+	}
+	r.between(key+".pages", int64(m.Pages), 0, 1<<24)
+	r.need(m.Pages == 0 || p.Memory == 0, key+".pages", "is %d beside a memory of %v: give one of them", m.Pages, p.Memory)
+	n := int64(p.Memory / m.Size())
+	r.need(m.Pages != 0 || n >= 1 && n <= 1<<24, key+".pages", "memory (%v) has %d pages of %v, must be 1 to %d: give pages, or the pool's memory", p.Memory, n, m.Size(), 1<<24)
+	r.need(m.PCIe == "" || m.PCIe == "shared", key+".pcie", "%q is none of shared, and nothing", m.PCIe)
+	r.between(key+".bandwidth", int64(m.Bandwidth), 0, 1<<42)
 }
 
 // validateGPUs checks what only pools of kind cuda have, and how many devices there are.

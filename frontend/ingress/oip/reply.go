@@ -17,11 +17,12 @@ type Reply struct {
 	Outputs        []Result
 }
 
-// Parameter is a number told beside the outputs, or a text where there is one.
+// Parameter is a number told beside the outputs, or a text where there is one, or true.
 type Parameter struct {
 	Name  string
 	Value int64
 	Text  string
+	Yes   bool
 }
 
 // Result is one output tensor. Its bytes are those of Parts, one after the
@@ -68,11 +69,14 @@ func (r *Reply) AppendHeader(dst []byte) ([]byte, error) {
 		for i, p := range r.Parameters {
 			dst = append(dst, ",{"[b2i(i == 0)])
 			dst = append(AppendString(dst, []byte(p.Name)), ':')
-			if p.Text != "" {
+			switch {
+			case p.Yes:
+				dst = append(dst, "true"...)
+			case p.Text != "":
 				dst = AppendString(dst, []byte(p.Text))
-				continue
+			default:
+				dst = strconv.AppendInt(dst, p.Value, 10)
 			}
-			dst = strconv.AppendInt(dst, p.Value, 10)
 		}
 		dst = append(dst, '}')
 	}

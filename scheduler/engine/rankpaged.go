@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/symphony-serving/symphony/scheduler/paged"
+	"github.com/symphony-serving/symphony/scheduler/rank"
+	"github.com/symphony-serving/symphony/scheduler/residency"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// paging is the rank loop's matchmaker where weights come and go, in the place of rank.Rank.
+//
+//	mail, reports, membership --> paged.Paged --> Loads, Unloads --> Loader
+//	                                  |---------> Floors ----------> mailboxes, model loops
+//	                                  +---------> Grants, as in any engine
+//
+// A floor does not wait for room: a mailbox has the last one of its model, and a model loop's ring word of it at
+// most once (Engine.floorsKept).
+type paging struct {
+	loader Loader // Immutable.
+
+	// Owned by the rank loop's run.
+	match   *paged.Paged
+	out     paged.Out
+	boxes   []*mailbox  // by model; nil: it is not served
+	lives   []rank.Life // by GPU
+	holders []residency.Holder
+	order   LoadOrder // scratch
+	moved   bool      // pages have been taken or given back since they were counted
+
+	stats pagingStats
+}
+
+// event hands an event to the core, m and w with it if it is mail.
+func (p *paging) event(now mono.Time, ev *rankEvent, m *mail, w *wants) {
+	switch ev.op {
+	case rankModel:
+		for int(ev.model) >= len(p.boxes) {
+			p.boxes = append(p.boxes, nil)
+		}
+		p.boxes[ev.model] = ev.box
+	case rankGone:
+		p.boxes[ev.model] = nil
+	case rankAdd:
+		for int(ev.gpu.ID) >= len(p.lives) {
+			p.lives = append(p.lives, 0)
+		}
+		p.lives[ev.gpu.ID] = ev.gpu.Life
+	}
+	p.moved = p.moved || ev.op == rankAdd || ev.op == rankRemove || ev.op == rankLoaded || ev.op == rankDone && ev.refused
+	ev.applyPaged(now, p.match, m, w, &p.out)
+}
+
+// step does what is due and carries out all but the grants, which it returns.
+func (p *paging) step(now mono.Time, l *rankLoop) []rank.Grant {
+	p.match.Step(now, &p.out)
+	l.log.stepPaged(now, &p.out)
+	for i := range p.out.Unloads {
+		u := &p.out.Unloads[i]
+		p.order = LoadOrder{Model: u.Model, GPU: u.GPU, Life: p.lives[u.GPU], Generation: u.Generation, Earliest: now, Latest: mono.Never, Until: now}
+		p.loader.Load(&p.order)
+	}
+	for i := range p.out.Loads {
+		o := &p.out.Loads[i]
+		p.holders = p.match.Residency().Holders(o.Model, p.holders[:0])
+		p.order = LoadOrder{ID: o.ID, Model: o.Model, GPU: o.GPU, Life: p.lives[o.GPU], Generation: o.Generation, Pages: o.Pages, Copies: len(p.holders),
+			Earliest: now, Latest: o.Latest, Until: o.Until}
+		p.loader.Load(&p.order)
+		p.stats.ordered(len(p.holders))
+	}
+	if len(p.out.Unloads)+len(p.out.Loads) > 0 {
+		p.loader.FlushLoads()
+		p.moved = true
+	}
+	if p.moved {
+		p.moved = false
+		p.stats.pages(p.match, len(p.lives))
+	}
+	for _, f := range p.out.Floors {
+		p.tellFloor(l.engine, f)
+	}
+	grants := p.out.Grants
+	p.out.Reset()
+	return grants // valid until the next event
+}
+
+// tellFloor leaves a floor in the model's mailbox.
+func (p *paging) tellFloor(e *Engine, f residency.Floor) {
+	if int(f.Model) >= len(p.boxes) || p.boxes[f.Model] == nil {
+		return
+	}
+	box := p.boxes[f.Model]
+	box.floor.Store(int64(f.Until))
+	if !box.floorTold.Swap(true) {
+		e.command(e.loopOf(f.Model), &input{op: opSetFloor, model: f.Model})
+	}
+}
+
+// pagingStats are counters of a paged engine: written by the rank loop, read by anybody.
+type pagingStats struct {
+	cold, copies, unloads, failed, lost, floors atomic.Uint64
+	free, all                                   atomic.Int64
+}
+
+// ordered counts a load, after which so many GPUs hold the model.
+func (s *pagingStats) ordered(holders int) {
+	if holders > 1 {
+		s.copies.Add(1)
+	} else {
+		s.cold.Add(1)
+	}
+}
+
+// pages sums up what GPUs below n have.
+func (s *pagingStats) pages(p *paged.Paged, n int) {
+	free, all := 0, 0
+	for id := range n {
+		f, a := p.Residency().Pages(wire.GPUID(id))
+		free, all = free+f, all+a
+	}
+	s.free.Store(int64(free))
+	s.all.Store(int64(all))
+	c := p.Residency().Counts()
+	s.unloads.Store(c.Unloads)
+	s.failed.Store(c.Failed)
+	s.lost.Store(c.Lost)
+	s.floors.Store(c.Floors)
+}
+
+// PagingStats are what a paged engine did since it began, and its pages now.
+type PagingStats struct {
+	Cold    uint64 // loads of models that no GPU held
+	Copies  uint64 // further copies
+	Unloads uint64 // weights that were ordered to go
+	Failed  uint64 // loads that failed
+	Lost    uint64 // weights that went with their GPU, or that a GPU did not have any more
+	Floors  uint64 // times that a model's requests were told that no load saves them
+
+	PagesFree, Pages int
+}
+
+func (s *pagingStats) snapshot() PagingStats {
+	return PagingStats{Cold: s.cold.Load(), Copies: s.copies.Load(), Unloads: s.unloads.Load(), Failed: s.failed.Load(), Lost: s.lost.Load(), Floors: s.floors.Load(),
+		PagesFree: int(s.free.Load()), Pages: int(s.all.Load())}
+}
