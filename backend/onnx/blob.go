@@ -49,33 +49,18 @@ func (b *Blob) Open() (s *Session, err error) {
 }
 
 func (b *Blob) open() (*Session, error) {
-	s, err := b.session()
+	s, err := newSession(&b.spec, b.threads, func(in, out []string, o *ort.SessionOptions) (*ort.DynamicAdvancedSession, error) {
+		return ort.NewDynamicAdvancedSessionWithONNXData(b.data, in, out, o)
+	})
 	if err == nil {
-		err = s.warm(b.spec.MaxBatch)
-	}
-	if err != nil {
-		if s != nil {
+		if err = s.warm(b.spec.MaxBatch); err != nil {
 			s.Close()
 		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s, from memory: %w", ErrModel, b.path, err)
 	}
 	return s, nil
-}
-
-func (b *Blob) session() (*Session, error) {
-	o, err := options(b.threads)
-	if err != nil {
-		return nil, err
-	}
-	defer o.Destroy()
-	s := &Session{tensors: map[int]bound{}}
-	if s.inputs, err = buffers(b.spec.Inputs, b.spec.MaxBatch); err == nil {
-		s.outputs, err = buffers(b.spec.Outputs, b.spec.MaxBatch)
-	}
-	if err == nil {
-		s.session, err = ort.NewDynamicAdvancedSessionWithONNXData(b.data, names(b.spec.Inputs), names(b.spec.Outputs), o)
-	}
-	return s, err
 }
 
 // Measure checks the file against its specification, and says what a session takes: memory, as the process's resident
