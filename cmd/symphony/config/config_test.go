@@ -307,6 +307,9 @@ backend:
 			t.Errorf("pool %d: %+v, want %d pages", i, p[i].Paged, want)
 		}
 	}
+	if c, err := Load("../../../examples/paged.yaml", nil, nil); err != nil || c.Backend.Pools[0].Paged.Count(0) != 1376 {
+		t.Errorf("%+v, %v", c.Backend, err)
+	}
 	if p[3].Paged != nil || p[0].Paged.Size() != 16<<20 || p[2].Paged.PCIe != "shared" || p[2].Paged.Bandwidth != 1<<30 {
 		t.Errorf("%+v", p)
 	}
