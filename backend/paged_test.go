@@ -66,12 +66,12 @@ func (c *cluster) loaded(id wire.LoadID) (l wire.Loaded) {
 	return l
 }
 
-// runWith orders a batch of a request with weights of a generation, and waits for its report.
-func (c *cluster) runWith(epoch wire.Epoch, id wire.BatchID, device int, model wire.ModelID, gen wire.Generation) (done wire.Done) {
+// runWith orders a batch of a request of so many bytes with weights of a generation, and waits for its report.
+func (c *cluster) runWith(epoch wire.Epoch, id wire.BatchID, device int, model wire.ModelID, gen wire.Generation, length uint32) (done wire.Done) {
 	c.t.Helper()
 	now := mono.Now()
 	m := wire.Batch{Epoch: epoch, Batch: id, Model: model, Device: uint32(device), Exec: now, Until: now, Latest: now.Add(100 * mono.Second), Generation: gen,
-		Items: []wire.BatchItem{{Request: wire.RequestID(id), Frontend: 3, Deadline: now.Add(100 * mono.Second), Input: wire.SlabRef{Length: 32}}}}
+		Items: []wire.BatchItem{{Request: wire.RequestID(id), Frontend: 3, Deadline: now.Add(100 * mono.Second), Input: wire.SlabRef{Length: length}}}}
 	_ = c.control().Send(m.Append(nil))
 	c.wait(fmt.Sprintf("the report of batch %d", id), func() bool {
 		i := slices.IndexFunc(c.dones, func(d wire.Done) bool { return d.Batch == id })
@@ -113,15 +113,15 @@ func TestPagedPool(t *testing.T) {
 	if l := c.loaded(3); l.Reason != wire.ReasonMemory || l.Free != 6 {
 		t.Errorf("%+v", l)
 	}
-	if d := c.runWith(100, 1, 1, 11, 2); d.Ran != 1 || d.Reason != wire.ReasonNone {
+	if d := c.runWith(100, 1, 1, 11, 2, 32); d.Ran != 1 || d.Reason != wire.ReasonNone {
 		t.Errorf("%+v", d)
 	}
 	for id, gen := range map[wire.BatchID]wire.Generation{2: 1, 3: 0, 4: 9} {
-		if d := c.runWith(100, id, 1, 11, gen); d.Ran != 0 || d.Failed != 0 || d.Reason != wire.ReasonCold {
+		if d := c.runWith(100, id, 1, 11, gen, 32); d.Ran != 0 || d.Failed != 0 || d.Reason != wire.ReasonCold {
 			t.Errorf("generation %d: %+v", gen, d)
 		}
 	}
-	if d := c.runWith(100, 5, 0, 11, 2); d.Reason != wire.ReasonCold {
+	if d := c.runWith(100, 5, 0, 11, 2, 32); d.Reason != wire.ReasonCold {
 		t.Errorf("on the other device: %+v", d)
 	}
 	send(unloadOf(100, 4, 1, 10, 1))
@@ -230,7 +230,7 @@ func TestHeldIsAllThereIs(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for range 20 {
+	for range 10 {
 		epoch += wire.Epoch(r.IntN(2)) // it starts anew, or has lost the link
 		c.paged(epoch, models)
 		c.mu.Lock()
@@ -374,7 +374,7 @@ func TestPagedModelsComeAndGo(t *testing.T) {
 	s.b.InService(0, 0, "test")
 	_ = s.control().Send(loadOf(100, 2, 0, 4, 2).Append(nil))
 	s.loaded(2)
-	if d := s.runWith(100, 1, 0, 4, 2); d.Ran != 1 {
+	if d := s.runWith(100, 1, 0, 4, 2, 32); d.Ran != 1 {
 		t.Errorf("%+v", d)
 	}
 	s.keep(catalog.Keep{Device: 0, Unload: []string{"m/1", "large/1"}})
@@ -382,7 +382,7 @@ func TestPagedModelsComeAndGo(t *testing.T) {
 	if free, _ := e.Pages(); free != 10 {
 		t.Errorf("%d pages are free of 10", free)
 	}
-	if d := s.runWith(100, 2, 0, 4, 2); d.Reason != wire.ReasonExecution {
+	if d := s.runWith(100, 2, 0, 4, 2, 32); d.Reason != wire.ReasonExecution {
 		t.Errorf("%+v", d)
 	}
 }

@@ -107,7 +107,11 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		}
 		err = emulate(p, cfg, models)
 	case KindCPU:
-		err = b.loadCPU(ctx, p, cfg, models)
+		load := b.loadCPU
+		if cfg.Paged != nil {
+			load = b.loadPagedCPU
+		}
+		err = load(ctx, p, cfg, models)
 	case KindCUDA:
 		err = b.loadCUDA(ctx, p, gpus, cfg, models)
 	default:
@@ -230,12 +234,9 @@ func (b *Backend) emulate(p *pool, cfg PoolConfig, models []repository.Model) er
 // loadCPU opens the models on every device and measures those without a
 // profile. A model that fails is left out.
 func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models []repository.Model) error {
-	if b.gpuHost == nil || onnx.Version() == "" { // else the one for GPUs is loaded, which serves CPUs, too
-		if err := onnx.Load(b.cfg.ONNXRuntime); err != nil {
-			return fmt.Errorf("pool %s: %w", cfg.DeviceType, err)
-		}
+	if err := b.openONNX(cfg); err != nil {
+		return err
 	}
-	b.log.Info().Str("version", onnx.Version()).Str("pool", cfg.DeviceType).Int("devices", cfg.Devices).Msg("ONNX Runtime on the CPU")
 	l := &cpuLoader{cfg: cfg}
 	p.loader = l
 	sessions := make([][]*onnx.Session, cfg.Devices)
@@ -274,6 +275,17 @@ func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models [
 		d := onnx.NewDevice(sessions[i])
 		p.devices, l.devices = append(p.devices, d), append(l.devices, d)
 	}
+	return nil
+}
+
+// openONNX loads ONNX Runtime, if it is not there yet.
+func (b *Backend) openONNX(cfg PoolConfig) error {
+	if b.gpuHost == nil || onnx.Version() == "" { // else the one for GPUs is loaded, which serves CPUs, too
+		if err := onnx.Load(b.cfg.ONNXRuntime); err != nil {
+			return fmt.Errorf("pool %s: %w", cfg.DeviceType, err)
+		}
+	}
+	b.log.Info().Str("version", onnx.Version()).Str("pool", cfg.DeviceType).Int("devices", cfg.Devices).Msg("ONNX Runtime on the CPU")
 	return nil
 }
 

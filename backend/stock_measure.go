@@ -66,7 +66,11 @@ func (s *stock) measure(ctx context.Context, e *entry, d int) {
 		if o.Budget == 0 {
 			o.Budget = 1500 * mono.Millisecond
 		}
-		r, err = profiler.Measure(ctx, &gaps{ctx, s.p.devices[d], s.p.executors[d]}, slot, &spec, o)
+		device, at, end, none := s.runner(m, d, slot)
+		if err = none; err == nil {
+			r, err = profiler.Measure(ctx, &gaps{ctx, device, s.p.executors[d]}, at, &spec, o)
+			end()
+		}
 		<-s.b.measuring
 	case <-ctx.Done():
 		err = ctx.Err()

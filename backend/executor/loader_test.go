@@ -549,3 +549,23 @@ func TestCloseWhileItLoads(t *testing.T) {
 		t.Errorf("%v", w.loads)
 	}
 }
+
+// What a batch of a paged device asks of its weights takes no memory.
+func TestWeighingDoesNotAllocate(t *testing.T) {
+	w := newPagedWorld(t, newPaged(t, 10, 4, 3))
+	w.load(1, 0, 7)
+	w.loaded(1)
+	o := newOrder(1, item(1, 0, mono.Second))
+	o.Generation, o.Latest = 7, mono.Now().Add(1000*mono.Second)
+	if n := testing.AllocsPerRun(1000, func() {
+		w.exec.mu.Lock()
+		defer w.exec.mu.Unlock()
+		if why, waits := w.exec.verdictLocked(o); why != wire.ReasonNone || waits || w.exec.chilledLocked(o) {
+			t.Fatal("its weights are not there")
+		}
+		w.exec.loader.useLocked(0)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	w.close()
+}

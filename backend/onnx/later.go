@@ -3,7 +3,6 @@
 package onnx
 
 import (
-	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/nice"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
@@ -21,26 +20,12 @@ func OpenLater(path string, spec *catalog.ModelSpec, threads int) (s *Session, e
 		if s, err = Open(path, spec, threads); err != nil {
 			return
 		}
-		if err = s.warm(spec); err != nil {
+		if err = s.warm(1, spec.MaxBatch); err != nil {
 			s.Close()
 			s = nil
 		}
 	})
 	return s, err
-}
-
-// warm runs it.
-func (s *Session) warm(spec *catalog.ModelSpec) error {
-	for _, n := range []int{1, spec.MaxBatch} {
-		b := &executor.Batch{Size: n}
-		for range n {
-			b.Inputs, b.Outputs = append(b.Inputs, make([]byte, bytesOf(s.inputs))), append(b.Outputs, make([]byte, bytesOf(s.outputs)))
-		}
-		if err := s.Run(b); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func bytesOf(side []buffer) (n int) {

@@ -8,6 +8,7 @@ import (
 	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // Load says that this binary has no cgo.
@@ -64,3 +65,36 @@ func (d *Device) Stop() {}
 
 // Close does nothing.
 func (d *Device) Close() {}
+
+// Blob is a model's file in the host's memory.
+type Blob struct{}
+
+// ReadBlob fails without cgo.
+func ReadBlob(string, *catalog.ModelSpec, int) (*Blob, error) { return nil, Load("") }
+
+// Measure fails without cgo.
+func (*Blob) Measure() (*Session, int64, mono.Dur, error) { return nil, 0, 0, Load("") }
+
+// Open fails without cgo.
+func (*Blob) Open() (*Session, error) { return nil, Load("") }
+
+// Paged is never made without cgo: Load fails first.
+type Paged struct{ Device }
+
+// NewPaged is never called without cgo.
+func NewPaged(int) *Paged { return &Paged{} }
+
+// Put does nothing.
+func (*Paged) Put(int, *Blob) {}
+
+// Take has nothing to give.
+func (*Paged) Take(int) *Blob { return nil }
+
+// Pages are none.
+func (*Paged) Pages() int { return 0 }
+
+// Load fails without cgo.
+func (*Paged) Load(_ int, done func(executor.Copied)) { done(executor.Copied{Err: ErrUnsupported}) }
+
+// Unload has nothing to end.
+func (*Paged) Unload(_ int, done func()) { done() }

@@ -65,9 +65,20 @@ func Open(path string, spec *catalog.ModelSpec, threads int) (*Session, error) {
 	if err := checkFile(path, spec); err != nil {
 		return nil, err
 	}
+	s, err := newSession(spec, threads, func(in, out []string, o *ort.SessionOptions) (*ort.DynamicAdvancedSession, error) {
+		return ort.NewDynamicAdvancedSession(path, in, out, o)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrModel, path, err)
+	}
+	return s, nil
+}
+
+// newSession makes a session and its buffers; open has ONNX Runtime's own made.
+func newSession(spec *catalog.ModelSpec, threads int, open func(in, out []string, o *ort.SessionOptions) (*ort.DynamicAdvancedSession, error)) (*Session, error) {
 	o, err := options(threads)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+		return nil, err
 	}
 	defer o.Destroy()
 	s := &Session{tensors: map[int]bound{}}
@@ -75,11 +86,11 @@ func Open(path string, spec *catalog.ModelSpec, threads int) (*Session, error) {
 		s.outputs, err = buffers(spec.Outputs, spec.MaxBatch)
 	}
 	if err == nil {
-		s.session, err = ort.NewDynamicAdvancedSession(path, names(spec.Inputs), names(spec.Outputs), o)
+		s.session, err = open(names(spec.Inputs), names(spec.Outputs), o)
 	}
 	if err != nil {
 		s.Close()
-		return nil, fmt.Errorf("%w: %s: %w", ErrModel, path, err)
+		return nil, err
 	}
 	return s, nil
 }

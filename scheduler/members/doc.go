@@ -71,6 +71,8 @@
 //  12. Ids are dense and given again, but not at once: a GPU's belongs to (backend name,
 //     device) for a minute after its end, so that a restart finds it; a frontend's, a model's
 //     and a sub-cluster's rest before another has them.
+//  13. Devices of one type are all paged, with pages of one size, or all resident (paged.go).
+//     Rule 1 holds for both: every model is in the memory of each host.
 //
 // Pools, models, devices, frontends and backends are one state, and random histories of it are
 // tested: that its parts agree, that rule 1 holds after each effect, that whoever follows the

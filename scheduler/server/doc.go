@@ -38,4 +38,6 @@
 //  12. Epochs rise: the start in unix nanoseconds. A clock set back over a
 //     restart would break that, and backends would refuse the new scheduler
 //     until its epoch is above the one that they promised; they say so.
+//  13. What paged devices hold is known here by all that was said and ordered, for the next
+//     engine or life of a GPU (paging); members and catalogue do not know it.
 package server

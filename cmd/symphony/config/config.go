@@ -153,7 +153,7 @@ type Pool struct {
 type Paged struct {
 	Page      Size   `yaml:"page"`      // a model takes whole ones; 0: 16MiB
 	Pages     int    `yaml:"pages"`     // for weights; 0: as many as the pool's memory has
-	PCIe      string `yaml:"pcie"`      // emulated: "shared", copies to all of the pool's devices go over one bus; empty: each has its own
+	PCIe      string `yaml:"pcie"`      // emulated: "shared", copies to all devices of this backend's pools that say so go over one bus; empty: each device has its own
 	Bandwidth Size   `yaml:"bandwidth"` // emulated: bytes a second, of models that do not say how long they load; 0: a V100's, 12.4 GB/s
 }
 

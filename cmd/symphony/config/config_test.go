@@ -307,6 +307,9 @@ backend:
 			t.Errorf("pool %d: %+v, want %d pages", i, p[i].Paged, want)
 		}
 	}
+	if c, err := Load("../../../examples/paged.yaml", nil, nil); err != nil || c.Backend.Pools[0].Paged.Count(0) != 1376 {
+		t.Errorf("%+v, %v", c.Backend, err)
+	}
 	if p[3].Paged != nil || p[0].Paged.Size() != 16<<20 || p[2].Paged.PCIe != "shared" || p[2].Paged.Bandwidth != 1<<30 {
 		t.Errorf("%+v", p)
 	}
@@ -319,7 +322,7 @@ backend:
     - {kind: cuda, paged: {pages: -1}}
 `), nil, nil)
 	for _, want := range []string{"pools[0].paged.pages: memory (0B) has 0 pages of 16MiB", "pools[1].paged.pages: memory (8MiB)", "pools[2].paged.page: is 1", "pools[2].paged.pages: is 3 beside a memory of 100MiB",
-		`pools[2].paged.pcie: "own"`, "pools[3].paged: is for pools of kind", "pools[3].paged.pages: is -1", "configuration: 7 errors:\n"} {
+		`pools[2].paged.pcie: is "own"`, "pools[3].paged: is for pools of kind", "pools[3].paged.pages: is -1", "configuration: 7 errors:\n"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

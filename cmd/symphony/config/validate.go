@@ -190,7 +190,7 @@ func (p *Pool) validatePaged(r *report, key string) {
 		return
 	}
 	key += ".paged"
-	r.need(p.Kind == "emulated", key, "is for pools of kind emulated: leave it out, and all models are resident")
+	r.need(p.Kind != "cuda", key, "is for pools of kind cpu and emulated: leave it out, and all models are resident")
 	if m.Page != 0 {
 		r.between(key+".page", int64(m.Page), 4<<10, 1<<34)
 	}
@@ -198,7 +198,8 @@ func (p *Pool) validatePaged(r *report, key string) {
 	r.need(m.Pages == 0 || p.Memory == 0, key+".pages", "is %d beside a memory of %v: give one of them", m.Pages, p.Memory)
 	n := int64(p.Memory / m.Size())
 	r.need(m.Pages != 0 || n >= 1 && n <= 1<<24, key+".pages", "memory (%v) has %d pages of %v, must be 1 to %d: give pages, or the pool's memory", p.Memory, n, m.Size(), 1<<24)
-	r.need(m.PCIe == "" || m.PCIe == "shared", key+".pcie", "%q is none of shared, and nothing", m.PCIe)
+	r.need(m.PCIe == "" || m.PCIe == "shared" && p.Kind == "emulated", key+".pcie", "is %q, must be shared, of a pool of kind emulated, or nothing", m.PCIe)
+	r.need(m.Bandwidth == 0 || p.Kind == "emulated", key+".bandwidth", "is for pools of kind emulated")
 	r.between(key+".bandwidth", int64(m.Bandwidth), 0, 1<<42)
 }
 

@@ -1,0 +1,154 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/backend/onnx"
+	"github.com/symphony-serving/symphony/backend/repository"
+)
+
+// pagedCPULoader gives the host's memory ONNX models, of which devices make sessions on demand. What a session takes is
+// measured once for a model, with a session that is ended again.
+type pagedCPULoader struct {
+	pool    *pool
+	devices []*onnx.Paged
+
+	mu    sync.Mutex             // Guards what follows.
+	blobs map[string]*sharedBlob // by path
+}
+
+// sharedBlob is a file that several devices make sessions of.
+type sharedBlob struct {
+	*onnx.Blob
+	uses int // by devices' slots
+}
+
+// check also says what the model takes: see weigh.
+func (l *pagedCPULoader) check(m *repository.Model) error {
+	s, err := l.measure(m)
+	if s != nil {
+		s.Close()
+	}
+	return err
+}
+
+// measure opens a model once, for its caller to close, and weighs it.
+func (l *pagedCPULoader) measure(m *repository.Model) (*onnx.Session, error) {
+	if m.Spec.Platform != repository.PlatformONNX {
+		return nil, errNotEmulated
+	}
+	b, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads)
+	if err != nil {
+		return nil, err
+	}
+	s, bytes, took, err := b.Measure()
+	if err != nil {
+		return nil, err
+	}
+	return s, l.pool.weigh(m, bytes, took)
+}
+
+// need: sessions are counted in pages; files in the host's memory are not.
+func (l *pagedCPULoader) need(*repository.Model) need { return need{} }
+
+func (l *pagedCPULoader) held(_, _ int, _ *repository.Model) need { return need{} }
+
+func (l *pagedCPULoader) load(_ context.Context, device, slot int, m *repository.Model) (need, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.blobs[m.Path]
+	if b == nil {
+		read, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads)
+		if err != nil {
+			return need{}, err
+		}
+		b = &sharedBlob{Blob: read}
+		l.blobs[m.Path] = b
+	}
+	b.uses++
+	l.devices[device].Put(slot, b.Blob)
+	return need{}, nil
+}
+
+func (l *pagedCPULoader) unload(device, slot int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.devices[device].Take(slot)
+	for path, s := range l.blobs {
+		if s.Blob == b {
+			if s.uses--; s.uses == 0 {
+				delete(l.blobs, path)
+			}
+		}
+	}
+}
+
+// aside is a device of its own for a model whose latencies are measured: no order has loaded it on any.
+func (l *pagedCPULoader) aside(m *repository.Model) (executor.Device, error) {
+	b, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads)
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.Open()
+	if err != nil {
+		return nil, err
+	}
+	return onnx.NewDevice([]*onnx.Session{s}), nil
+}
+
+// loadPagedCPU makes devices of this host's processors that load on demand. Models are weighed, and those without a profile
+// measured, one after the other; one that fails is left out.
+func (b *Backend) loadPagedCPU(ctx context.Context, p *pool, cfg PoolConfig, models []repository.Model) error {
+	if err := b.openONNX(cfg); err != nil {
+		return err
+	}
+	l := &pagedCPULoader{pool: p, blobs: map[string]*sharedBlob{}}
+	p.loader = l
+	for range cfg.Devices {
+		d := onnx.NewPaged(cfg.Paged.Pages)
+		p.devices, l.devices = append(p.devices, d), append(l.devices, d)
+	}
+	for _, m := range models {
+		unmeasured := m
+		s, err := l.measure(&m)
+		if err == nil {
+			if m.Spec.Profile, err = b.profileOf(ctx, s, &m, cfg); err != nil {
+				err = fmt.Errorf("it loads, but its profile cannot be made: %w", err)
+			}
+		}
+		if s != nil {
+			s.Close()
+		}
+		for d := range l.devices {
+			if err == nil {
+				_, err = l.load(ctx, d, len(p.specs), &m)
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			b.refuse(p, unmeasured, err)
+		default:
+			p.serve(m)
+			b.log.Info().Str("pool", cfg.DeviceType).Str("model", m.Spec.Key()).Int64("bytes", m.Spec.WeightsBytes).Int("pages", p.doc.Paged.PagesOf(&m.Spec)).
+				Stringer("load", m.Spec.LoadTime).Msg("weighed")
+		}
+	}
+	return nil
+}
+
+// runner is what a model of a stock is measured on, and its slot there.
+func (s *stock) runner(m *repository.Model, d, slot int) (device executor.Device, at int, end func(), err error) {
+	l, ok := s.p.loader.(*pagedCPULoader)
+	if !ok {
+		return s.p.devices[d], slot, func() {}, nil
+	}
+	if device, err = l.aside(m); err != nil {
+		return nil, 0, nil, err
+	}
+	return device, 0, device.Close, nil
+}

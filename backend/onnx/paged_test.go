@@ -1,0 +1,124 @@
+//go:build cgo
+
+package onnx
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/transport/mono"
+)
+
+// loaded waits for a load's end, unloaded for an unload's, ran for a run's.
+func loaded(p *Paged, slot int) executor.Copied {
+	done := make(chan executor.Copied, 1)
+	p.Load(slot, func(c executor.Copied) { done <- c })
+	return <-done
+}
+
+func unloaded(p *Paged, slot int) {
+	done := make(chan struct{})
+	p.Unload(slot, func() { close(done) })
+	<-done
+}
+
+func ran(d executor.Device, slot int, b *executor.Batch) error {
+	done := make(chan error, 1)
+	b.Model, b.Finish = slot, func(_, _ mono.Time, err error) { done <- err }
+	d.Launch(b)
+	return <-done
+}
+
+// Sessions come from memory and go, again and again, and give what one from the file gives; without one nothing runs.
+func TestPagedDevice(t *testing.T) {
+	load(t)
+	m := digits(t)
+	want := batch(&m.Spec, 3)
+	whole, err := Open(m.Path, &m.Spec, 1)
+	if err == nil {
+		err = whole.Run(want)
+		whole.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ReadBlob(m.Path, &m.Spec, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, size, took, err := b.Measure()
+	if err != nil || size < int64(len(b.data)) || took <= 0 {
+		t.Fatalf("%d bytes, %v, %v", size, took, err)
+	}
+	s.Close()
+	p := NewPaged(9)
+	p.Put(2, b)
+	if err := ran(p, 2, batch(&m.Spec, 1)); !errors.Is(err, errNoModel) {
+		t.Errorf("it runs without a session: %v", err)
+	}
+	for range 3 {
+		if c := loaded(p, 2); c.Err != nil || c.Bytes != int64(len(b.data)) || c.End <= c.Start {
+			t.Fatalf("%+v", c)
+		}
+		got := batch(&m.Spec, 3)
+		if err := ran(p, 2, got); err != nil {
+			t.Fatal(err)
+		}
+		for i := range got.Outputs {
+			if !bytes.Equal(got.Outputs[i], want.Outputs[i]) {
+				t.Errorf("item %d has another output than from the file", i)
+			}
+		}
+		unloaded(p, 2)
+	}
+	if p.Take(2) != b || p.Take(7) != nil || loaded(p, 2).Err == nil || p.Pages() != 9 {
+		t.Error("a model that was taken away is loaded")
+	}
+	p.Put(0, b)
+	p.Load(0, func(executor.Copied) {}) // Close waits for it
+	p.Close()
+	p.Load(0, func(executor.Copied) { t.Error("a load begins after Close") })
+	p.Unload(0, func() { t.Error("an unload begins after Close") })
+	goleak.VerifyNone(t)
+}
+
+// A file that is none, or not the one that the configuration describes, is an error with its name.
+func TestBlobsThatAreNone(t *testing.T) {
+	load(t)
+	m := digits(t)
+	if _, err := ReadBlob(filepath.Join(t.TempDir(), "none.onnx"), &m.Spec, 1); !errors.Is(err, ErrModel) {
+		t.Errorf("%v", err)
+	}
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := os.WriteFile(path, []byte("no model"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b, err := ReadBlob(path, &m.Spec, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := b.Measure(); !errors.Is(err, ErrModel) {
+		t.Errorf("%v", err)
+	}
+	p := NewPaged(1)
+	defer p.Close()
+	p.Put(0, b)
+	if c := loaded(p, 0); !errors.Is(c.Err, ErrModel) {
+		t.Errorf("%+v", c)
+	}
+	other := m.Spec
+	other.Inputs = append(other.Inputs[:0:0], other.Inputs...)
+	other.Inputs[0].Name = "other"
+	if b, err = ReadBlob(m.Path, &other, 1); err == nil {
+		_, _, _, err = b.Measure()
+	}
+	if !errors.Is(err, ErrModel) {
+		t.Errorf("%v", err)
+	}
+}
