@@ -2,7 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
@@ -33,7 +32,6 @@ func told(t *testing.T, cfg *Config, arrivals script) (*watch.History, *watch.St
 	cfg.Source, cfg.Duration, cfg.NewPolicy = &arrivals, mono.Second, symphony
 	h, s := watch.NewHistory(60*mono.Second, 1<<20), &watch.State{}
 	Watch(cfg, func(e *watch.Event) {
-		e.Requests = slices.Clone(e.Requests)
 		h.Add(e)
 		s.Apply(e)
 	})
@@ -64,22 +62,20 @@ func tell(t *testing.T, h *watch.History, s *watch.State, id wire.RequestID) *wa
 }
 
 // ranOf is the batch that a request ran in.
-func ranOf(t *testing.T, h *watch.History, id wire.RequestID) wire.BatchID {
+func ranOf(t *testing.T, h *watch.History, s *watch.State, id wire.RequestID) wire.BatchID {
 	t.Helper()
-	for i := range h.Len() {
-		if e := h.At(i); e.Kind == watch.Batch && slices.ContainsFunc(e.Requests, func(r watch.Request) bool { return r.Key.ID == id }) {
-			return e.Batch
-		}
+	story, err := watch.Tell(h, s, watch.Key{ID: id})
+	if err != nil || story.Own == nil {
+		t.Fatalf("request %d ran in no batch: %v", id, err)
 	}
-	t.Fatalf("request %d ran in no batch", id)
-	return 0
+	return story.Own.Batch
 }
 
 // Overload: six requests at once for one GPU that takes two at a time in 11 ms, due in 20 ms. Two run;
 // the others need to start by 10 ms, and the batch of the first two has the GPU until 11.
 func TestStoryOfOverload(t *testing.T) {
 	h, s := told(t, &Config{GPUs: 1, Models: []Model{small(t, "pair", 1, 9, 20, 2)}}, script{{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}})
-	first := ranOf(t, h, 1)
+	first := ranOf(t, h, s, 1)
 	story := tell(t, h, s, 6)
 	if story.Outcome != watch.Dropped || story.Cause != watch.CauseOverload {
 		t.Errorf("%s by %s, want dropped by overload", story.Outcome, story.Cause)
@@ -100,7 +96,7 @@ func TestStoryOfOverload(t *testing.T) {
 func TestStoryOfALongBatch(t *testing.T) {
 	h, s := told(t, &Config{GPUs: 2, Models: []Model{small(t, "long", 10, 90, 300, 4), small(t, "tight", 1, 4, 20, 4)}},
 		script{{0, 0}, {0, 0}, {0, 0}, {0, 0}, {1, 0}, {1, 0}, {1, 0}, {1, 0}, {10, 1}})
-	first := ranOf(t, h, 1)
+	first := ranOf(t, h, s, 1)
 	story := tell(t, h, s, 9)
 	if story.Outcome != watch.Dropped || story.Cause != watch.CauseLongBatch || story.Name != "tight" {
 		t.Errorf("%s %s by %s, want tight dropped by long_batch", story.Name, story.Outcome, story.Cause)
@@ -124,7 +120,7 @@ func TestStoryOfLateInputs(t *testing.T) {
 	cfg.Network = Network{Data: Constant(12 * ms)}
 	cfg.Network.Bound.Data = ms
 	h, s := told(t, cfg, script{{0, 0}, {1, 1}, {2, 2}})
-	first := ranOf(t, h, 1)
+	first := ranOf(t, h, s, 1)
 	late := tell(t, h, s, 2)
 	if late.Outcome != watch.Late || late.Cause != watch.CauseLateInputs || late.Needed == nil || late.Needed.Batch != first {
 		t.Errorf("request 2 is %s by %s behind %+v, want late by late_inputs behind batch %x", late.Outcome, late.Cause, late.Needed, first)
@@ -133,7 +129,7 @@ func TestStoryOfLateInputs(t *testing.T) {
 	if story.Outcome != watch.Dropped || story.Cause != watch.CauseLateInputs {
 		t.Errorf("request 3 is %s by %s, want dropped by late_inputs", story.Outcome, story.Cause)
 	}
-	if story.Needed == nil || story.Needed.Batch != ranOf(t, h, 2) && story.Needed.Batch != first {
+	if story.Needed == nil || story.Needed.Batch != ranOf(t, h, s, 2) && story.Needed.Batch != first {
 		t.Fatalf("needed the GPU of %+v, want that of request 1 or 2", story.Needed)
 	}
 	if text := strings.Join(story.Saved, "\n"); !strings.Contains(text, "network's bound") {

@@ -107,14 +107,15 @@ func benchmarkEngine(b *testing.B, watched bool) {
 // readWatched reads as who watches does.
 func readWatched(e *Engine, stop <-chan struct{}, ended chan<- struct{}) {
 	defer close(ended)
-	var events []watch.Event
+	var told watch.Told
 	for t := time.NewTicker(100 * time.Millisecond); ; {
 		select {
 		case <-stop:
 			t.Stop()
 			return
 		case <-t.C:
-			events, _ = e.Watched(0, 1<<10, events[:0])
+			told.Reset()
+			e.Watched(0, 1<<10, &told)
 		}
 	}
 }

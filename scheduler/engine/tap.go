@@ -61,12 +61,12 @@ func (t *tap) room(n int) bool {
 	return true
 }
 
-// begin writes an event's first words, if n further ones fit.
+// begin writes the first words of a record (package watch) of n, if they fit.
 func (t *tap) begin(kind watch.Kind, now mono.Time, n int) bool {
-	if !t.room(n + 2) {
+	if !t.room(n) {
 		return false
 	}
-	t.put(uint64(kind) | uint64(n)<<8)
+	t.put(watch.RecordHead(kind, n))
 	t.put(uint64(now))
 	return true
 }
@@ -82,7 +82,7 @@ func (l *modelLoop) tellLoop(t *tap, now mono.Time) {
 	for i := range l.out.Drops {
 		d := &l.out.Drops[i]
 		r := &d.Request
-		if !t.chosen(uint64(r.ID)) || !t.begin(watch.Drop, now, 8) {
+		if !t.chosen(uint64(r.ID)) || !t.begin(watch.Drop, now, watch.DropWords) {
 			continue
 		}
 		margin, _ := l.shard.Margin(r.Model)
@@ -106,13 +106,8 @@ func (l *modelLoop) tellLoop(t *tap, now mono.Time) {
 	t.head.Store(t.at)
 }
 
-const (
-	batchWords   = 6 // of a batch, and requestWords of each of its requests
-	requestWords = 4
-)
-
 func (t *tap) batch(now mono.Time, d *shard.Dispatch) {
-	if !t.begin(watch.Batch, now, batchWords+requestWords*len(d.Requests)) {
+	if !t.begin(watch.Batch, now, watch.BatchWords+watch.RequestWords*len(d.Requests)) {
 		return
 	}
 	t.put(uint64(d.Batch))
@@ -121,6 +116,7 @@ func (t *tap) batch(now mono.Time, d *shard.Dispatch) {
 	t.put(uint64(d.Due))
 	t.put(uint64(d.Exec))
 	t.put(uint64(d.Until))
+	t.put(uint64(len(d.Requests)))
 	for i := range d.Requests {
 		r := &d.Requests[i]
 		t.put(uint64(r.ID))
@@ -132,7 +128,7 @@ func (t *tap) batch(now mono.Time, d *shard.Dispatch) {
 
 // done tells of a report.
 func (t *tap) done(now mono.Time, r *shard.Run, d *Done) {
-	if !t.chosen(serialOf(d.Batch)) || !t.begin(watch.Done, now, 7) {
+	if !t.chosen(serialOf(d.Batch)) || !t.begin(watch.Done, now, watch.DoneWords) {
 		return
 	}
 	t.put(uint64(d.Batch))
@@ -162,7 +158,7 @@ func (t *tap) news(m wire.ModelID, waiting bool, now mono.Time) *toldQueue {
 func (l *modelLoop) tellQueueLoop(t *tap, now mono.Time, c *shard.Candidate) {
 	waiting := c.Candidate.Size > 0
 	told := t.news(c.Model, waiting, now)
-	if told == nil || !t.begin(watch.Queue, now, 6) {
+	if told == nil || !t.begin(watch.Queue, now, watch.QueueWords) {
 		return
 	}
 	*told = toldQueue{now, waiting}

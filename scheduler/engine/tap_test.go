@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -71,11 +72,13 @@ func watchAll(t *testing.T, e *Engine, accepted int) (events []watch.Event) {
 	t.Helper()
 	open, requests, every := 0, 0, 1
 	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(time.Millisecond) {
-		before := len(events)
-		if events, every = e.Watched(7, 1<<20, events); every != 1 {
+		var told watch.Told
+		if every = e.Watched(7, 1<<20, &told); every != 1 {
 			t.Fatalf("one in %d was told, want all", every)
 		}
-		for _, ev := range events[before:] {
+		now := eventsOf(&told)
+		events = append(events, now...)
+		for _, ev := range now {
 			switch ev.Kind {
 			case watch.Batch:
 				open++
@@ -94,6 +97,15 @@ func watchAll(t *testing.T, e *Engine, accepted int) (events []watch.Event) {
 	return nil
 }
 
+// eventsOf are the events that were told.
+func eventsOf(told *watch.Told) (all []watch.Event) {
+	for e := range told.All {
+		e.Requests = slices.Clone(e.Requests)
+		all = append(all, *e)
+	}
+	return all
+}
+
 // A ring that nobody reads fills, counts what is missed, and goes on when it was read; after a
 // round or two of it nothing is torn.
 func TestTapFull(t *testing.T) {
@@ -104,7 +116,7 @@ func TestTapFull(t *testing.T) {
 		if told++; told%(tapLeast/5) != 0 {
 			continue
 		}
-		events := tap.read(1, nil)
+		events := eventsOf(&watch.Told{Words: tap.read(nil)})
 		missed := tap.missed.Swap(0)
 		if len(events)+int(missed) != tapLeast/5 || missed == 0 {
 			t.Fatalf("%d events and %d missed, want %d in all", len(events), missed, tapLeast/5)
@@ -131,15 +143,15 @@ func TestTapAdapts(t *testing.T) {
 			}
 			tap.done(2, &run, &Done{Batch: d.Batch})
 		}
-		events := tap.read(0, nil)
-		for _, e := range events {
+		words := tap.read(nil)
+		for _, e := range eventsOf(&watch.Told{Words: words}) {
 			if e.Kind == watch.Batch {
 				batches++
 			} else {
 				dones++
 			}
 		}
-		return batches, dones, tap.adapt(weight(events), 100)
+		return batches, dones, tap.adapt(weight(words), 100)
 	}
 	for range 10 {
 		turn(800)
@@ -202,12 +214,14 @@ func TestWatchOnAndOff(t *testing.T) {
 				t.Fatal("nothing is told for 20 s")
 			}
 			offer(e, 2, 1000, 5*time.Millisecond)
-			events, _ := e.Watched(0, 1<<10, nil)
-			told = len(events)
+			var some watch.Told
+			e.Watched(0, 1<<10, &some)
+			told = some.Len()
 		}
 		e.Watch(0)
-		if events, every := e.Watched(0, 1<<10, nil); len(events) != 0 || every != 1 {
-			t.Errorf("%d events, one in %d, while nobody watches", len(events), every)
+		var none watch.Told
+		if every := e.Watched(0, 1<<10, &none); none.Len() != 0 || every != 1 {
+			t.Errorf("%d events, one in %d, while nobody watches", none.Len(), every)
 		}
 	}
 	e.Stop()

@@ -3,7 +3,6 @@ package engine
 import (
 	"github.com/symphony-serving/symphony/scheduler/watch"
 	"github.com/symphony-serving/symphony/transport/mono"
-	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // Watch has each loop tell what it decides, by a ring of so many bytes at least; of 0 it ends that. Not
@@ -35,31 +34,33 @@ func newTap(bytes int) *tap {
 // everyMost is the least share of the batches that is told.
 const everyMost = 1 << 12
 
-// Watched appends what the loops told since the last call, and says whether a batch in so many was
+// Watched adds what the loops told since the last call, and says whether a batch in so many was
 // told: 1 is all. Of each loop it takes about most events a call: of more that come, the
 // loops tell a smaller part from then on. What they could not tell is an event, too.
-func (e *Engine) Watched(pool int32, most int, to []watch.Event) ([]watch.Event, int) {
+func (e *Engine) Watched(pool int32, most int, to *watch.Told) int {
 	every := 1
 	for _, l := range e.loops {
 		t := l.tap.Load()
 		if t == nil {
 			continue
 		}
-		from := len(to)
-		to = t.read(pool, to)
-		every = max(every, t.adapt(weight(to[from:]), most))
+		from := len(to.Words)
+		to.Words = t.read(to.Words)
+		watch.SetPool(to.Words[from:], pool)
+		every = max(every, t.adapt(weight(to.Words[from:]), most))
 		if n := t.missed.Swap(0); n > 0 {
-			to = append(to, watch.Event{Kind: watch.Missed, At: mono.Now(), Pool: pool, Size: int32(min(n, 1<<30))})
+			to.Add(&watch.Event{Kind: watch.Missed, At: mono.Now(), Pool: pool, Size: int32(min(n, 1<<30))})
 		}
 	}
-	return to, every
+	return every
 }
 
 // weight counts events, and requests of batches as a part of one.
-func weight(all []watch.Event) int {
-	n := len(all)
-	for i := range all {
-		n += len(all[i].Requests) / 8
+func weight(words []uint64) (n int) {
+	for record := range watch.Records(words) {
+		if n++; watch.RecordKind(record) == watch.Batch {
+			n += (len(record) - watch.BatchWords) / watch.RequestWords / 8
+		}
 	}
 	return n
 }
@@ -76,67 +77,17 @@ func (t *tap) adapt(n, most int) (every int) {
 	return int(was)
 }
 
-// read appends the events in the ring.
-func (t *tap) read(pool int32, to []watch.Event) []watch.Event {
-	r := tapReader{tap: t, at: t.tail.Load()}
-	head := t.head.Load()
-	for r.at < head {
-		first := r.next()
-		n := int(first >> 8)
-		to = append(to, watch.Event{Kind: watch.Kind(first & 0xff), Pool: pool, At: mono.Time(r.next())})
-		r.event(&to[len(to)-1], n)
+// read appends the records in the ring, which are whole: the loop tells of them when it has written them.
+func (t *tap) read(to []uint64) []uint64 {
+	from, until := t.tail.Load(), t.head.Load()
+	at, end := from&uint64(len(t.words)-1), until&uint64(len(t.words)-1)
+	switch {
+	case from == until:
+	case at < end:
+		to = append(to, t.words[at:end]...)
+	default:
+		to = append(append(to, t.words[at:]...), t.words[:end]...)
 	}
-	t.tail.Store(r.at)
+	t.tail.Store(until)
 	return to
-}
-
-// tapReader reads words from the tail on.
-type tapReader struct {
-	tap      *tap
-	at       uint64
-	requests []watch.Request // memory for the requests of many batches
-}
-
-func (r *tapReader) next() uint64 {
-	v := r.tap.words[r.at&uint64(len(r.tap.words)-1)]
-	r.at++
-	return v
-}
-
-func (r *tapReader) instant() mono.Time { return mono.Time(r.next()) }
-
-// event reads the n words that an event of its kind has.
-func (r *tapReader) event(e *watch.Event, n int) {
-	switch e.Kind {
-	case watch.Drop:
-		e.Request.Key = watch.Key{ID: wire.RequestID(r.next()), Frontend: wire.FrontendID(r.next())}
-		e.Model, e.Reason = wire.ModelID(r.next()), wire.Reason(r.next())
-		e.Request.Arrival, e.Request.Came, e.Request.Deadline = r.instant(), r.instant(), r.instant()
-		e.Margin = mono.Dur(r.next())
-	case watch.Batch:
-		e.Batch, e.Model, e.GPU = wire.BatchID(r.next()), wire.ModelID(r.next()), wire.GPUID(r.next())
-		e.Due, e.Exec, e.Until = r.instant(), r.instant(), r.instant()
-		e.Requests = r.list((n - batchWords) / requestWords)
-		e.Size = int32(len(e.Requests))
-	case watch.Done:
-		e.Batch, e.Model, e.GPU = wire.BatchID(r.next()), wire.ModelID(r.next()), wire.GPUID(r.next())
-		e.Exec, e.Until = r.instant(), r.instant()
-		e.Fetch, e.Size = mono.Dur(r.next()), int32(r.next())
-	case watch.Queue:
-		e.Model, e.Queued, e.Size = wire.ModelID(r.next()), int32(r.next()), int32(r.next())
-		e.Exec, e.Until, e.Due = r.instant(), r.instant(), r.instant()
-	}
-}
-
-// list reads a batch's requests. Their memory is taken for many at a time.
-func (r *tapReader) list(n int) []watch.Request {
-	if cap(r.requests)-len(r.requests) < n {
-		r.requests = make([]watch.Request, 0, max(256, n))
-	}
-	from := len(r.requests)
-	for range n {
-		r.requests = append(r.requests, watch.Request{
-			Key: watch.Key{ID: wire.RequestID(r.next()), Frontend: wire.FrontendID(r.next())}, Arrival: r.instant(), Deadline: r.instant()})
-	}
-	return r.requests[from:len(r.requests):len(r.requests)]
 }

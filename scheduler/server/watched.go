@@ -87,27 +87,24 @@ func (s *Server) watchedPools() []*pool {
 	return slices.Collect(s.livePools)
 }
 
-// Watched appends the events since the last call, about in order: first what changed of the
-// surroundings, which the others name. Nothing while Watching is off.
-func (s *Server) Watched(to []watch.Event) []watch.Event {
+// Watched adds the events since the last call: what changed of the surroundings, and what the loops told, about in
+// order. Nothing while Watching is off.
+func (s *Server) Watched(to *watch.Told) {
 	w := &s.watching
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.on {
-		return to
+		return
 	}
-	now := mono.Now()
-	to = w.look(s, now, to)
+	to.Events = w.look(s, mono.Now(), to.Events)
 	for _, p := range w.now {
 		p.engine.Watch(s.tapBytes(len(w.now)))
-		from, every := len(to), 0
-		to, every = p.engine.Watched(int32(p.index), watchedMost, to)
-		w.pools[p.index].every = every
+		from := len(to.Words)
+		w.pools[p.index].every = p.engine.Watched(int32(p.index), watchedMost, to)
 		if s.cfg.ModelLoops > 1 {
-			slices.SortStableFunc(to[from:], func(a, b watch.Event) int { return cmp.Compare(a.At, b.At) })
+			to.Sort(from)
 		}
 	}
-	return to
 }
 
 // tapBytes is the size of a loop's ring, of so many pools.

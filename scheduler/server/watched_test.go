@@ -18,8 +18,10 @@ type watcher struct {
 }
 
 func (w *watcher) look() {
-	for _, e := range w.server.Watched(nil) {
-		w.state.Apply(&e)
+	var told watch.Told
+	w.server.Watched(&told)
+	for e := range told.All {
+		w.state.Apply(e)
 		w.kinds[e.Kind]++
 		if e.Kind == watch.Drop {
 			w.lost[e.Request.Key.ID] = e.Reason

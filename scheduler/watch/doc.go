@@ -17,7 +17,14 @@
 // Each further line is an event: "e" says which, "t" is its instant in nanoseconds of the
 // clock of who tells, of which "began" is the origin in unix nanoseconds (0 in a simulation).
 // Readers pass over events and fields that they do not know; another version they refuse.
-// The stream of a live scheduler, a saved picture and a file of the simulator are the same.
+// The stream of a live scheduler, a saved picture and a file of the simulator are the same, but
+// that in a stream the frequent events (batches, reports, drops, candidates) come packed, many in a line
+// (packed.go). In files each is a line, for people and their tools; readers (Reader) take both.
+//
+// # Frequent events
+//
+// They are records of words (record.go), as model loops write them. History packs them once, keeps the text
+// and streams it as it is; an Event is made of one only for who asks: a story, a list, a file.
 //
 // # Invariants
 //

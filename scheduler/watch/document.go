@@ -195,14 +195,27 @@ type line struct {
 	Deadline mono.Time       `json:"deadline"`
 	Requests json.RawMessage `json:"requests"`
 	Info     *Info           `json:"info"`
+	Records  string          `json:"records"` // packed
 }
 
-// Parse reads an event; ok is false for one of a kind that this version does not know.
+// Parse reads an event; ok is false for one of a kind that this version does not know, and for packed ones (Reader).
 func Parse(text []byte) (e Event, ok bool, err error) {
-	var l line
-	if err := json.Unmarshal(text, &l); err != nil {
-		return e, false, fmt.Errorf("%w: %w", ErrDocument, err)
+	l, err := parseLine(text)
+	if err != nil {
+		return e, false, err
 	}
+	return l.event()
+}
+
+func parseLine(text []byte) (l line, err error) {
+	if err := json.Unmarshal(text, &l); err != nil {
+		return l, fmt.Errorf("%w: %w", ErrDocument, err)
+	}
+	return l, nil
+}
+
+// event is the line's; ok is false for one of a kind that this version does not know.
+func (l *line) event() (e Event, ok bool, err error) {
 	e = Event{Kind: kindOf(l.E), Pool: l.Pool, Model: l.Model, GPU: l.GPU, Size: l.Size, Queued: l.Queued, At: l.T,
 		Due: l.Due, Exec: l.Exec, Until: l.Until, Fetch: l.Fetch, Margin: l.Margin, Info: l.Info}
 	if l.Model > idMax || l.GPU > idMax || l.Pool < 0 || l.Pool > idMax {
@@ -212,7 +225,7 @@ func Parse(text []byte) (e Event, ok bool, err error) {
 	case 0:
 		return e, false, nil
 	case Batch, Done:
-		err = e.parseBatch(&l)
+		err = e.parseBatch(l)
 	case Drop:
 		e.Reason = reasonOf(l.Reason)
 		e.Request = Request{Arrival: l.Arrival, Came: l.Came, Deadline: l.Deadline}

@@ -137,14 +137,3 @@ type Info struct {
 	// Text
 	Lines []string `json:"lines,omitempty"`
 }
-
-// bytes is about what the event takes in memory.
-func (e *Event) bytes() int {
-	n := eventBytes + requestBytes*len(e.Requests)
-	if e.Info != nil {
-		n += infoBytes
-	}
-	return n
-}
-
-const eventBytes, requestBytes, infoBytes = 200, 40, 400

@@ -26,35 +26,47 @@ const around = 10 * mono.Second
 // gather finds the batches that were sent up to the request's end, and their reports.
 func gather(h *History, s *State, t *Story) *gathered {
 	g := &gathered{}
-	until := max(t.Ended, t.Request.Deadline)
 	byID := map[wire.BatchID]*Ran{}
-	for i := range h.Len() {
-		e := h.At(i)
-		switch {
-		case e.Pool != t.Pool || e.At < t.Request.Arrival.Add(-around):
-		case e.Kind == Batch && e.At <= until:
-			r := &Ran{Batch: e.Batch, Model: e.Model, Name: s.Name(e.Model), GPU: e.GPU, Size: int(e.Size), Sent: e.At, Due: e.Due, Exec: e.Exec, Until: e.Until}
-			for k := range e.Requests {
-				if d := e.Requests[k].Deadline; r.Earliest == 0 || d < r.Earliest {
-					r.Earliest = d
-				}
-			}
-			g.all = append(g.all, r)
-			byID[e.Batch] = r
-		case e.Kind == Done:
-			if r := byID[e.Batch]; r != nil && !r.Reported {
-				r.Start, r.End, r.Fetch, r.Reported = e.Exec, e.Until, e.Fetch, true
-			}
-		case e.Kind == GPU && e.Info.Gone: // what ran there was cut
-			for _, r := range g.all {
-				if r.GPU == e.GPU && !r.Reported && r.Until > e.At {
-					r.Until = max(r.Exec, e.At)
-				}
+	var d decoder
+	for i := range h.n {
+		p := h.at(i)
+		if p.to < t.Request.Arrival.Add(-around) {
+			continue
+		}
+		events := d.decode(p, 1<<Batch|1<<Done|1<<GPU)
+		for k := range events {
+			if e := &events[k]; e.Pool == t.Pool && e.At >= t.Request.Arrival.Add(-around) {
+				g.take(e, s, max(t.Ended, t.Request.Deadline), byID)
 			}
 		}
 	}
 	g.rows(s.Pool(t.Pool))
 	return g
+}
+
+// take takes an event: a batch that was sent by until, its report, or the end of a GPU.
+func (g *gathered) take(e *Event, s *State, until mono.Time, byID map[wire.BatchID]*Ran) {
+	switch {
+	case e.Kind == Batch && e.At <= until:
+		r := &Ran{Batch: e.Batch, Model: e.Model, Name: s.Name(e.Model), GPU: e.GPU, Size: int(e.Size), Sent: e.At, Due: e.Due, Exec: e.Exec, Until: e.Until}
+		for k := range e.Requests {
+			if d := e.Requests[k].Deadline; r.Earliest == 0 || d < r.Earliest {
+				r.Earliest = d
+			}
+		}
+		g.all = append(g.all, r)
+		byID[e.Batch] = r
+	case e.Kind == Done:
+		if r := byID[e.Batch]; r != nil && !r.Reported {
+			r.Start, r.End, r.Fetch, r.Reported = e.Exec, e.Until, e.Fetch, true
+		}
+	case e.Kind == GPU && e.Info.Gone: // what ran there was cut
+		for _, r := range g.all {
+			if r.GPU == e.GPU && !r.Reported && r.Until > e.At {
+				r.Until = max(r.Exec, e.At)
+			}
+		}
+	}
 }
 
 // rows sorts the batches by GPU and start, with a row for each GPU that is there.

@@ -25,21 +25,31 @@ type LostRequest struct {
 // Lost lists the requests that were dropped or late, the newest first, at most most of them.
 func Lost(h *History, most int) (out []LostRequest) {
 	ends := map[wire.BatchID]mono.Time{}
-	for i := h.Len() - 1; i >= 0 && len(out) < most; i-- {
-		switch e := h.At(i); e.Kind {
-		case Drop:
-			out = append(out, LostRequest{e.Request.Key, e.Model, e.At, Dropped, e.Reason, 0})
-		case Done:
-			ends[e.Batch] = e.Until
-		case Batch:
-			end, ok := ends[e.Batch]
-			for k := range e.Requests {
-				if r := &e.Requests[k]; ok && end > r.Deadline && len(out) < most {
-					out = append(out, LostRequest{r.Key, e.Model, end, Late, wire.ReasonNone, end.Sub(r.Deadline)})
-				}
+	var d decoder
+	for i := h.n - 1; i >= 0 && len(out) < most; i-- {
+		events := d.decode(h.at(i), 1<<Batch|1<<Done|1<<Drop)
+		for k := len(events) - 1; k >= 0 && len(out) < most; k-- {
+			switch e := &events[k]; e.Kind {
+			case Drop:
+				out = append(out, LostRequest{e.Request.Key, e.Model, e.At, Dropped, e.Reason, 0})
+			case Done:
+				ends[e.Batch] = e.Until
+			case Batch:
+				end, ok := ends[e.Batch]
+				out = e.late(out, end, ok, most)
 			}
 		}
 	}
 	slices.SortStableFunc(out, func(a, b LostRequest) int { return cmp.Compare(b.At, a.At) })
+	return out
+}
+
+// late appends the requests of a batch that were late.
+func (e *Event) late(out []LostRequest, end mono.Time, reported bool, most int) []LostRequest {
+	for i := range e.Requests {
+		if r := &e.Requests[i]; reported && end > r.Deadline && len(out) < most {
+			out = append(out, LostRequest{r.Key, e.Model, end, Late, wire.ReasonNone, end.Sub(r.Deadline)})
+		}
+	}
 	return out
 }

@@ -3,6 +3,7 @@ package watch
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -174,17 +175,16 @@ func sampled(s *State, pool int32) bool {
 
 // find is the newest event of a request: a drop, or the batch that it is in, and its place there.
 func (h *History) find(key Key) (e *Event, at int) {
-	for i := h.Len() - 1; i >= 0; i-- {
-		switch e := h.At(i); e.Kind {
-		case Drop:
-			if e.Request.Key == key {
+	var d decoder
+	for i := h.n - 1; i >= 0; i-- {
+		events := d.decode(h.at(i), 1<<Batch|1<<Drop)
+		for k := len(events) - 1; k >= 0; k-- {
+			e := &events[k]
+			if e.Kind == Drop && e.Request.Key == key {
 				return e, 0
 			}
-		case Batch:
-			for k := range e.Requests {
-				if e.Requests[k].Key == key {
-					return e, k
-				}
+			if at := slices.IndexFunc(e.Requests, func(r Request) bool { return r.Key == key }); at >= 0 {
+				return e, at
 			}
 		}
 	}

@@ -2,7 +2,7 @@ package simcmd
 
 import (
 	"fmt"
-	"slices"
+	"math"
 
 	"github.com/symphony-serving/symphony/bench/sim/scenario"
 	"github.com/symphony-serving/symphony/scheduler/watch"
@@ -28,7 +28,6 @@ func newEvents(p *scenario.Plan) *events {
 }
 
 func (k *events) take(e *watch.Event) {
-	e.Requests = slices.Clone(e.Requests) // they are the simulator's, and it goes on
 	k.state.Apply(e)
 	k.history.Add(e)
 }
@@ -40,8 +39,6 @@ func (k *events) document() []byte {
 	for i := range surroundings {
 		doc = surroundings[i].Append(doc)
 	}
-	for i := range k.history.Len() {
-		doc = k.history.At(i).Append(doc)
-	}
+	doc, _ = k.history.AppendPlain(doc, 0, math.MaxUint64, math.MaxInt)
 	return doc
 }

@@ -55,6 +55,7 @@ func TestThreeStories(t *testing.T) {
 			}
 			b.open(t, url, 1280, 640, false)
 			b.await(t, "symphony.store.still", callMost)
+			sameEvents(t, b, file) // with drops
 			b.eval(t, "symphony.explain("+strconv.Quote(id[1])+")", nil)
 			var headline string
 			b.eval(t, "document.querySelector('#story .headline').textContent", &headline)

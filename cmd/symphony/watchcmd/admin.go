@@ -75,6 +75,7 @@ func (a Admin) follow(ctx context.Context, head func(watch.Head), each func(*wat
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(make([]byte, 1<<16), watch.LineMax)
+	var events watch.Reader
 	for first := true; lines.Scan(); {
 		text, ok := strings.CutPrefix(lines.Text(), "data: ")
 		switch {
@@ -88,10 +89,7 @@ func (a Admin) follow(ctx context.Context, head func(watch.Head), each func(*wat
 			}
 			first = false
 		default:
-			var e watch.Event
-			if e, ok, err = watch.Parse([]byte(text)); ok {
-				each(&e)
-			}
+			err = events.Line([]byte(text), each)
 		}
 		if err != nil {
 			return err

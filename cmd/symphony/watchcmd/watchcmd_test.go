@@ -51,12 +51,13 @@ type fake struct {
 
 func (f *fake) WatchHead() watch.Head { return watch.NewHead("live", "fake", 7) }
 func (f *fake) Watching(bool)         {}
-func (f *fake) Watched(to []watch.Event) []watch.Event {
+func (f *fake) Watched(to *watch.Told) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	to = append(to, f.pending...)
+	for i := range f.pending {
+		to.Add(&f.pending[i])
+	}
 	f.pending = nil
-	return to
 }
 
 func (f *fake) tell(e ...watch.Event) {

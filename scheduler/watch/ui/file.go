@@ -18,6 +18,7 @@ func Read(r io.Reader) (*Hub, error) {
 	h := NewHub(Config{Keep: 24 * 3600 * mono.Second, Bytes: fileBytes})
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 1<<16), watch.LineMax)
+	var events watch.Reader
 	for n := 1; lines.Scan(); n++ {
 		if n == 1 {
 			head, err := watch.ParseHead(lines.Bytes())
@@ -27,13 +28,8 @@ func Read(r io.Reader) (*Hub, error) {
 			h.file = head
 			continue
 		}
-		e, ok, err := watch.Parse(lines.Bytes())
-		if err != nil {
+		if err := events.Line(lines.Bytes(), h.take); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
-		if ok && e.Kind != watch.Now {
-			h.state.Apply(&e)
-			h.history.Add(&e)
 		}
 	}
 	switch err := lines.Err(); {
@@ -46,5 +42,14 @@ func Read(r io.Reader) (*Hub, error) {
 	case h.history.Len() == 0:
 		return nil, fmt.Errorf("%w: there is no event in it", watch.ErrDocument)
 	}
+	h.history.Close()
 	return h, nil
+}
+
+// take takes an event of a file.
+func (h *Hub) take(e *watch.Event) {
+	if e.Kind != watch.Now {
+		h.state.Apply(e)
+		h.history.Add(e)
+	}
 }

@@ -14,8 +14,8 @@ type Source interface {
 	WatchHead() watch.Head
 	// Watching begins or ends that Watched has something to tell.
 	Watching(on bool)
-	// Watched appends the events since the last call.
-	Watched(to []watch.Event) []watch.Event
+	// Watched adds the events since the last call.
+	Watched(to *watch.Told)
 }
 
 // Config of a Hub. Zero values mean the defaults in brackets.
@@ -53,6 +53,7 @@ type Hub struct {
 	file  watch.Head // of a file that was read; "" in Symphony: it is live
 	texts asker
 	saves chan struct{} // held by the one that saves
+	spare chan *chunk   // those that all viewers have sent: the next ones' memory
 
 	mu      sync.Mutex // Guards what follows.
 	closed  bool
@@ -64,15 +65,9 @@ type Hub struct {
 	history *watch.History
 	state   *watch.State
 	viewers map[*viewer]bool
-	events  []watch.Event // scratch
-	asked   time.Time     // when Texts were
-	whole   []byte        // of a file: its stream, once somebody has asked for it
-	chunk   int           // bytes of the last chunk: the next will be about as long
-}
-
-// viewer is one who follows the stream.
-type viewer struct {
-	chunks chan []byte // closed when it is cut off
+	told    watch.Told // scratch
+	asked   time.Time  // when Texts were
+	whole   []byte     // of a file: its stream, once somebody has asked for it
 }
 
 // NewHub makes a Hub of a live source. Close ends it.
@@ -89,7 +84,7 @@ func NewHub(cfg Config) *Hub {
 	if cfg.Bytes == 0 {
 		cfg.Bytes = 64 << 20
 	}
-	h := &Hub{cfg: cfg, texts: newAsker(), saves: make(chan struct{}, 1), stop: make(chan struct{}), viewers: map[*viewer]bool{}, history: watch.NewHistory(cfg.Keep, cfg.Bytes), state: &watch.State{}}
+	h := &Hub{cfg: cfg, texts: newAsker(), saves: make(chan struct{}, 1), stop: make(chan struct{}), viewers: map[*viewer]bool{}, spare: make(chan *chunk, sparesMost), history: watch.NewHistory(cfg.Keep, cfg.Bytes), state: &watch.State{}}
 	if cfg.Always {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -145,8 +140,7 @@ func (h *Hub) live() Source {
 // begin turns to the source of now: what was kept is another's, or has a gap.
 func (h *Hub) begin() {
 	h.source = h.live()
-	h.history.Clear()
-	h.state, h.asked = &watch.State{}, time.Time{}
+	h.forget()
 	if h.source != nil {
 		h.source.Watching(true)
 	}
@@ -207,6 +201,15 @@ func (h *Hub) end() {
 		h.source.Watching(false)
 	}
 	h.source, h.running = nil, false
+	h.forget()
+	h.told = watch.Told{}
+	h.dropSpares()
+}
+
+// forget has nothing known, and kept. Caller holds mu.
+func (h *Hub) forget() {
+	h.history.Clear()
+	h.state, h.asked = &watch.State{}, time.Time{}
 }
 
 // tellTexts makes events of what changed of the texts; turn takes them with the others.
@@ -214,12 +217,12 @@ func (h *Hub) tellTexts(texts []watch.Info) {
 	told := h.state.Texts
 	for i := range texts {
 		if k := find(told, texts[i].Name); k < 0 || !sameLines(told[k].Lines, texts[i].Lines) {
-			h.events = append(h.events, watch.Event{Kind: watch.Text, At: mono.Now(), Info: &texts[i]})
+			h.told.Add(&watch.Event{Kind: watch.Text, At: mono.Now(), Info: &texts[i]})
 		}
 	}
 	for i := range told {
 		if find(texts, told[i].Name) < 0 {
-			h.events = append(h.events, watch.Event{Kind: watch.Text, At: mono.Now(), Info: &watch.Info{Name: told[i].Name, Gone: true}})
+			h.told.Add(&watch.Event{Kind: watch.Text, At: mono.Now(), Info: &watch.Info{Name: told[i].Name, Gone: true}})
 		}
 	}
 }
@@ -229,49 +232,27 @@ func (h *Hub) turn() {
 	if h.source == nil {
 		return
 	}
-	h.events = h.source.Watched(h.events)
-	for i := range h.events {
-		h.state.Apply(&h.events[i])
-		h.history.Add(&h.events[i])
+	h.source.Watched(&h.told)
+	mark := h.history.Next()
+	for i := range h.told.Events { // the frequent ones change nothing that is asked of the state here
+		h.state.Apply(&h.told.Events[i])
+		h.history.Add(&h.told.Events[i])
 	}
+	h.history.AddRecords(h.told.Words)
+	h.history.Close()
 	if len(h.viewers) > 0 {
-		h.events = append(h.events, watch.Event{Kind: watch.Now, At: mono.Now()})
-		chunk := encode(make([]byte, 0, h.chunk+h.chunk/4), h.events)
-		h.chunk = len(chunk)
-		h.hand(chunk)
+		c := h.newChunk()
+		c.text = ends(h.history.Append(c.text, mark, data), mono.Now())
+		h.hand(c)
 	}
-	clear(h.events)
-	h.events = h.events[:0]
+	h.told.Reset()
 }
 
-// hand gives all viewers a chunk. Who has too many already is cut off.
-func (h *Hub) hand(chunk []byte) {
-	for v := range h.viewers {
-		select {
-		case v.chunks <- chunk:
-		default:
-			h.cut(v)
-		}
-	}
-}
+// data is before each line of a stream.
+const data = "data: "
 
-func (h *Hub) cut(v *viewer) {
-	if h.viewers[v] {
-		delete(h.viewers, v)
-		close(v.chunks)
-	}
-}
-
-func (h *Hub) cutAll() {
-	for v := range h.viewers {
-		h.cut(v)
-	}
-}
-
-// encode writes events as the data of one server-sent event.
-func encode(to []byte, events []watch.Event) []byte {
-	for i := range events {
-		to = events[i].Append(append(to, "data: "...))
-	}
-	return append(to, '\n')
+// ends tells that all up to an instant has been told, and ends a server-sent event.
+func ends(to []byte, at mono.Time) []byte {
+	now := watch.Event{Kind: watch.Now, At: at}
+	return append(now.Append(append(to, data...)), '\n')
 }

@@ -99,8 +99,6 @@ func (h *Hub) piece(s *saving, doc []byte) (all []byte, more bool) {
 		doc = lost.Append(doc)
 		s.next += gap
 	}
-	for ; s.next < s.to && len(doc) < pieceBytes; s.next++ {
-		doc = h.history.At(int(s.next - first)).Append(doc)
-	}
+	doc, s.next = h.history.AppendPlain(doc, s.next, s.to, pieceBytes)
 	return doc, true
 }

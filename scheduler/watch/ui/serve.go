@@ -66,16 +66,16 @@ func (h *Hub) join() (*viewer, []byte, error) {
 	if h.look(); h.file.Symphony == "" && h.source == nil {
 		return nil, nil, errors.New("there is no scheduler here at the moment: it begins anew; try again")
 	}
-	v := &viewer{chunks: make(chan []byte, behindMost)}
+	v := &viewer{chunks: make(chan *chunk, behindMost)}
 	if h.file.Symphony != "" {
 		if h.whole == nil { // what it says never changes
-			first := h.file.Append([]byte("data: "))
-			h.whole = encode(h.document(first, mono.Past), []watch.Event{{Kind: watch.Now, At: h.history.To()}})
+			first := h.file.Append([]byte(data))
+			h.whole = ends(h.document(first, mono.Past), h.history.To())
 		}
 		return v, h.whole, nil
 	}
 	head := h.head()
-	first := head.Append([]byte("data: "))
+	first := head.Append([]byte(data))
 	h.viewers[v] = true
 	return v, append(h.document(first, h.history.To().Add(-recent)), '\n'), nil
 }
@@ -125,9 +125,10 @@ func (h *Hub) serveEvents(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case chunk, ok := <-v.chunks:
-			if !ok || !send(chunk) {
+			if !ok || !send(chunk.text) {
 				return
 			}
+			h.sent(chunk)
 		}
 	}
 }

@@ -127,14 +127,10 @@ func (h *Hub) Lost(most int) []Lost {
 
 // document appends the surroundings and what was kept since from, as lines of data.
 func (h *Hub) document(to []byte, from mono.Time) []byte {
-	surroundings := h.state.Surroundings(max(from, h.history.From()))
+	first, at := h.history.Since(from)
+	surroundings := h.state.Surroundings(at)
 	for i := range surroundings {
-		to = surroundings[i].Append(append(to, "data: "...))
+		to = surroundings[i].Append(append(to, data...))
 	}
-	for i := range h.history.Len() {
-		if e := h.history.At(i); e.At >= from {
-			to = e.Append(append(to, "data: "...))
-		}
-	}
-	return to
+	return h.history.Append(to, first, data)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -43,12 +42,13 @@ func (f *fake) Watching(on bool) {
 	}
 }
 
-func (f *fake) Watched(to []watch.Event) []watch.Event {
+func (f *fake) Watched(to *watch.Told) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	to = append(to, f.pending...)
+	for i := range f.pending {
+		to.Add(&f.pending[i])
+	}
 	f.pending = nil
-	return to
 }
 
 func (f *fake) tell(e ...watch.Event) {
@@ -121,6 +121,21 @@ type stream struct {
 	lines *bufio.Scanner
 }
 
+// plain is a line of a stream, with each packed event a line of its own.
+func plain(t *testing.T, line string) string {
+	t.Helper()
+	text, ok := strings.CutPrefix(line, `data: {"e":"packed"`)
+	if !ok {
+		return line + "\n"
+	}
+	var all []byte
+	var r watch.Reader
+	if err := r.Line([]byte(`{"e":"packed"`+text), func(e *watch.Event) { all = e.Append(append(all, data...)) }); err != nil || len(all) == 0 {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return string(all)
+}
+
 func open(t *testing.T, url string) *stream {
 	t.Helper()
 	resp, err := http.Get(url + "events")
@@ -140,8 +155,9 @@ func open(t *testing.T, url string) *stream {
 func (s *stream) until(t *testing.T, text string) (all string) {
 	t.Helper()
 	for s.lines.Scan() {
-		all += s.lines.Text() + "\n"
-		if strings.Contains(s.lines.Text(), text) {
+		now := plain(t, s.lines.Text())
+		all += now
+		if strings.Contains(now, text) {
 			return all
 		}
 	}
@@ -244,10 +260,10 @@ func TestViewersAreBounded(t *testing.T) {
 		return len(h.viewers) == 1
 	})
 	h.mu.Lock()
-	slow := &viewer{chunks: make(chan []byte, behindMost)}
+	slow := &viewer{chunks: make(chan *chunk, behindMost)}
 	h.viewers[slow] = true
 	for range behindMost + 1 {
-		h.hand([]byte("data: {}\n\n"))
+		h.hand(&chunk{text: []byte("data: {}\n\n")})
 	}
 	cut := !h.viewers[slow]
 	h.mu.Unlock()
@@ -300,7 +316,11 @@ func TestSaveAndRead(t *testing.T) {
 	if again := get(t, file+"story?request=2-2a", http.StatusOK); again != story {
 		t.Errorf("of the file the story is\n%s\nlive it was\n%s", again, story)
 	}
-	if text := get(t, file+"events", http.StatusOK); !strings.Contains(text, "event: end") || !strings.Contains(text, `"e":"batch"`) {
+	text := ""
+	for line := range strings.Lines(get(t, file+"events", http.StatusOK)) {
+		text += plain(t, strings.TrimSuffix(line, "\n"))
+	}
+	if !strings.Contains(text, "event: end") || !strings.Contains(text, `"e":"batch"`) {
 		t.Errorf("the stream of a file is\n%s", text)
 	}
 	if again := get(t, file+"save", http.StatusOK); !strings.Contains(again, `"e":"drop"`) {
@@ -441,7 +461,7 @@ func TestPageIsEmbedded(t *testing.T) {
 		t.Errorf("the policy is %q", policy)
 	}
 	all := string(text)
-	for _, name := range []string{"main.js", "gantt.js", "store.js", "stream.js", "panels.js", "story.js", "palette.js", "format.js", "style.css"} {
+	for _, name := range []string{"main.js", "gantt.js", "store.js", "packed.js", "stream.js", "panels.js", "story.js", "palette.js", "format.js", "style.css"} {
 		all += get(t, url+name, http.StatusOK)
 	}
 	for _, bad := range []string{"http://", "https://", "import(", "innerHTML", "eval("} {
@@ -454,33 +474,68 @@ func TestPageIsEmbedded(t *testing.T) {
 	}
 }
 
-// An event is encoded as one line of data, whatever names are made of.
-func TestEncode(t *testing.T) {
-	text := encode(nil, []watch.Event{{Kind: watch.Text, Info: &watch.Info{Name: "a\nb", Lines: []string{"x\r\n\ndata: y"}}}, {Kind: watch.Now}})
-	if n := bytes.Count(text, []byte("\n")); n != 3 || !bytes.HasSuffix(text, []byte("\n\n")) {
+// The page knows all reasons by their numbers. That it reads what is packed as it was told is tested in a browser
+// (cmd/symphony/uie2e).
+func TestPageKnowsReasons(t *testing.T) {
+	text, err := page.ReadFile("page/packed.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r := range wire.Reason(wire.ReasonCount) {
+		names = append(names, r.String())
+	}
+	if want := `const reasons = "` + strings.Join(names, " ") + `".split(" ")`; !strings.Contains(string(text), want) {
+		t.Errorf("packed.js lacks %s", want)
+	}
+}
+
+// An event is told as one line of data, whatever names are made of.
+func TestLinesOfData(t *testing.T) {
+	f := &fake{}
+	f.tell(watch.Event{Kind: watch.Text, Info: &watch.Info{Name: "a\nb", Lines: []string{"x\r\n\ndata: y"}}})
+	h := NewHub(Config{Source: func() Source { return f }, Always: true})
+	defer h.Close()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	text := ends(h.history.Append(nil, 0, data), 1)
+	if n := bytes.Count(text, []byte("\n")); n != len(surroundings())+3 || !bytes.HasSuffix(text, []byte("\n\n")) || bytes.Count(text, []byte("\n"+data)) != n-2 {
 		t.Errorf("%d lines: %q", n, text)
 	}
-	if fmt.Sprint(string(text[:6])) != "data: " {
+	if !bytes.HasPrefix(text, []byte(data)) {
 		t.Errorf("it begins with %q", text[:6])
 	}
 }
 
-// BenchmarkTurn is what the hub pays for a batch of one request and its report, with a viewer.
-func BenchmarkTurn(b *testing.B) {
+// What a look is sent in is the next one's memory once all have sent it on, and not before; with nobody left it
+// is given back.
+func TestChunksAreReused(t *testing.T) {
 	f := &fake{}
 	h := NewHub(Config{Source: func() Source { return f }, Always: true})
-	defer h.Close()
-	v := &viewer{chunks: make(chan []byte, 1)}
-	all := overload()
-	b.ReportAllocs()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.viewers[v] = true
-	for i := 0; i < b.N; i += 200 {
-		for range 200 {
-			h.events = append(h.events, all[0], all[2])
-		}
-		h.turn()
-		<-v.chunks
+	a, b := &viewer{chunks: make(chan *chunk, behindMost)}, &viewer{chunks: make(chan *chunk, behindMost)}
+	h.viewers[a], h.viewers[b] = true, true
+	h.turn()
+	first := <-a.chunks
+	h.sent(first)
+	h.turn() // b has not sent it
+	if second := <-a.chunks; second == first || <-b.chunks != first || <-b.chunks != second {
+		t.Error("a chunk is written anew that somebody has still to send")
+	}
+	h.sent(first)
+	h.turn()
+	if third := <-a.chunks; third != first {
+		t.Error("a chunk that both have sent is not used again")
+	}
+	h.cutAll()
+	h.sent(first) // b was cut off with it in hand
+	if len(h.spare) != 0 {
+		t.Error("a chunk is used again that one who was cut off may still be sending")
+	}
+	h.sent(&chunk{})
+	h.mu.Unlock()
+	h.Close()
+	if h.history.Len() != 0 || len(h.spare) != 0 || h.told.Words != nil {
+		t.Errorf("after its end %d events and %d chunks are kept", h.history.Len(), len(h.spare))
 	}
 }

@@ -1,4 +1,5 @@
 // What the events so far say, for as long as the page looks back.
+import { unpack } from "./packed.js";
 
 export const keep = 60e9; // ns
 const binSpan = 200e6;
@@ -40,7 +41,7 @@ export class Store {
     this.trimmed = 0;
   }
 
-  // take reads lines of a document.
+  // take reads lines of a document. It throws what is wrong with packed ones.
   take(text) {
     for (const line of text.split("\n")) {
       if (!line) continue;
@@ -55,7 +56,7 @@ export class Store {
         this.head = e;
         continue;
       }
-      this.apply(e, line);
+      if (e.e === "packed") unpack(e.records, (x) => this.apply(x)); else this.apply(e, line);
     }
     this.chunks.push({ t: this.to, text });
     this.trim();
@@ -270,12 +271,15 @@ export class Store {
     return (p.history[Math.max(0, i)] || p).info;
   }
 
-  // document is what is kept as a file: the surroundings first, which its events name.
+  // document is what is kept as a file: the surroundings first, which its events name. In files each event is a line.
   document() {
     const head = { ...(this.head || { symphony: "schedule", version: 1 }), source: "file" };
     const parts = [JSON.stringify(head), ...this.fixed.values()];
     for (const c of this.chunks) {
-      for (const line of c.text.split("\n")) if (line && !line.startsWith('{"symphony"')) parts.push(line);
+      for (const line of c.text.split("\n")) {
+        if (line.startsWith('{"e":"packed"')) unpack(JSON.parse(line).records, (x) => parts.push(JSON.stringify(x)));
+        else if (line && !line.startsWith('{"symphony"')) parts.push(line);
+      }
     }
     return parts.join("\n") + "\n";
   }

@@ -10,8 +10,12 @@ export function follow(store, tell) {
     source = new EventSource("events");
     source.onmessage = (m) => {
       heard = performance.now();
-      store.take(m.data);
-      tell("");
+      try {
+        store.take(m.data);
+        tell("");
+      } catch (err) {
+        tell("what the scheduler tells cannot be read: " + err.message);
+      }
     };
     source.addEventListener("end", () => {
       source.close();
