@@ -90,6 +90,9 @@ func (e *Executor) Release() {
 	e.mu.Lock()
 	e.held = false
 	e.mu.Unlock()
+	if e.loader != nil {
+		e.loader.resume() // weights could not leave meanwhile, and loads waited for their pages
+	}
 	e.start()
 }
 

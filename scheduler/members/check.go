@@ -230,8 +230,6 @@ func differs(a, b *catalog.ModelSpec) (field, va, vb string) {
 		return "outputs", tensors(a.Outputs), tensors(b.Outputs)
 	case !sameImage(a.Image, b.Image):
 		return "image", image(a.Image), image(b.Image)
-	case a.WeightsBytes != b.WeightsBytes && min(a.WeightsBytes, b.WeightsBytes) > 0: // else one does not tell
-		return "weights_bytes", strconv.FormatInt(a.WeightsBytes, 10), strconv.FormatInt(b.WeightsBytes, 10)
 	}
 	return "", "", ""
 }

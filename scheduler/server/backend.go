@@ -80,7 +80,10 @@ func (b *backend) onDone(l transport.Link, body []byte) {
 	}
 	if s := b.server; d.Epoch != wire.Epoch(s.reign.Load()) { // of an order that another scheduler gave
 		if s.held != nil {
-			s.held.end(heldKey{b.conn, d.Epoch, d.Batch}) // what is held was answered by its outputs
+			waiting := s.held.end(heldKey{b.conn, d.Epoch, d.Batch}) // what is held was answered by its outputs
+			if refusedWhole(d) != wire.ReasonNone {                  // but of a batch whose weights went there are none
+				s.release(waiting)
+			}
 		}
 		return
 	}

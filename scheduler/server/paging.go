@@ -29,7 +29,7 @@ import (
 type paging struct {
 	seating sync.Mutex // Guards that a report is in what an engine begins with, or comes to it afterwards.
 	mu      sync.Mutex // Guards devices; rank loops take it: nobody waits for one meanwhile.
-	devices map[spot][]holding
+	devices map[spot][]holding // of all spots that the backend told of, and of no others
 	at      atomic.Pointer[map[spot]*pagedSeat] // copy on write under Server.mu
 }
 
@@ -52,40 +52,62 @@ type pagedSeat struct {
 // introduce takes what a newcomer says that it holds.
 func (p *paging) introduce(info *catalog.BackendInfo) {
 	for i := range info.Pools {
-		for device, held := range info.Pools[i].Held {
+		in := &info.Pools[i]
+		if in.Paged == nil {
+			continue
+		}
+		for device := range in.Devices {
+			p.know(spot{uint32(i), uint32(device)})
+		}
+		for device, held := range in.Held {
 			p.replace(i, device, held)
 		}
 	}
 }
 
-// replace takes all that a device holds.
-func (p *paging) replace(pool, device int, held []catalog.HeldModel) {
-	all := make([]holding, len(held))
-	for i := range held {
-		all[i] = holding{key: held[i].Key, generation: held[i].Generation}
-	}
+// know begins with a device that holds nothing.
+func (p *paging) know(at spot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.devices == nil {
 		p.devices = map[spot][]holding{}
 	}
-	p.devices[spot{uint32(pool), uint32(device)}] = all
+	p.devices[at] = nil
+}
+
+// replace takes all that a device holds, if the backend has it.
+func (p *paging) replace(pool, device int, held []catalog.HeldModel) {
+	all := make([]holding, len(held))
+	for i := range held {
+		all[i] = holding{key: held[i].Key, generation: held[i].Generation}
+	}
+	at := spot{uint32(pool), uint32(device)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.devices[at]; ok {
+		p.devices[at] = all
+	}
 }
 
 // gains notes weights that came.
 func (p *paging) gains(at spot, id wire.ModelID, gen wire.Generation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.devices == nil {
-		p.devices = map[spot][]holding{}
+	all, ok := p.devices[at]
+	if !ok {
+		return // a device that its backend has not
 	}
-	p.devices[at] = append(p.devices[at], holding{id: id, generation: gen})
+	of := func(h holding) bool { return h.key == "" && h.id == id }
+	p.devices[at] = append(slices.DeleteFunc(all, of), holding{id: id, generation: gen})
 }
 
 // loses notes weights that go.
 func (p *paging) loses(at spot, id wire.ModelID, gen wire.Generation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(p.devices[at]) == 0 {
+		return
+	}
 	p.devices[at] = slices.DeleteFunc(p.devices[at], func(h holding) bool { return h.key == "" && h.id == id && h.generation == gen })
 }
 
