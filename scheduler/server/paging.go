@@ -27,9 +27,9 @@ import (
 //	an order to unload   it holds those no more
 //	a GPU is seated      its engine begins with what the device holds (AddPagedGPU)
 type paging struct {
-	seating sync.Mutex // Guards that a report is in what an engine begins with, or comes to it afterwards.
-	mu      sync.Mutex // Guards devices; rank loops take it: nobody waits for one meanwhile.
-	devices map[spot][]holding // of all spots that the backend told of, and of no others
+	seating sync.Mutex                          // Guards that a report is in what an engine begins with, or comes to it afterwards.
+	mu      sync.Mutex                          // Guards devices; rank loops take it: nobody waits for one meanwhile.
+	devices map[spot][]holding                  // of all spots that the backend told of, and of no others
 	at      atomic.Pointer[map[spot]*pagedSeat] // copy on write under Server.mu
 }
 
