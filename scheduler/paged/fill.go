@@ -15,54 +15,20 @@ import (
 //
 // Invariant: a GPU is lent only where no batch is undone, in a Step that grants nothing, and the highest id first of those that
 // hold somebody who waits.
-type fill struct {
-	gaps *gaps.Gaps // nil: nobody ever asked for best effort
-	look mono.Time  // when to look for gaps again, while anybody waits
-}
-
-func (f *fill) waiting() bool { return f.gaps != nil && f.gaps.Waiting() > 0 }
-
-func (f *fill) forget(id wire.ModelID) {
-	if f.gaps != nil {
-		f.gaps.Remove(id)
-	}
-}
-
-// ran: a model with deadlines was granted a GPU.
-func (f *fill) ran(at mono.Time, slack mono.Dur) {
-	if f.gaps != nil {
-		f.gaps.Ran(at, slack)
-	}
-}
-
-// ended: a GPU may be free.
-func (f *fill) ended(gpu wire.GPUID, batch wire.BatchID) {
-	if f.gaps != nil {
-		f.gaps.Ended(gpu, batch)
-		f.look = mono.Past
-	}
-}
-
-// lost: a GPU goes, or comes.
-func (f *fill) lost(gpu wire.GPUID) {
-	if f.gaps != nil {
-		f.gaps.RemoveGPU(gpu)
-		f.look = mono.Past
-	}
-}
+type fill struct{ gaps.Offer }
 
 // held: a model's weights are on a GPU.
 func (f *fill) held(id wire.ModelID, gpu uint32) {
-	if f.gaps != nil && f.gaps.Known(id) {
-		f.gaps.Put(id, gpu)
-		f.look = mono.Past
+	if f.Gaps != nil && f.Gaps.Known(id) {
+		f.Gaps.Put(id, gpu)
+		f.Look = mono.Past
 	}
 }
 
 // gone: they are not.
 func (f *fill) gone(id wire.ModelID, gpu uint32) {
-	if f.gaps != nil {
-		f.gaps.Away(id, gpu)
+	if f.Gaps != nil {
+		f.Gaps.Away(id, gpu)
 	}
 }
 
@@ -70,22 +36,22 @@ func (f *fill) gone(id wire.ModelID, gpu uint32) {
 // answer has come, it is void: the answer tells.
 func (p *Paged) SetWish(now mono.Time, w gaps.Wish) {
 	f := &p.fill
-	if m := p.model(w.Model); m == nil || m.gone || f.gaps == nil && w.Least == 0 {
+	if m := p.model(w.Model); m == nil || m.gone || f.Gaps == nil && w.Least == 0 {
 		return
 	}
-	if f.gaps == nil {
-		f.gaps = gaps.New()
+	if f.Gaps == nil {
+		f.Gaps = gaps.New()
 		p.recall()
 	}
-	known := f.gaps.Known(w.Model)
-	f.gaps.Set(w)
-	f.look = mono.Past
+	known := f.Gaps.Known(w.Model)
+	f.Gaps.Set(w)
+	f.Look = mono.Past
 	if known || w.Least == 0 {
 		return
 	}
 	for _, k := range p.models[w.Model].places {
 		if k.from <= now {
-			f.gaps.Put(w.Model, k.gpu)
+			f.Gaps.Put(w.Model, k.gpu)
 		}
 	}
 }
@@ -94,7 +60,7 @@ func (p *Paged) SetWish(now mono.Time, w gaps.Wish) {
 func (p *Paged) recall() {
 	for _, m := range p.models {
 		if m != nil && m.slack > 0 {
-			p.fill.gaps.Ran(m.usage.Last(), m.slack)
+			p.fill.Gaps.Ran(m.usage.Last(), m.slack)
 		}
 	}
 }
@@ -103,17 +69,17 @@ func (p *Paged) recall() {
 func (p *Paged) fillGaps(out *Out) {
 	f := &p.fill
 	if len(out.Grants) > 0 {
-		f.look = mono.Past // those who were granted have their next candidates first
+		f.Look = mono.Past // those who were granted have their next candidates first
 		return
 	}
-	f.look = p.now.Add(gaps.Patience)
+	f.Look = p.now.Add(gaps.Patience)
 	below := uint32(math.MaxUint32)
-	for f.waiting() {
+	for f.Waiting() {
 		gpu, free, ok := p.gpus.LastIdle(below)
 		if !ok {
 			return
 		}
-		if below = gpu; f.gaps.Wanted(gpu) {
+		if below = gpu; f.Gaps.Wanted(gpu) {
 			p.lend(gpu, free, out)
 		}
 	}
@@ -122,17 +88,17 @@ func (p *Paged) fillGaps(out *Out) {
 // lend lends a GPU, if there is a gap for anybody.
 func (p *Paged) lend(gpu uint32, free mono.Time, out *Out) {
 	f, begin := &p.fill, max(p.now, free)
-	most, roomy := f.gaps.Most(p.now, p.gpus.Count(), p.Need(p.now))
+	most, roomy := f.Gaps.Most(p.now, p.gpus.Count(), p.Need(p.now))
 	until := begin.Add(most)
 	if !roomy {
 		until = p.horizon(gpu, until)
 	}
-	id, ok := f.gaps.Pick(gpu, until.Sub(begin))
+	id, ok := f.Gaps.Pick(gpu, until.Sub(begin))
 	if !ok {
 		return
 	}
 	life, free := p.gpus.Lend(gpu)
-	f.gaps.Lend(id, gpu)
+	f.Gaps.Lend(id, gpu)
 	p.touch(gpu)
 	out.Fills = append(out.Fills, gaps.Grant{Model: id, GPU: wire.GPUID(gpu), Life: life, FreeAt: free, Until: until,
 		Generation: uint32(p.residency.Hold(id, wire.GPUID(gpu)))})
@@ -189,7 +155,7 @@ func (p *Paged) Filled(now mono.Time, a gaps.Answer) {
 	p.now = now
 	f, id, gpu := &p.fill, a.Grant.Model, a.Grant.GPU
 	alive := p.gpus.Lent(gpu, a.Grant.Life, a.Batch, a.Exec, a.Until)
-	f.gaps.Answer(&a, alive)
+	f.Gaps.Answer(&a, alive)
 	if alive && a.Batch != 0 {
 		p.undone[gpu] = append(p.undone[gpu], batch{a.Batch, id, p.residency.Began(now, id, gpu, 0)})
 	}
@@ -198,6 +164,6 @@ func (p *Paged) Filled(now mono.Time, a gaps.Answer) {
 	}
 	p.residency.Release(now, id, gpu, residency.Generation(a.Grant.Generation))
 	if a.Batch != 0 || a.Least == 0 {
-		f.look = mono.Past // else it would be lent the same again
+		f.Look = mono.Past // else it would be lent the same again
 	}
 }

@@ -116,7 +116,7 @@ func (p *Paged) RemoveModel(now mono.Time, id wire.ModelID, out *Out) {
 	p.now = now
 	p.SetCandidate(id, batching.Candidate{})
 	m.gone = true
-	p.fill.forget(id)
+	p.fill.Forget(id)
 	p.residency.RemoveModel(now, id, &p.effects)
 	p.apply(out)
 	p.forget(id)
@@ -233,7 +233,7 @@ func (p *Paged) Answer(now mono.Time, a devices.Answer, requests int) {
 		p.leads.ran(a.Until.Sub(a.Exec))
 		m.slack = a.Slack
 		m.sizes.ran(requests)
-		p.fill.ran(a.Exec, a.Slack)
+		p.fill.Ran(a.Exec, a.Slack)
 		gen := p.residency.Began(now, id, gpu, requests)
 		if gen != held { // the model was removed and is back: the batch counts on its weights of before, which stay held for it
 			p.residency.Ended(now, id, gpu, gen)
@@ -270,7 +270,7 @@ func (p *Paged) done(now mono.Time, id wire.GPUID, life devices.Life, done wire.
 	if !p.gpus.Done(id, life, done, end) {
 		return batch{}, false
 	}
-	p.fill.ended(id, done)
+	p.fill.Ended(id, done)
 	p.touch(uint32(id))
 	list := p.undone[id]
 	for i, b := range list {
@@ -301,7 +301,7 @@ func (p *Paged) Adopt(now mono.Time, id wire.GPUID, freeAt mono.Time, pages int,
 		p.ready, p.undone = append(p.ready, pq.Heap{}), append(p.undone, nil)
 	}
 	life := p.gpus.Add(id, freeAt)
-	p.fill.lost(id)
+	p.fill.Lost(id)
 	generation := p.residency.Adopt(now, id, pages, held, &p.effects)
 	p.apply(out)
 	return life, generation
@@ -315,7 +315,7 @@ func (p *Paged) RemoveGPU(now mono.Time, id wire.GPUID, out *Out) {
 		return
 	}
 	p.gpus.Remove(id)
-	p.fill.lost(id)
+	p.fill.Lost(id)
 	p.undone[id] = p.undone[id][:0]
 	p.residency.RemoveGPU(now, id, &p.effects)
 	p.apply(out)

@@ -17,7 +17,7 @@ func (p *Paged) Step(now mono.Time, out *Out) {
 		p.apply(out)
 		p.match(out)
 	}
-	if p.fill.waiting() {
+	if p.fill.Waiting() {
 		p.fillGaps(out)
 	}
 }
@@ -180,8 +180,8 @@ func (p *Paged) NextWake() mono.Time {
 		_, at := p.wakes.Min()
 		wake = min(wake, mono.Time(at))
 	}
-	if p.fill.waiting() && p.gpus.Idle() > 0 {
-		wake = min(wake, p.fill.look)
+	if p.fill.Waiting() && p.gpus.Idle() > 0 {
+		wake = min(wake, p.fill.Look)
 	}
 	return wake
 }

@@ -112,7 +112,7 @@ func (r *Rank) model(id wire.ModelID) *model {
 // RemoveModel forgets a model; where a grant to it is under way, once that is answered. Nothing
 // needs it: what is known of a model that says nothing costs memory, no more.
 func (r *Rank) RemoveModel(id wire.ModelID) {
-	r.fill.forget(id)
+	r.fill.Forget(id)
 	if int(id) >= len(r.models) || r.models[id] == nil {
 		return
 	}
@@ -128,7 +128,7 @@ func (r *Rank) RemoveModel(id wire.ModelID) {
 // AddGPU begins a new life of a GPU that is free from freeAt on.
 func (r *Rank) AddGPU(id wire.GPUID, freeAt mono.Time) Life {
 	r.room.span = 0
-	r.fill.lost(id)
+	r.fill.Lost(id)
 	return r.gpus.Add(id, freeAt)
 }
 
@@ -138,7 +138,7 @@ func (r *Rank) RemoveGPU(id wire.GPUID) {
 	if r.gpus.Present(id) {
 		r.room.span = 0
 		r.gpus.Remove(id)
-		r.fill.lost(id)
+		r.fill.Lost(id)
 	}
 }
 
@@ -149,7 +149,7 @@ func (r *Rank) Answer(a Answer) {
 	m.granting = false
 	if r.gpus.Answer(&a, &m.usage) && a.Batch != 0 {
 		m.slack = a.Slack
-		r.fill.ran(a.Exec, a.Slack)
+		r.fill.Ran(a.Exec, a.Slack)
 	}
 	if m.gone {
 		r.RemoveModel(a.Grant.Model)
@@ -160,7 +160,7 @@ func (r *Rank) Answer(a Answer) {
 // batch queued behind it, if any, starts at its planned time or at end.
 func (r *Rank) Done(id wire.GPUID, life Life, batch wire.BatchID, end mono.Time) {
 	r.gpus.Done(id, life, batch, end)
-	r.fill.ended(id, batch)
+	r.fill.Ended(id, batch)
 }
 
 // Need is the GPUs that deferral alone would keep busy with what arrived lately, summed over

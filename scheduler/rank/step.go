@@ -22,7 +22,7 @@ func (r *Rank) Step(now mono.Time, out *Out) {
 	if r.early.Len() > 0 {
 		r.onKeptGPUTimer(now, out)
 	}
-	if r.fill.waiting() {
+	if r.fill.Waiting() {
 		r.fillGaps(now, out)
 	}
 }
@@ -124,8 +124,8 @@ func (r *Rank) NextWake() mono.Time {
 			wake = min(wake, free.Add(-r.models[id].candidate.Delay))
 		}
 	}
-	if r.fill.waiting() && r.gpus.Idle() > 0 {
-		wake = min(wake, r.fill.look)
+	if r.fill.Waiting() && r.gpus.Idle() > 0 {
+		wake = min(wake, r.fill.Look)
 	}
 	return wake
 }
