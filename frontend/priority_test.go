@@ -11,14 +11,20 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// Its class does, too; without a timeout best effort waits for an hour, and another class is refused.
-func TestClass(t *testing.T) {
-	c := newCluster(t)
+// submitsOf has each request served, and hands on what its frontend submitted.
+func submitsOf(c *cluster) <-chan wire.Submit {
 	submits := make(chan wire.Submit, 1)
 	c.onSubmit = func(c *cluster, _, data transport.Link, m wire.Submit) {
 		submits <- m
 		c.serve(data, m)
 	}
+	return submits
+}
+
+// A request's class goes to the scheduler with it, whichever way it is asked for; without a timeout best effort waits for an hour, and another class is refused.
+func TestClass(t *testing.T) {
+	c := newCluster(t)
+	submits := submitsOf(c)
 	client := c.dial(nil)
 	for i, ask := range []func(wire.Class) error{
 		func(k wire.Class) error {
@@ -52,11 +58,7 @@ func TestClass(t *testing.T) {
 // Whichever way a request is asked for, its priority goes to the scheduler with it.
 func TestPriority(t *testing.T) {
 	c := newCluster(t)
-	submits := make(chan wire.Submit, 1)
-	c.onSubmit = func(c *cluster, _, data transport.Link, m wire.Submit) {
-		submits <- m
-		c.serve(data, m)
-	}
+	submits := submitsOf(c)
 	client := c.dial(nil)
 	for i, ask := range []func(wire.Priority) error{
 		func(p wire.Priority) error {

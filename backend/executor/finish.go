@@ -37,6 +37,7 @@ func (o *order) finish(start, end mono.Time, err error) {
 	if chilled { // what it put out is not to be trusted, and nobody is answered
 		o.report.Reason, o.index = wire.ReasonCold, o.index[:0]
 		clear(o.reasons)
+		e.returned(&o.Order, wire.ReasonCold)
 	}
 	o.mu.Lock()
 	o.holding = len(o.index) + 1

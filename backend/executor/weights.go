@@ -88,8 +88,12 @@ func (e *Executor) runsLocked(slot int) bool {
 // queues them again, as far as they have time.
 func (e *Executor) returnWhole(o *Order, ready mono.Time, why wire.Reason) {
 	now := mono.Now()
+	e.returned(o, why)
+	e.report.Report(&wire.Done{Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: ready, Start: now, End: now, Fetch: ready.Sub(o.Arrived), Reason: why})
+}
+
+func (e *Executor) returned(o *Order, why wire.Reason) {
 	if e.obs.Returned != nil {
 		e.obs.Returned(o, why)
 	}
-	e.report.Report(&wire.Done{Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: ready, Start: now, End: now, Fetch: ready.Sub(o.Arrived), Reason: why})
 }
