@@ -136,6 +136,14 @@ func (w *world) loaded(id wire.LoadID) (l wire.Loaded) {
 	return l
 }
 
+// came checks what came of a load.
+func (w *world) came(id wire.LoadID, want wire.Reason) {
+	w.t.Helper()
+	if l := w.loaded(id); l.Reason != want {
+		w.t.Errorf("%+v, want %v", l, want)
+	}
+}
+
 // run orders a batch of one request with weights of a generation.
 func (w *world) run(id wire.BatchID, slot int, gen wire.Generation, change ...func(*Order)) {
 	o := newOrder(id, item(wire.RequestID(id), 0, 100*mono.Second))
@@ -221,9 +229,7 @@ func TestLoadRunUnload(t *testing.T) {
 	w.run(3, 0, 7)
 	w.returned(3, wire.ReasonCold)
 	w.load(4, 0, 7, unload) // it is gone: never refused
-	if l := w.loaded(4); l.Reason != wire.ReasonNone {
-		t.Errorf("%+v", l)
-	}
+	w.came(4, wire.ReasonNone)
 	w.checkPages(7, Weights{1, 8})
 	w.close()
 	w.checkOnce()
@@ -308,9 +314,7 @@ func TestWaitsForItsWeights(t *testing.T) {
 	}
 	w.load(4, 2, 4)
 	steps <- ErrMemory
-	if l := w.loaded(4); l.Reason != wire.ReasonMemory {
-		t.Errorf("%+v", l)
-	}
+	w.came(4, wire.ReasonMemory)
 	w.checkPages(3, Weights{0, 1}, Weights{1, 2})
 	w.close()
 	w.checkOnce()
@@ -378,9 +382,25 @@ func TestUnloadWhileItRuns(t *testing.T) {
 	close(held)
 	w.returned(1, wire.ReasonCold)
 	w.served(2)
-	if l := w.loaded(4); l.Reason != wire.ReasonMemory {
-		t.Errorf("%+v", l)
+	w.came(4, wire.ReasonMemory)
+	w.checkPages(3, Weights{1, 2})
+	w.close()
+	w.checkOnce()
+}
+
+// While somebody holds the device no weights leave; a load that needs their pages begins at Release.
+func TestLoadWaitsForRelease(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	w := newPagedWorld(t, newPaged(t, 10, 8, 7))
+	w.load(1, 0, 1)
+	w.came(1, wire.ReasonNone)
+	if !w.exec.Hold() {
+		t.Fatal("an idle device cannot be held")
 	}
+	w.load(2, 0, 1, unload)
+	w.load(3, 1, 2)
+	w.exec.Release()
+	w.came(3, wire.ReasonNone)
 	w.checkPages(3, Weights{1, 2})
 	w.close()
 	w.checkOnce()
@@ -413,9 +433,7 @@ func TestUnloadWhileItLoads(t *testing.T) {
 	w.load(5, 0, 3)
 	steps <- nil // of the first
 	steps <- nil
-	if l := w.loaded(5); l.Reason != wire.ReasonNone {
-		t.Errorf("%+v", l)
-	}
+	w.came(5, wire.ReasonNone)
 	w.load(6, 0, 4)
 	steps <- nil
 	w.loaded(6)

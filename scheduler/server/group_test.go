@@ -213,11 +213,12 @@ func (s *scene) runs(id wire.RequestID, n int) {
 	})
 }
 
-// If the backend that runs it is lost too, or does not end in time, the request runs elsewhere.
+// If the backend that runs it is lost too, does not end in time, or gives it back, the request runs again.
 func TestWhatIsHeldRunsElsewhere(t *testing.T) {
 	for name, end := range map[string]func(b *fakeBackend){
-		"lost": func(b *fakeBackend) { b.host.kill() },
-		"hung": func(*fakeBackend) {},
+		"lost":       func(b *fakeBackend) { b.host.kill() },
+		"hung":       func(*fakeBackend) {},
+		"given back": func(*fakeBackend) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, 2, 2, 1, single("slow", 500*mono.Millisecond))
@@ -229,7 +230,8 @@ func TestWhatIsHeldRunsElsewhere(t *testing.T) {
 				b.mu.Lock()
 				if len(b.queued) > 0 {
 					runs = b
-					b.hangs = true
+					b.chills = name == "given back"
+					b.hangs = !b.chills
 				}
 				b.mu.Unlock()
 			}

@@ -113,6 +113,7 @@ type fakeBackend struct {
 	core    standby.Backend
 	effects standby.Effects
 	hangs   bool                               // its devices never end
+	chills  bool                               // the next batch that ends is given back whole, as one whose weights went
 	refuses bool                               // it promises nobody anything
 	who     map[int]map[wire.FrontendID]uint64 // frontends' instances, by scheduler
 	queued  []*fakeRun
@@ -253,12 +254,15 @@ func (b *fakeBackend) finish(r *fakeRun) {
 		return
 	}
 	b.queued = slices.DeleteFunc(b.queued, func(x *fakeRun) bool { return x == r })
+	d := wire.Done{Epoch: r.Epoch, Batch: r.Batch.Batch, Ready: r.Exec, Start: r.Exec, End: mono.Now(), Ran: uint16(len(r.Items))}
+	if b.chills {
+		b.chills, d.Ran, d.Reason, r.Items = false, 0, wire.ReasonCold, nil
+	}
 	for i := range r.Items {
 		if f := b.fronts.find(r.instances[i]); f != nil {
 			f.output(r.Items[i].Request)
 		}
 	}
-	d := wire.Done{Epoch: r.Epoch, Batch: r.Batch.Batch, Ready: r.Exec, Start: r.Exec, End: mono.Now(), Ran: uint16(len(r.Items))}
 	if u := b.uplink(b.core.Obeyed()); u != nil {
 		_ = u.link.Send(d.Append(nil))
 	}

@@ -351,3 +351,29 @@ func TestPoolThatBecomesPaged(t *testing.T) {
 		t.Error("the pool is not paged")
 	}
 }
+
+// What a backend tells of devices that it has not, or again, takes no memory.
+func TestPagingKnowsItsDevices(t *testing.T) {
+	var p paging
+	p.introduce(&catalog.BackendInfo{Pools: []catalog.Pool{{Devices: 3}, {Devices: 2, Paged: &catalog.Paged{Page: pageOf, Pages: 9}}}})
+	for _, pool := range []int{-1, 0, 1, 2} {
+		for _, device := range []int{-1, 0, 1, 2} {
+			at := spot{uint32(pool), uint32(device)}
+			p.replace(pool, device, []catalog.HeldModel{{Key: "a/1", Generation: 1}})
+			for gen := range wire.Generation(5) {
+				p.gains(at, 7, gen+1)
+			}
+			p.loses(spot{9, 9}, 7, 1)
+			want := 0
+			if pool == 1 && (device == 0 || device == 1) {
+				want = 2 // what it held, and the last that came of the other
+			}
+			if got := p.held(at, func(string) (wire.ModelID, bool) { return 3, true }); len(got) != want {
+				t.Errorf("pool %d, device %d: %v, want %d of them", pool, device, got, want)
+			}
+		}
+	}
+	if len(p.devices) != 2 {
+		t.Errorf("%d devices are known, want 2", len(p.devices))
+	}
+}
