@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/emugpu"
-	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -98,7 +97,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	memory := transport.BuffersOf(cfg.Network)
 	for i, p := range b.pools {
 		for k, d := range p.devices {
-			p.executors = append(p.executors, executor.New(d, p.models, nil, p.memory(k, memory), b, b.observer(i, k)))
+			p.executors = append(p.executors, b.executorOf(p, d, i, k, memory))
 		}
 	}
 	for _, p := range b.pools {

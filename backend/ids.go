@@ -34,6 +34,18 @@ func (s *ids) find(id wire.ModelID, pool int) (slot int, meant *executor.Model) 
 	return -1, nil
 }
 
+// names reports whether any id leads to a slot.
+func (s *ids) names(pool, slot int) bool {
+	if t := s.models.Load(); t != nil {
+		for _, ref := range *t {
+			if ref.pool == pool && ref.index == slot {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // setRefs makes the table for the request path anew: with the new ids, and without those that
 // a pool had, if all are told.
 func (s *ids) setRefs(pool int, refs map[wire.ModelID]modelRef, all bool) {

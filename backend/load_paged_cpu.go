@@ -44,6 +44,7 @@ func (l *pagedCPULoader) measure(m *repository.Model) (*onnx.Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer b.Close() // the session has its own copy
 	s, bytes, took, err := b.Measure()
 	if err != nil {
 		return nil, err
@@ -92,6 +93,7 @@ func (l *pagedCPULoader) aside(m *repository.Model) (executor.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer b.Close()
 	s, err := b.Open()
 	if err != nil {
 		return nil, err

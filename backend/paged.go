@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/symphony-serving/symphony/backend/executor"
@@ -42,13 +43,106 @@ func (cfg *PoolConfig) checkPaged() error {
 	return nil
 }
 
+// cannotPage is why the pool's devices cannot load on demand; "": they do, or could.
+func (cfg *PoolConfig) cannotPage() string {
+	switch {
+	case cfg.Paged != nil:
+		return ""
+	case cfg.Kind == KindCUDA:
+		return "pools of kind cuda are resident"
+	case cfg.Resident:
+		return "its configuration says resident: true"
+	}
+	return ""
+}
+
+// pageIfNeeded makes a pool paged whose models do not all fit into its devices' memory, if it may be; why: it was, in words.
+func (cfg *PoolConfig) pageIfNeeded(models []repository.Model) (why string, err error) {
+	if cfg.Paged != nil || cfg.Memory <= 0 || cfg.Page <= 0 || cfg.cannotPage() != "" {
+		return "", nil
+	}
+	static, dynamic := int64(0), int64(0)
+	for i := range models {
+		s, d := sizeOf(cfg.Kind, &models[i])
+		static, dynamic = static+s, max(dynamic, d)
+	}
+	if static+dynamic <= cfg.Memory {
+		return "", nil
+	}
+	pages := (cfg.Memory - dynamic) / cfg.Page
+	if pages < 1 || pages > catalog.PagesMax {
+		return "", fmt.Errorf("pool %s: its %d models take %s, a device has %s, and that has %d pages of %s: raise the pool's memory, give it paged with smaller pages, or say resident: true, and what does not fit is refused",
+			cfg.DeviceType, len(models), inMiB(static+dynamic), inMiB(cfg.Memory), max(0, pages), inMiB(cfg.Page))
+	}
+	why = fmt.Sprintf("its %d models take %s, and a device has %s for them", len(models), inMiB(static+dynamic), inMiB(cfg.Memory))
+	cfg.Paged, cfg.Memory = &Paged{Page: cfg.Page, Pages: int(pages)}, 0
+	return why, nil
+}
+
+// page is pageIfNeeded, and says so.
+func (b *Backend) page(cfg *PoolConfig, models []repository.Model) error {
+	why, err := cfg.pageIfNeeded(models)
+	if why != "" {
+		b.log.Warn().Str("pool", cfg.DeviceType).Str("why", why).Int("pages", cfg.Paged.Pages).Str("page", inMiB(cfg.Paged.Page)).
+			Msg("the pool is paged: weights come to its devices and go as requests need them; resident: true keeps models on them, and refuses those that do not fit")
+	}
+	return err
+}
+
+// sizeOf is what the loader of a resident pool reserves for a model on a device.
+func sizeOf(kind string, m *repository.Model) (static, dynamic int64) {
+	n := (&emulatedLoader{}).need(m)
+	if kind == KindCPU {
+		n = (&cpuLoader{}).need(m)
+	}
+	return n.static, n.dynamic
+}
+
+// fitsResident says why a model has no room on a paged pool's devices: with those that are to stay there, beside the largest
+// of the others, which has to come and go in what they leave.
+func (p *pool) fitsResident(m *repository.Model) error {
+	stay, others, largest := 0, 0, 0
+	seen := map[string]bool{}
+	count := func(spec *catalog.ModelSpec) {
+		if spec == nil || seen[spec.Key()] {
+			return
+		}
+		seen[spec.Key()] = true
+		pages := p.doc.Paged.PagesOf(spec)
+		if !spec.Resident {
+			largest = max(largest, pages)
+			return
+		}
+		stay += pages
+		others++
+	}
+	count(&m.Spec)
+	for i := range p.specs {
+		count(&p.specs[i])
+	}
+	if all := p.served.Load(); all != nil {
+		for _, spec := range *all {
+			count(spec)
+		}
+	}
+	if stay == 0 || stay+largest <= p.doc.Paged.Pages {
+		return nil
+	}
+	rest := ""
+	if largest > 0 {
+		rest = fmt.Sprintf(", and the largest of the others %d", largest)
+	}
+	return fmt.Errorf("%w: %d models that are to stay on the devices (resident: true) take %d pages of a device's %d%s: leave resident out of some of them, or raise paged.pages, or memory where the pool became paged by itself",
+		errRoom, others, stay, p.doc.Paged.Pages, rest)
+}
+
 // weigh says in a model's specification what its weights take of a paged pool's devices, and why they do not fit.
 func (p *pool) weigh(m *repository.Model, bytes int64, load mono.Dur) error {
 	m.Spec.WeightsBytes, m.Spec.LoadTime = bytes, max(mono.Nanosecond, load)
 	if n := p.doc.Paged.PagesOf(&m.Spec); n > p.doc.Paged.Pages {
-		return fmt.Errorf("%w: its weights take %s, %d pages, and a device has %d: raise paged.pages", errRoom, inMiB(bytes), n, p.doc.Paged.Pages)
+		return fmt.Errorf("%w: its weights take %s, %d pages, and a device has %d: raise paged.pages, or memory where the pool became paged by itself", errRoom, inMiB(bytes), n, p.doc.Paged.Pages)
 	}
-	return nil
+	return p.fitsResident(m)
 }
 
 // execModel is what an executor must know.
@@ -72,22 +166,45 @@ func (p *pool) keys(held []executor.Weights) []catalog.HeldModel {
 	return all
 }
 
-// holds are those of each device, for an introduction, of so many at most; alone: to the only scheduler.
-func (p *pool) holds(alone bool, most *int) (all [][]catalog.HeldModel) {
+// heldRoom is what an introduction has room for, of what devices hold.
+type heldRoom struct {
+	models, bytes int // left
+	untold        int // weights that it had no room for
+}
+
+// heldBytes is the part of an introduction that may be of what devices hold: keys may be long.
+const heldBytes = transport.BackendDocMax / 2
+
+func newHeldRoom() *heldRoom { return &heldRoom{models: catalog.HeldMax, bytes: heldBytes} }
+
+// take is how many of these fit, from the last one on.
+func (r *heldRoom) take(keys []catalog.HeldModel) (n int) {
+	r.models = max(0, r.models-1) // a device counts, too
+	for ; n < len(keys) && r.models > 0; n++ {
+		doc, err := json.Marshal(&keys[len(keys)-1-n])
+		if err != nil || len(doc)+1 > r.bytes {
+			break
+		}
+		r.models, r.bytes = r.models-1, r.bytes-len(doc)-1
+	}
+	r.untold += len(keys) - n
+	return n
+}
+
+// holds are those of each device, for an introduction, the last ones used where there is no room for all. alone: to the only
+// scheduler, which reckons with nothing else: the others leave. One of a group is told of each device by itself when it is
+// obeyed.
+func (p *pool) holds(alone bool, room *heldRoom) (all [][]catalog.HeldModel) {
 	if p.doc.Paged == nil {
 		return nil
 	}
 	for _, e := range p.executors {
-		*most = max(0, *most-1) // a device counts, too
-		var held []executor.Weights
-		if alone {
-			held = e.Introduce(*most)
-		} else {
-			held = e.Held()
-			held = held[max(0, len(held)-*most):]
+		keys := p.keys(e.Held())
+		n := room.take(keys)
+		if alone { // what came meanwhile is void
+			keys = p.keys(e.Introduce(n))
 		}
-		*most -= len(held)
-		all = append(all, p.keys(held))
+		all = append(all, keys[max(0, len(keys)-n):])
 	}
 	return all
 }
@@ -129,8 +246,16 @@ func (u *uplink) onLoad(l transport.Link, body []byte) error {
 	if int(o.Pool) >= len(b.pools) || int(o.Device) >= len(b.pools[o.Pool].executors) {
 		return fmt.Errorf("load on device %d of pool %d, which does not exist", o.Device, o.Pool)
 	}
-	o.ModelIndex, o.Meant = u.ids.Load().find(o.Model, int(o.Pool))
-	if !b.pools[o.Pool].executors[o.Device].Load(&o) {
+	names, device := u.ids.Load(), b.pools[o.Pool].executors[o.Device]
+	o.ModelIndex, o.Meant = names.find(o.Model, int(o.Pool))
+	if o.Op == wire.OpUnload && o.Model == wire.ModelNone {
+		for _, w := range device.Held() {
+			if (o.Generation == 0 || o.Generation == w.Generation) && !names.names(int(o.Pool), w.Slot) {
+				device.Forget(o.Epoch, w)
+			}
+		}
+	}
+	if !device.Load(&o) {
 		return fmt.Errorf("load on device %d of pool %d, whose models are resident", o.Device, o.Pool)
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/backend/repository"
 	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -91,7 +92,10 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	if err != nil {
 		return nil, err
 	}
-	p := &pool{cfg: cfg, documents: make([]atomic.Pointer[documents], len(b.uplinks)), doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated, Paged: cfg.paging()}}
+	if err := b.page(&cfg, models); err != nil {
+		return nil, err
+	}
+	p := &pool{cfg: cfg, documents: make([]atomic.Pointer[documents], len(b.uplinks)), doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated, Paged: cfg.paging(), CannotPage: cfg.cannotPage(), Strict: cfg.Strict}}
 	models = slices.DeleteFunc(models, func(m repository.Model) bool {
 		err := checkLabels(&m.Spec)
 		if err != nil {
@@ -141,6 +145,15 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	}
 	p.makeBuffers(b.cfg.Network, b.cfg.Buffers)
 	return p, nil
+}
+
+// executorOf is the executor of device k of pool i.
+func (b *Backend) executorOf(p *pool, d executor.Device, i, k int, memory transport.Allocator) *executor.Executor {
+	e := executor.New(d, p.models, nil, p.memory(k, memory), b, b.observer(i, k))
+	if p.doc.Strict {
+		e.Strict()
+	}
+	return e
 }
 
 // choose picks the repository's models of the device type, and the zoo's.

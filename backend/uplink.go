@@ -61,14 +61,18 @@ func (u *uplink) dial() {
 func (u *uplink) introduce(l transport.Link) {
 	b := u.b
 	info := catalog.BackendInfo{Name: b.cfg.Name, Instance: b.instance, Configured: b.configured}
-	now, most := mono.Now(), catalog.HeldMax
+	now, room := mono.Now(), newHeldRoom()
 	for _, p := range b.pools {
 		doc := p.introduction(u, l)
-		doc.Held = p.holds(len(b.uplinks) == 1, &most)
+		doc.Held = p.holds(len(b.uplinks) == 1, room)
 		for _, e := range p.executors { // a link lost and dialled again finds devices that still run
 			doc.FreeAt = append(doc.FreeAt, e.FreeIn(now))
 		}
 		info.Pools = append(info.Pools, doc)
+	}
+	if room.untold > 0 {
+		u.log.Warn().Int("weights", room.untold).Msgf("devices hold more weights than an introduction may tell of (%d, in %d MiB): of the others the scheduler is not told now; give models shorter names, or devices fewer pages",
+			catalog.HeldMax, heldBytes>>20)
 	}
 	transport.SendDoc(l, wire.DocBackend, info)
 	if b.draining.Load() { // the link before was told, and this one was not

@@ -22,13 +22,13 @@
 //     its own.
 //  5. A batch starts as soon as inputs and device allow, also before its
 //     planned Exec: the plan has room for the network, and a device that is
-//     done early is free early.
+//     done early is free early. On a strict device it waits for it (strict.go).
 //  6. Buffers are reused when the last output was taken by its link, and never when
 //     the device may still write to them (ErrAstray).
 //  7. A device is launched by one goroutine at a time, with at most Depth batches.
 //  8. An order that is too late to be begun (Latest), or whose weights are not on the device, is given back whole: its
-//     Done says why, and none of its items is answered. One whose weights are on their way waits for them. So is one
-//     whose weights went while it ran.
+//     Done says why, and none of its items is answered. One whose weights are on their way waits for them, no longer than
+//     its Latest. So is one whose weights went while it ran.
 //  9. A Pager's weights come and go by orders to its loader (loader.go), beside what runs.
 //  10. An order has begun when it is launched. At a Fence those that have not are given up without
 //     a word, READs under way included, and none of an epoch below it begins any more. Loads are void.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -19,6 +20,7 @@ type Executor struct {
 	memory transport.Allocator // Immutable.
 	depth  int                 // Immutable: batches that the device takes at a time.
 	loader *loader             // Immutable; nil: the device's models are resident.
+	early  *time.Timer         // Immutable; nil: batches begin as soon as they can (Strict)
 
 	mu        sync.Mutex // Guards what follows.
 	models    []*Model   // by slot; nil: none is there
@@ -31,6 +33,7 @@ type Executor struct {
 	held      bool       // nothing is launched: the device is its holder's
 	finishing []*order   // done by the device, their outputs being sent; also some that are over
 	fence     wire.Epoch // orders of one below are not taken
+	latest    latest
 }
 
 // order is an Order on its way.
@@ -66,7 +69,7 @@ type order struct {
 // none of their own; nil: all do. Inputs are READ into
 // buffers of memory, and outputs sent from there: the network's own (transport.BuffersOf).
 func New(device Device, models []Model, links Links, memory transport.Allocator, report Reporter, obs Observer) *Executor {
-	e := &Executor{device: device, links: links, memory: memory, report: report, obs: obs, depth: depthOf(device)}
+	e := &Executor{device: device, links: links, memory: memory, report: report, obs: obs, depth: depthOf(device), latest: latest{at: mono.Never}}
 	for i := range models {
 		e.models = append(e.models, &models[i])
 	}
@@ -112,8 +115,13 @@ func (e *Executor) buffersOf(m *Model) (in, out int) {
 // queues them again, and an answer would take that from their requests.
 func (e *Executor) Close() {
 	e.mu.Lock()
-	e.closed = true
+	if e.closed = true; e.early != nil {
+		e.early.Stop()
+	}
 	e.orders = nil
+	if e.latest.timer != nil {
+		e.latest.timer.Stop()
+	}
 	if e.loader != nil {
 		e.loader.queue = nil
 	}
@@ -199,6 +207,7 @@ func (e *Executor) Submit(in *Order) {
 	o.Order, o.model = *in, m
 	o.Items = items
 	e.orders = append(e.orders, o)
+	e.awaitLocked(o.Latest)
 	e.mu.Unlock()
 	if late != nil {
 		e.refuse(&late.Order, wire.ReasonDeadline)
@@ -324,22 +333,27 @@ func (e *Executor) start() {
 	}
 }
 
-// nextLocked takes the first order whose inputs and weights are there, or one that cannot be begun, and says
-// why; nil when there is none, or the device has enough. Caller holds mu.
+// nextLocked takes the first order whose inputs and weights are there, and on a strict device whose time has come, or one that
+// cannot be begun, and says why; nil when there is none, or the device has enough. Caller holds mu.
 func (e *Executor) nextLocked() (*order, wire.Reason) {
 	if len(e.launched) >= e.depth || e.closed || e.held {
 		return nil, wire.ReasonNone
 	}
+	now, wake := mono.Now(), mono.Never
 	for i, o := range e.orders {
 		if !o.isReady() {
 			continue
 		}
 		why, waits := e.verdictLocked(&o.Order)
+		if !waits && why == wire.ReasonNone {
+			waits, wake = e.tooEarlyLocked(o, now, wake)
+		}
 		if !waits {
 			e.orders = append(e.orders[:i], e.orders[i+1:]...)
 			return o, why
 		}
 	}
+	e.wakeLocked(now, wake)
 	return nil, wire.ReasonNone
 }
 

@@ -127,11 +127,7 @@ func (o *order) readEnded() {
 	}
 }
 
-func (o *order) isReady() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.ready != 0
-}
+func (o *order) isReady() bool { return o.readyAt() != 0 }
 
 // prepare closes the gaps that failed items left and lays out the outputs;
 // false when no item is left.

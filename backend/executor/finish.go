@@ -26,6 +26,9 @@ func (o *order) finish(start, end mono.Time, err error) {
 	}
 
 	o.report = wire.Done{Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: o.ready, Start: start, End: end, Fetch: o.ready.Sub(o.Arrived)}
+	if o.first {
+		o.report.Flags = wire.OutputCold
+	}
 	if err != nil {
 		e.failed(&Failure{Cause: CauseDevice, Order: &o.Order, Requests: len(o.index), Err: err})
 		for _, i := range o.index {
@@ -61,10 +64,7 @@ func (o *order) finish(start, end mono.Time, err error) {
 
 func (o *order) sendOutputs(start, end mono.Time) {
 	m := wire.Output{BatchSize: uint16(len(o.index)), Device: o.GPU, Fetch: o.report.Fetch, Execute: end.Sub(start), Start: start,
-		Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: o.report.Ready, Model: o.Model}
-	if o.first {
-		m.Flags = wire.OutputCold
-	}
+		Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: o.report.Ready, Model: o.Model, Flags: o.report.Flags}
 	for k, i := range o.index {
 		it := &o.Items[i]
 		l := o.exec.linksOf(&o.Order).Link(it.Frontend)

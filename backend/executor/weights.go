@@ -43,6 +43,19 @@ func (e *Executor) Introduce(most int) []Weights {
 	return held
 }
 
+// Forget has weights leave that no order names: by one of that epoch, which does not count below the fence.
+func (e *Executor) Forget(epoch wire.Epoch, w Weights) {
+	if e.loader == nil {
+		return
+	}
+	e.mu.Lock()
+	if epoch >= e.fence && w.Slot < len(e.loader.slots) && w.Generation != 0 && e.loader.slots[w.Slot].generation == w.Generation {
+		e.loader.leaveLocked(w.Slot)
+	}
+	e.mu.Unlock()
+	e.loader.resume()
+}
+
 // verdictLocked says whether an order whose inputs are there may begin: with ReasonNone and false it may, with a
 // reason it never will, and else its weights are on their way. Caller holds mu.
 func (e *Executor) verdictLocked(o *Order) (why wire.Reason, waits bool) {

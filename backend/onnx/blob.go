@@ -3,10 +3,10 @@
 package onnx
 
 import (
-	"bytes"
 	"fmt"
+	"io"
 	"os"
-	"strconv"
+	"runtime"
 
 	ort "github.com/yalue/onnxruntime_go"
 
@@ -14,15 +14,20 @@ import (
 	"github.com/symphony-serving/symphony/backend/nice"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/pages"
 )
 
 // Blob is a model's file in the host's memory, of which sessions are made without the disk. A session has
 // its own copy of the weights.
+//
+// The bytes lie outside the Go heap, where that can be: in it, files of some hundreds of megabytes would have the collector
+// let garbage grow to a multiple of that. They go back when the Blob is closed, or found to be unreachable.
 type Blob struct {
 	path    string
 	spec    catalog.ModelSpec
 	threads int
 	data    []byte
+	mapped  runtime.Cleanup // gives data back
 }
 
 // loadNiceness is that of threads which load what requests wait for: behind the executing ones, before
@@ -31,11 +36,44 @@ const loadNiceness = 10
 
 // ReadBlob reads a model's file.
 func ReadBlob(path string, spec *catalog.ModelSpec, threads int) (*Blob, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
+	b := &Blob{path: path, spec: *spec, threads: threads}
+	if err := b.read(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	return &Blob{path: path, spec: *spec, threads: threads, data: data}, nil
+	return b, nil
+}
+
+func (b *Blob) read() error {
+	f, err := os.Open(b.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > 0 {
+		if mem, err := pages.Map(int(info.Size()), anyNode); err == nil {
+			b.data, b.mapped = mem, runtime.AddCleanup(b, func(mem []byte) { _ = pages.Unmap(mem) }, mem)
+			_, err = io.ReadFull(f, b.data)
+			return err
+		}
+	}
+	b.data, err = io.ReadAll(f)
+	return err
+}
+
+// anyNode: where on a host the bytes lie does not matter.
+const anyNode = -1
+
+// Close gives the memory back before the collector finds out. No session is being made of the Blob, nor will be.
+func (b *Blob) Close() {
+	b.mapped.Stop()
+	if b.mapped != (runtime.Cleanup{}) {
+		_ = pages.Unmap(b.data)
+	}
+	b.data, b.mapped = nil, runtime.Cleanup{}
 }
 
 // Open makes a session, which has run once, its largest batch: what it takes it has taken.
@@ -52,6 +90,7 @@ func (b *Blob) open() (*Session, error) {
 	s, err := newSession(&b.spec, b.threads, func(in, out []string, o *ort.SessionOptions) (*ort.DynamicAdvancedSession, error) {
 		return ort.NewDynamicAdvancedSessionWithONNXData(b.data, in, out, o)
 	})
+	runtime.KeepAlive(b) // and so its memory
 	if err == nil {
 		if err = s.warm(b.spec.MaxBatch); err != nil {
 			s.Close()
@@ -70,28 +109,11 @@ func (b *Blob) Measure() (s *Session, bytes int64, took mono.Dur, err error) {
 	if err := checkFile(b.path, &b.spec); err != nil {
 		return nil, 0, 0, err
 	}
-	before, begin := resident(), mono.Now()
+	before, begin := Resident(), mono.Now()
 	if s, err = b.Open(); err != nil {
 		return nil, 0, 0, err
 	}
-	return s, max(int64(len(b.data)), resident()-before), mono.Now().Sub(begin), nil
-}
-
-// resident is how much of the process is in memory, bytes; 0: unknown.
-func resident() int64 {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(text)
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
+	return s, max(int64(len(b.data)), Resident()-before), mono.Now().Sub(begin), nil
 }
 
 // warm runs a session, a batch of each size.

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -103,6 +105,7 @@ func TestBlobsThatAreNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer b.Close()
 	if _, _, _, err := b.Measure(); !errors.Is(err, ErrModel) {
 		t.Errorf("%v", err)
 	}
@@ -121,4 +124,44 @@ func TestBlobsThatAreNone(t *testing.T) {
 	if !errors.Is(err, ErrModel) {
 		t.Errorf("%v", err)
 	}
+}
+
+// Files lie outside the Go heap, and are gone once their Blob is.
+func TestBlobMemory(t *testing.T) {
+	load(t)
+	m := digits(t)
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	const size = 64 << 20
+	if err := os.WriteFile(path, make([]byte, size), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	heap := func() int64 {
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapSys - s.HeapReleased)
+	}
+	before, idle := heap(), Resident()
+	b, err := ReadBlob(path, &m.Spec, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS == "linux" && (heap()-before > size/2 || Resident()-idle < size/2) {
+		t.Errorf("the heap has grown by %d bytes, the process by %d", heap()-before, Resident()-idle)
+	}
+	b.Close()
+	if grown := Resident() - idle; grown > size/2 {
+		t.Errorf("%d bytes are left", grown)
+	}
+	if b, err = ReadBlob(path, &m.Spec, 1); err != nil {
+		t.Fatal(err)
+	}
+	b = nil
+	for range 100 {
+		runtime.GC()
+		if Resident()-idle < size/2 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d bytes of a Blob that nobody has are left", Resident()-idle)
 }

@@ -38,9 +38,10 @@ type file struct {
 	Outputs    []catalog.TensorSpec `yaml:"outputs"`
 	Image      *catalog.ImageSpec   `yaml:"image"`
 	Labels     []string             `yaml:"labels"`
-	Profile    *profileFile         `yaml:"profile"` // emulated models
-	Memory     *memoryFile          `yaml:"memory"`  // likewise: what they take of a device
-	Load       string               `yaml:"load"`    // likewise: how long loading takes
+	Profile    *profileFile         `yaml:"profile"`  // emulated models
+	Memory     *memoryFile          `yaml:"memory"`   // likewise: what they take of a device
+	Load       string               `yaml:"load"`     // likewise: how long loading takes
+	Resident   bool                 `yaml:"resident"` // in a paged pool: it is on all of its devices at all times
 
 	// On GPUs; what is empty says the pool.
 	Precision  string `yaml:"precision"`   // fp32, tf32, fp16: a file whose weights were converted
@@ -86,7 +87,7 @@ func (f *file) spec(name string) (Model, error) {
 		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
 	}
 	m := Model{DeviceType: f.DeviceType, Spec: catalog.ModelSpec{Name: name, MaxBatch: f.MaxBatch, Inputs: f.Inputs, Outputs: f.Outputs,
-		Image: f.Image, Labels: f.Labels, DropPolicy: f.DropPolicy},
+		Image: f.Image, Labels: f.Labels, DropPolicy: f.DropPolicy, Resident: f.Resident},
 		GPU: GPU{Precision: f.Precision, Provider: f.Provider, Graphs: f.CUDAGraphs, CPUNodes: f.CPUNodes, Sizes: f.BatchSizes}}
 	if m.DeviceType == "" {
 		m.DeviceType = "cpu"

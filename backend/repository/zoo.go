@@ -21,6 +21,7 @@ type Zoo struct {
 	Copies   int      // of each, named Model-0, Model-1, ...; 0 or 1: one, named Model
 	SLO      mono.Dur // 0: the table's, if it has any
 	MaxBatch int      // 0: 64, or the table's
+	Resident bool     // in a paged pool: on all of its devices at all times
 }
 
 // columns of a table of lines.
@@ -100,7 +101,7 @@ func (z Zoo) named(name, deviceType string, maxBatch int) Model {
 	if z.MaxBatch > 0 {
 		maxBatch = z.MaxBatch
 	}
-	return Model{DeviceType: deviceType, Spec: catalog.ModelSpec{Name: name, Version: "1", Platform: PlatformEmulated, SLO: z.SLO, MaxBatch: maxBatch,
+	return Model{DeviceType: deviceType, Spec: catalog.ModelSpec{Name: name, Version: "1", Platform: PlatformEmulated, SLO: z.SLO, MaxBatch: maxBatch, Resident: z.Resident,
 		Inputs:  []catalog.TensorSpec{{Name: "input", Type: catalog.FP32, Shape: []int64{8}}},
 		Outputs: []catalog.TensorSpec{{Name: "output", Type: catalog.FP32, Shape: []int64{8}}}}}
 }

@@ -68,7 +68,7 @@ func (c *ClientTarget) Send(model int, budget mono.Dur, done func(Answer)) {
 			done(Answer{Reason: reason(err)})
 			return
 		}
-		done(Answer{BatchSize: r.BatchSize})
+		done(Answer{BatchSize: r.BatchSize, Cold: r.Cold, Execute: mono.Dur(r.Execute)})
 	})
 }
 

@@ -23,6 +23,8 @@ import (
 type Answer struct {
 	Reason    string // "" for an output, else the reason: "shed", "deadline", "full", ...
 	BatchSize int
+	Cold      bool     // its batch was the first one with its model's weights, and waited for them
+	Execute   mono.Dur // its batch ran; 0: not known
 }
 
 // Target takes requests. Send must not block for long: it is called from the

@@ -51,7 +51,7 @@ func TestDeferredPagedKeepsTheRules(t *testing.T) {
 	}
 }
 
-// Where every GPU holds every model it decides, without leads, what deferred decides: each batch is the same, below the
+// Where every GPU holds every model it decides, deferred and without leads, what deferred decides: each batch is the same, below the
 // peak and beyond it, with the same GPU.
 func TestDeferredPagedWithRoomIsDeferred(t *testing.T) {
 	const models, gpus = 6, 4
@@ -59,7 +59,7 @@ func TestDeferredPagedWithRoomIsDeferred(t *testing.T) {
 		for _, set := range []batching.Setting{{}, {ByLatest: true}, {Haste: 8}, {Haste: batching.HasteAll, Alone: true}, {Cap: 80}} {
 			var logs [2]bytes.Buffer
 			for i := range logs {
-				cfg := deferring(pagedConfig(models, gpus, 1376, rate, clockwork.Whole()), deferred.PagedOptions{Setting: set, NoLead: true, NoCrowd: true})
+				cfg := deferring(pagedConfig(models, gpus, 1376, rate, clockwork.Whole()), deferred.PagedOptions{Setting: set, Deferred: true, NoLead: true, NoCrowd: true})
 				cfg.Duration = mono.Second
 				for range gpus {
 					cfg.Paging.Held = append(cfg.Paging.Held, []wire.ModelID{0, 1, 2, 3, 4, 5})

@@ -344,7 +344,7 @@ func (d *driver) dropped(k *batching.Drop) {
 
 // bad is a request that was counted as late or dropped.
 func (d *driver) bad(model int) {
-	if d.hopes != nil && d.hopes.hopeless(d, model) {
+	if d.hopes != nil && d.hopes.hopeless(model) {
 		d.failed = true
 	}
 }

@@ -52,6 +52,9 @@ func V100Varieties() []Weighted {
 	return out
 }
 
+// V100Table is the file that V100 reads.
+func V100Table() string { return v100 }
+
 // Pages is how many pages of so many bytes the weights take.
 func (w Weighted) Pages(page int64) int { return int((w.Weights + page - 1) / page) }
 

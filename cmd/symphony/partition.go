@@ -32,6 +32,7 @@ type partitionCmd struct {
 	Scheduler  string        `help:"Scheduler whose GPUs they are, where there are several (symphony plan show names them); not given: that of --from. Sub-clusters of --from of other schedulers stay as they are." placeholder:"ADDRESS"`
 	MaxCost    string        `help:"Most cost of changes: a number in the models' unit of cost, or a share of the cost of all models, as 5%. With --from only." placeholder:"COST"`
 	GPUs       int           `name:"gpus" help:"GPUs to deal to the sub-clusters; 0: as many as they need." placeholder:"N"`
+	Residency  string        `help:"resident: all models of a sub-cluster are on each of its GPUs. paged: weights come and go as requests need them, and only resident models stay. auto: paged where --gpus GPUs of --memory cannot hold all models." enum:"auto,resident,paged" default:"auto"`
 	Time       time.Duration `help:"How long to search." default:"10s"`
 	Steps      int64         `help:"Search for so many steps (about 30 million a second) instead: one seed then has one result." placeholder:"N"`
 	Solver     time.Duration `help:"With balance, where the search leaves 0.01 % or more to gain: how long the MILP solver (HiGHS) may try; 0: not at all." default:"5s"`
@@ -55,6 +56,7 @@ FILE has a model in each line, or list entry, with the fields
   profile                  a model of the A100 zoo by name: alpha, beta, SLO and memory, where they lack
   max_batch                256 if not given
   need                     GPUs, instead of being reckoned
+  resident                 true: where weights come and go (--residency) it stays on every GPU of its sub-cluster
   cost                     of loading or unloading it; the static memory in bytes if not given
 A CSV file names them in its first line. name and rate must be there; the rest as the objective needs it.`
 }
@@ -162,6 +164,9 @@ func (c partitionCmd) problem() (*partition.Problem, planBefore, error) {
 			return nil, before, err
 		}
 	}
+	if before.paged, err = c.page(&p); err != nil {
+		return nil, before, err
+	}
 	if c.Clusters != "auto" {
 		if p.SubClusters, err = strconv.Atoi(c.Clusters); err != nil || p.SubClusters < 1 || p.SubClusters > partition.SubClustersMost {
 			return nil, before, fmt.Errorf("--clusters: %q, must be 1 to %d, or auto", c.Clusters, partition.SubClustersMost)
@@ -169,7 +174,33 @@ func (c partitionCmd) problem() (*partition.Problem, planBefore, error) {
 	} else if p.SubClusters, err = partition.Fewest(p, c.Seed, fewestSteps); err != nil {
 		return nil, before, c.explained(err)
 	}
+	if c.GPUs > 0 && p.SubClusters > c.GPUs && before.paged == "" {
+		return nil, before, fmt.Errorf("%d sub-clusters need a GPU each, and there are %d (--gpus): give more GPUs, or more --memory, so that fewer sub-clusters hold the models; or --residency paged, if the devices can load on demand", p.SubClusters, c.GPUs)
+	}
 	return p, before, p.Validate()
+}
+
+// page makes the problem one whose weights come and go, if it is to be; why says so in words.
+func (c partitionCmd) page(p **partition.Problem) (why string, err error) {
+	switch {
+	case c.Residency == "paged":
+		why = "asked for (--residency paged)"
+	case c.Residency == "auto":
+		n := c.GPUs
+		if fixed, err := strconv.Atoi(c.Clusters); err == nil {
+			n = min(n, fixed)
+		}
+		why = (*p).Overfull(n)
+	}
+	if why == "" {
+		return "", nil
+	}
+	q, err := (*p).Paged()
+	if err != nil {
+		return "", c.explained(err)
+	}
+	*p = q
+	return why, nil
 }
 
 // fewestSteps is what a number of sub-clusters is tried with: tenths of a second.
@@ -201,7 +232,7 @@ func maxCost(text string, p *partition.Problem) (float64, error) {
 // explained says which flags mend it.
 func (c partitionCmd) explained(err error) error {
 	if none := (*partition.Infeasible)(nil); errors.As(err, &none) {
-		return fmt.Errorf("%w (--memory, --clusters, --rate-max, --models-max, --max-cost)", err)
+		return fmt.Errorf("%w (--memory, --clusters, --rate-max, --models-max, --max-cost, --residency)", err)
 	}
 	return err
 }

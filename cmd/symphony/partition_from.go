@@ -19,6 +19,7 @@ type planBefore struct {
 	deviceType string   // "": not known
 	scheduler  string   // "": the only one
 	others     []api.PlanPart
+	paged      string // why weights come and go in the plan that is made; "": they do not
 }
 
 // name is that of the j-th sub-cluster: the one it had, or a new one, as the controller has them.

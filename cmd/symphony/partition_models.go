@@ -27,7 +27,7 @@ import (
 
 // modelFields are what a file of models may say of one.
 func modelFields() []string {
-	return []string{"name", "rate", "static", "dynamic", "slo", "alpha", "beta", "profile", "max_batch", "need", "cost"}
+	return []string{"name", "rate", "static", "dynamic", "slo", "alpha", "beta", "profile", "max_batch", "need", "cost", "resident"}
 }
 
 // modelRow is a model as it stands in the file: its fields' text, and where it is.
@@ -210,6 +210,11 @@ func (r *modelRow) model() (m partition.Model, err error) {
 				return m, r.wrong(f.name, "%q, must be a size as 512MiB or a number of bytes", text)
 			}
 			*f.to = int64(size)
+		}
+	}
+	if text, ok := r.fields["resident"]; ok {
+		if m.Resident, err = strconv.ParseBool(text); err != nil {
+			return m, r.wrong("resident", "%q, must be true or false", text)
 		}
 	}
 	if _, ok := r.fields["cost"]; !ok {

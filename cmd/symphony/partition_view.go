@@ -66,6 +66,7 @@ type planPart struct {
 	Rate    float64 `json:"rate"`
 	Static  int64   `json:"static_bytes"`
 	Dynamic int64   `json:"dynamic_bytes"`
+	Paged   string  `json:"paged,omitempty"` // why its weights come and go; empty: all models are on all of its GPUs
 }
 
 type planMoved struct {
@@ -79,7 +80,7 @@ func (v *partitionView) doc() planDoc {
 	d.Rate, d.Static = partition.Imbalance(v.r.Loads)
 	for j := range v.r.Loads {
 		l := &v.r.Loads[j]
-		d.SubClusters = append(d.SubClusters, planPart{api.PlanPart{Name: v.from.name(j), DeviceType: v.from.deviceType, Scheduler: v.from.scheduler, GPUs: v.gpus[j], Need: l.Need, Models: []string{}}, l.Rate, l.Static, l.Dynamic})
+		d.SubClusters = append(d.SubClusters, planPart{api.PlanPart{Name: v.from.name(j), DeviceType: v.from.deviceType, Scheduler: v.from.scheduler, GPUs: v.gpus[j], Need: l.Need, Models: []string{}}, l.Rate, l.Static, l.Dynamic, v.from.paged})
 	}
 	for i, j := range v.r.Of {
 		d.SubClusters[j].Models = append(d.SubClusters[j].Models, v.p.Models[i].Name)
@@ -110,6 +111,9 @@ func (v *partitionView) print(w io.Writer, movedMost int) {
 	}
 	fmt.Fprintf(t, "all\t%d\t%.1f\t\t%s\t\t\t%.2f\t%d\t\n", len(p.Models), rate, gibs(int64(static)), need, gpus)
 	t.Flush()
+	if v.from.paged != "" {
+		fmt.Fprintf(w, "\npaged: weights come to the GPUs and go as requests need them: %s. Static is what stays there: resident models.\nGive the pools paged (backend.pools[].paged), or leave it out beside a memory that is too small: those whose own models do not fit become paged by themselves.\n", v.from.paged)
+	}
 	dR, dS := partition.Imbalance(r.Loads)
 	fmt.Fprintf(w, "\nimbalance, (max - min) / mean: requests/s %s, static memory %s\n", percent(dR), percent(dS))
 	if v.before != nil {

@@ -50,6 +50,9 @@ func (s *idle) below(n uint32) (id uint32, ok bool) {
 // Idle is how many GPUs have nothing to do.
 func (t *Table) Idle() int { return t.idle.n }
 
+// IsIdle tells whether a GPU has nothing to do.
+func (t *Table) IsIdle(id uint32) bool { return t.idle.bits[id/64]>>(id%64)&1 != 0 }
+
 // LastIdle is the largest id below n of a GPU that has nothing to do, and when it is free.
 func (t *Table) LastIdle(below uint32) (id uint32, free mono.Time, ok bool) {
 	if id, ok = t.idle.below(below); ok {

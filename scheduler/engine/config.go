@@ -41,8 +41,9 @@ type Config struct {
 	// Setting is in force where nothing is chosen: the whole deferral, except in comparisons.
 	Setting  batching.Setting
 	Headroom rank.Headroom // which GPUs may take early batches
-	// Paged: the models' weights come to GPUs and go (scheduler/paged), and nothing is tuned. Its Outstanding and
-	// ByLatest do not count: they are the engine's. [nil: all models are on all GPUs]
+	// Paged: the models' weights come to GPUs and go (scheduler/paged), and nothing is tuned: batches start as soon as they
+	// can, or are deferred with any Headroom that is limited. Its Outstanding, ByLatest and Eager do not count: they are the
+	// engine's. [nil: all models are on all GPUs]
 	Paged *paged.Config
 	// Threads are those that the loops run on, with other engines' [nil: of its own, by Placement].
 	Threads   *Threads
@@ -66,7 +67,7 @@ func (c *Config) complete() error {
 	def(&c.Outstanding, 2)
 	if c.Paged != nil {
 		of := *c.Paged // the caller's stays as it is
-		of.Outstanding, of.ByLatest = c.Outstanding, false
+		of.Outstanding, of.ByLatest, of.Eager, of.Residency.Index = c.Outstanding, false, !c.Headroom.Limited, c.FirstLoop
 		c.Paged = &of
 	}
 	var errs []error
@@ -93,12 +94,19 @@ func (c *Config) shard(i int, serial uint64) shard.Config {
 	return shard.Config{Index: c.FirstLoop + i, RequestsMax: c.RequestsMax, BatchesMax: c.GPUsMax * c.Outstanding, Serial: serial}
 }
 
-// firstSerial makes the batches of an engine others than those of one that had its loops' numbers
-// before: a late report of one finds no batch of the other. A loop makes fewer batches than one in
+// firstSerial makes the batches and loads of an engine others than those of one that had its loops' numbers
+// before: a late report of one finds no batch of the other. A loop makes fewer of them than one in
 // serialUnit, so what it has numbered lies before the time that a later one begins with.
 func firstSerial(now mono.Time) uint64 { return uint64(now) / uint64(serialUnit) }
 
 const serialUnit = mono.Microsecond
+
+// pagedFrom is the configuration of the engine's paged.Paged, whose loads' numbers begin after serial.
+func (c *Config) pagedFrom(serial uint64) paged.Config {
+	p := *c.Paged
+	p.Residency.Serial = serial
+	return p
+}
 
 // rank is the configuration of the engine's rank.
 func (c *Config) rank() rank.Config {
@@ -115,6 +123,7 @@ type Done struct {
 	// Refused says why the backend answered none of its requests, which are queued again: ReasonLate, ReasonCold;
 	// ReasonNone: it answered them.
 	Refused wire.Reason
+	Cold    bool      // it was the first one with its weights
 	told    mono.Time // when it came to the engine
 }
 

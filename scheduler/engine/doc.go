@@ -56,9 +56,10 @@
 // Mail may replace mail unseen, so wants are counts; a model of which only those have changed has mail, too. A floor
 // waits for no room: the mailbox has the last one. A batch that its backend refused whole, as late or cold, is queued again
 // (Done.Refused), and weights that a GPU says it has not are forgotten. A GPU begins with what its backend holds
-// (AddPagedGPU), of whatever generation: so a scheduler that takes over loads nothing anew.
+// (AddPagedGPU), of whatever generation: so a scheduler that takes over loads nothing anew. A report counts only for the order that it names
+// whole; of what another engine ordered the GPU is told to forget it.
 // Reports of loads and all else that enters are inputs: a replay gives the same loads, unloads and floors.
-// Nothing is tuned: what the tuner simulates has no pages.
+// Nothing is tuned: what the tuner simulates has no pages. Best effort goes as in any engine; a loan carries a generation.
 //
 // # Tuner
 //

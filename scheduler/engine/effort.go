@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/scheduler/gaps"
+	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -19,7 +20,8 @@ import (
 // Invariant: whenever the rank loop handles an event of a box it reads the box's latest wish. So what it knows is never older than
 // the answer, and what comes after its look brings another event (told).
 
-// wishBox is what a model with best effort has to tell the rank loop. It stays for the engine's life.
+// wishBox is what a model with best effort has to tell the rank loop. One that is removed and comes back has another: the last
+// event of the old box, which the rank may handle when there are wishes again, must not take their place.
 type wishBox struct {
 	model  wire.ModelID // Immutable.
 	least  atomic.Int64 // Shared: gaps.Wish.Least, in force
@@ -34,7 +36,13 @@ type effortNews struct {
 	answered bool
 }
 
-func (n *effortNews) apply(r *rank.Rank) {
+// effortCore is either matchmaker, to best effort; paged.Paged by effortPaged.
+type effortCore interface {
+	SetWish(w gaps.Wish)
+	Filled(a gaps.Answer)
+}
+
+func (n *effortNews) apply(r effortCore) {
 	if n.answered {
 		n.answer.Least = n.wish.Least
 		r.Filled(n.answer)
@@ -42,6 +50,15 @@ func (n *effortNews) apply(r *rank.Rank) {
 	}
 	r.SetWish(n.wish)
 }
+
+// effortPaged is paged.Paged at an instant.
+type effortPaged struct {
+	match *paged.Paged
+	now   mono.Time
+}
+
+func (p *effortPaged) SetWish(w gaps.Wish)  { p.match.SetWish(p.now, w) }
+func (p *effortPaged) Filled(a gaps.Answer) { p.match.Filled(p.now, a) }
 
 // wishBoxOf is the model's box; it begins with the first use.
 func (l *modelLoop) wishBoxOf(id wire.ModelID) *wishBox {
@@ -73,7 +90,7 @@ func (l *modelLoop) wishLoop() {
 }
 
 // effortEvent hands a box's news to the core.
-func (l *rankLoop) effortEvent(ev *rankEvent) {
+func (l *rankLoop) effortEvent(now mono.Time, ev *rankEvent) {
 	if ev.op == rankWish {
 		ev.effort.told.Store(false) // before the look: who writes after it tells again
 	}
@@ -81,17 +98,24 @@ func (l *rankLoop) effortEvent(ev *rankEvent) {
 	if n.answered {
 		n.answer = ev.effort.answer
 	}
-	n.apply(l.rank)
-	l.log.effort(&n)
+	if p := l.paging; p != nil {
+		p.effort.now = now
+		n.apply(&p.effort)
+	} else {
+		n.apply(l.rank)
+	}
+	l.log.effort(now, &n)
 }
 
 // lendLoop sends what the rank lends.
 func (l *rankLoop) lendLoop() {
-	l.log.lent(l.out.Fills)
+	if l.paging == nil { // else they are among its orders
+		l.log.lent(l.out.Fills)
+	}
 	for i := range l.out.Fills {
 		g := &l.out.Fills[i]
 		in := input{op: opFill, grant: rank.Grant{Model: g.Model, GPU: g.GPU, Life: g.Life, Due: g.Until}}
-		in.grant.FreeAt = g.FreeAt
+		in.grant.FreeAt, in.grant.Generation = g.FreeAt, g.Generation
 		l.engine.command(l.engine.loopOf(g.Model), &in)
 	}
 	l.stats.dispatches.Add(uint64(len(l.out.Fills)))
@@ -100,13 +124,13 @@ func (l *rankLoop) lendLoop() {
 
 // fillOf is what an opFill's grant stands for: its Due is by when the batch must end.
 func fillOf(g *rank.Grant) gaps.Grant {
-	return gaps.Grant{Model: g.Model, GPU: g.GPU, Life: g.Life, FreeAt: g.FreeAt, Until: g.Due}
+	return gaps.Grant{Model: g.Model, GPU: g.GPU, Life: g.Life, FreeAt: g.FreeAt, Until: g.Due, Generation: g.Generation}
 }
 
-func (l *rankLog) effort(n *effortNews) {
+func (l *rankLog) effort(now mono.Time, n *effortNews) {
 	if l != nil {
 		copied := *n
-		l.records.add(&rankRecord{effort: &copied})
+		l.records.add(&rankRecord{now: now, effort: &copied})
 	}
 }
 
@@ -134,6 +158,3 @@ func (l *rankLog) replayEffort(i int, core *rank.Rank, out *rank.Out) (was bool,
 	}
 	return false, nil
 }
-
-// TakesBestEffort tells whether requests of best effort may be submitted: paged engines lend no GPUs yet.
-func (e *Engine) TakesBestEffort() bool { return e.cfg.Paged == nil }

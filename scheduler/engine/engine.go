@@ -36,9 +36,10 @@ type Engine struct {
 	threads *Threads     // Immutable.
 	// GPUs and models that the rings have room for. They grow under mu.
 	room, roomModels atomic.Int64
-	tuning           *tuning  // Immutable; nil: the whole deferral is spent.
-	changes          *changes // Guards itself; nil likewise: what the tuner is to know.
-	door             *door    // Immutable: for engines that hand models over to this one
+	changing         atomic.Int64 // beginnings and ends of models that were ordered, and that the rank has not been told of
+	tuning           *tuning      // Immutable; nil: the whole deferral is spent.
+	changes          *changes     // Guards itself; nil likewise: what the tuner is to know.
+	door             *door        // Immutable: for engines that hand models over to this one
 
 	fetches    fetches
 	wait       sync.WaitGroup
@@ -75,13 +76,14 @@ func New(cfg Config, sink Sink) (*Engine, error) {
 			l.feed = &e.tuning.feeds[i]
 		}
 	}
-	e.rank = &rankLoop{engine: e, log: cfg.Record.rank(), events: ring.NewGrowing[rankEvent](e.eventsRoom()), rank: rank.New(cfg.rank())}
+	e.rank = &rankLoop{engine: e, log: cfg.Record.rank(serial), events: ring.NewGrowing[rankEvent](e.eventsRoom()), rank: rank.New(cfg.rank())}
 	if cfg.Paged != nil {
 		loader, ok := sink.(Loader)
 		if !ok {
 			return nil, fmt.Errorf("engine: the sink of a paged engine must carry out its loads, and a %T does not", sink)
 		}
-		e.rank.paging = &paging{match: paged.New(*cfg.Paged), loader: loader}
+		match := paged.New(cfg.pagedFrom(serial))
+		e.rank.paging = &paging{match: match, loader: loader, effort: effortPaged{match: match}}
 	}
 	if e.threads = cfg.Threads; e.threads == nil {
 		e.threads = NewThreads(cfg.Placement)
@@ -225,7 +227,7 @@ func (e *Engine) addModel(id wire.ModelID, cfg batching.Config, weights *residen
 	e.changes.addModel(id, policy.Model{Profile: cfg.Profile, SLO: cfg.SLO, Drop: cfg.Policy})
 	l := e.loopOf(id)
 	if weights != nil {
-		e.awaitRank() // the loop tells it
+		e.awaitChange() // the loop tells the rank
 	}
 	e.order(l, &input{op: opAddModel, model: id, config: &shard.ModelConfig{Config: cfg, Margin: e.cfg.Margin}, weights: weights})
 	l.added.Add(1) // after the order, which may have been carried out: who submits does so after the return

@@ -134,6 +134,7 @@ const (
 	rankFilled // the answer to an opFill
 	rankModel  // a paged engine serves a model from then on
 	rankLoaded // a loader's report, likewise
+	rankLook   // somebody looks at a paged engine's memory; nothing of the core changes
 )
 
 // rankEvent is one event of the rank loop.
@@ -213,16 +214,21 @@ func forgetUnloads(out *paged.Out, gpu wire.GPUID) {
 	out.Unloads = slices.DeleteFunc(out.Unloads, func(u residency.Unload) bool { return u.GPU == gpu })
 }
 
-// applyLoaded takes a report. Weights of a load that nobody knows of would keep pages for good.
+// applyLoaded takes a report, of a load that is under way here or of one that nobody here knows of, whose weights would keep pages
+// for good.
 func (e *rankEvent) applyLoaded(now mono.Time, p *paged.Paged, out *paged.Out) {
-	if p.Loaded(now, e.paging.report, out) || !e.paging.report.OK {
+	r, gen := p.Residency(), residency.Generation(e.generation)
+	if model, gpu, ordered, ok := r.Underway(e.paging.report.ID); ok && model == e.model && gpu == e.gpu.ID && ordered == gen {
+		p.Loaded(now, e.paging.report, out)
 		return
 	}
-	r, gen := p.Residency(), residency.Generation(e.generation)
+	if !e.paging.report.OK {
+		return
+	}
 	if _, all := r.Pages(e.gpu.ID); all == 0 {
 		return // it is not there: its next life begins with them (AddPagedGPU)
 	}
-	if at, ok := r.Held(e.model, e.gpu.ID); !ok || at.Generation != gen {
+	if !r.Has(e.model, e.gpu.ID, gen) {
 		out.Unloads = append(out.Unloads, residency.Unload{Model: e.model, GPU: e.gpu.ID, Generation: gen})
 	}
 }
@@ -239,5 +245,5 @@ func (e *rankEvent) applyMail(now mono.Time, p *paged.Paged, m *mail, w *wants) 
 	if m.answered {
 		p.Answer(now, m.answer, int(w.size))
 	}
-	p.SetCandidate(e.model, m.candidate)
+	p.SetCandidate(now, e.model, m.candidate)
 }

@@ -110,7 +110,7 @@ func (d *pagers) loaded(m *memory, w *weights, id residency.LoadID, model wire.M
 		d.mu.Unlock()
 		return
 	}
-	d.engine.Loaded(LoadReport{residency.Report{ID: id, Start: start, End: mono.Now(), OK: ok}, m.life.ID, model, w.generation})
+	d.engine.Loaded(LoadReport{residency.Report{ID: id, Start: start, End: mono.Now(), OK: ok}, m.life, model, w.generation})
 	d.mu.Lock()
 	d.loads--
 	d.mu.Unlock()

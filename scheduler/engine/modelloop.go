@@ -363,6 +363,9 @@ func (l *modelLoop) addModelLoop() {
 	if before := l.served[l.in.model]; before != nil {
 		m.box, m.wanting = before.box, before.wanting
 		l.served[l.in.model] = m
+		if l.paged {
+			l.engine.changed()
+		}
 		return
 	}
 	m.box = newMailbox(l.paged)
@@ -385,9 +388,13 @@ func (l *modelLoop) floorLoop() {
 // removeModelLoop forgets it, and so does the rank: after this event nothing comes by the mailbox.
 func (l *modelLoop) removeModelLoop(id wire.ModelID) {
 	if l.model(id) == nil {
+		l.engine.changed()
 		return
 	}
 	l.served[id] = nil
+	if int(id) < len(l.wishes) {
+		l.wishes[id] = nil
+	}
 	l.engine.toRank(&rankEvent{op: rankGone, model: id}, mono.Never)
 }
 

@@ -23,7 +23,7 @@ func (e *Engine) order(l *modelLoop, in *input) {
 // orderRemoval is order for the end of a model, of which the rank is told: it waits until the
 // rank loop has room for that, too. Caller holds mu.
 func (e *Engine) orderRemoval(in *input) {
-	e.awaitRank()
+	e.awaitChange()
 	l := e.loopOf(in.model)
 	l.endsAsked++
 	e.order(l, in)
@@ -37,6 +37,24 @@ func (e *Engine) awaitRank() {
 		runtime.Gosched()
 	}
 }
+
+// awaitChange counts a model's beginning or end, when few enough of them are under way: its loop tells the rank of it, and must not
+// wait for room there. What they may take is kept (eventsKept), also where the loops' rings have room for far
+// more of such orders: rings grow with models and GPUs, and to powers of two. Caller holds mu.
+func (e *Engine) awaitChange() {
+	for e.changing.Load() >= changesMax && !e.rank.stop.Load() {
+		for _, l := range e.loops {
+			l.rider.rouse()
+		}
+		e.rank.rider.rouse()
+		runtime.Gosched()
+	}
+	e.awaitRank()
+	e.changing.Add(1)
+}
+
+// changed counts one whose event the rank has taken, or of which it need not be told.
+func (e *Engine) changed() { e.changing.Add(-1) }
 
 // awaitModels waits until the rank's ring has the models that were added. Caller holds mu.
 func (e *Engine) awaitModels() {
@@ -56,6 +74,8 @@ const (
 	ordersAtOnce = 64
 	// ordersRoom is how many orders a ring has room for beside what is in flight.
 	ordersRoom = 192
+	// changesMax is how many models may begin and end at a time.
+	changesMax = 128
 	// roomLeast GPUs, modelsLeast models and ringLeast requests have room from the start.
 	roomLeast, modelsLeast, ringLeast = 16, 64, 256
 )
@@ -64,21 +84,21 @@ const (
 func (e *Engine) commandsRoom() int { return e.inFlight() + e.floorsKept() + ordersRoom }
 
 // floorsKept is how many floors a paged engine's rank loop may put into a model loop's ring: one for each model,
-// and one for each that an order which waits there ends.
+// and one for each that is ending (changesMax).
 func (e *Engine) floorsKept() int {
 	if e.cfg.Paged == nil {
 		return 0
 	}
-	return int(e.roomModels.Load()) + ordersRoom
+	return int(e.roomModels.Load()) + changesMax
 }
 
 func (e *Engine) eventsRoom() int { return e.eventsKept() + e.cfg.ModelLoops*ordersRoom }
 
 // eventsKept is how many events the loops may put into the rank's ring, which must never wait for
-// room there: grants' answers and reports, one of each model's mailbox and wishBox, and two for each model that
-// an order which waits ends.
+// room there: grants' answers and reports, one of each model's mailbox and wishBox, and of each that begins or ends three: that it
+// does, and those of the boxes that it had.
 func (e *Engine) eventsKept() int {
-	return e.inFlight() + 2*int(e.roomModels.Load()) + 2*e.cfg.ModelLoops*ordersRoom + ordersAtOnce
+	return e.inFlight() + 2*int(e.roomModels.Load()) + 3*changesMax + ordersAtOnce
 }
 
 // makeRoom lets the rings grow for so many GPUs. Caller holds mu.

@@ -20,7 +20,8 @@ type Loader interface {
 	FlushLoads()
 }
 
-// LoadOrder orders a GPU to copy a model's weights into pages that are free, or to forget them.
+// LoadOrder orders a GPU to copy a model's weights into pages that are free, or to forget them; of wire.ModelNone to forget those
+// of a generation, or with generation 0 all, whose model has no id.
 type LoadOrder struct {
 	ID         residency.LoadID // which Loaded brings back; 0: forget them, at once
 	Model      wire.ModelID
@@ -30,6 +31,7 @@ type LoadOrder struct {
 	Pages      int       // that the weights take; of those to forget 0
 	Copies     int       // GPUs that hold the model, this one included
 	Earliest   mono.Time // may begin
+	Start      mono.Time // planned: when the loads before it are done
 	Latest     mono.Time // it is void if it has not begun by then
 	Until      mono.Time // planned end
 }
@@ -43,7 +45,7 @@ func (e *Engine) AddPagedModel(id wire.ModelID, cfg batching.Config, weights res
 }
 
 // AddPagedGPU is AddGPU in a paged engine, which must run: the GPU has so many pages for weights, and holds these, the least
-// recently used first. What it cannot hold or is not served here it is ordered to forget.
+// recently used first; of wire.ModelNone where they have no id. What it cannot hold or is not served here it is ordered to forget.
 func (e *Engine) AddPagedGPU(id wire.GPUID, freeAt mono.Time, pages int, held []residency.Weights) (GPU, error) {
 	if pages <= 0 {
 		return GPU{}, fmt.Errorf("GPU %d has %d pages for weights: must be above 0", id, pages)
@@ -51,19 +53,21 @@ func (e *Engine) AddPagedGPU(id wire.GPUID, freeAt mono.Time, pages int, held []
 	return e.addGPU(id, freeAt, &pagingEvent{pages: pages, held: held})
 }
 
-// LoadReport is a loader's report of an order, from the GPU of that id.
+// LoadReport is a loader's report of an order, from a GPU in that life, whoever ordered it. It names the order whole: numbers alone
+// would be enough between engines of one kind (residency.Config.Serial), and a device may say what it likes.
 type LoadReport struct {
 	residency.Report
-	GPU        wire.GPUID
+	GPU        GPU
 	Model      wire.ModelID
 	Generation residency.Generation
 }
 
-// Loaded hands in a loader's report. If the load is not under way, for it was ordered in an earlier life of the GPU,
-// and has brought weights that nobody counts on, the GPU is ordered to forget them. It waits for room as orders do.
+// Loaded hands in a loader's report, after AddPagedGPU of that life has returned. If the load is not under way here, for it was
+// ordered by another engine or in an earlier life of the GPU, and has brought weights that nobody counts on, the GPU is ordered to
+// forget them. Of a life that has ended it tells nothing: who begins the next one knows what is there. It waits for room as orders do.
 func (e *Engine) Loaded(r LoadReport) {
 	if e.cfg.Paged != nil && r.ID != 0 {
-		e.orderRank(&rankEvent{op: rankLoaded, model: r.Model, gpu: GPU{ID: r.GPU}, generation: uint32(r.Generation), paging: &pagingEvent{report: r.Report}})
+		e.orderRank(&rankEvent{op: rankLoaded, model: r.Model, gpu: r.GPU, generation: uint32(r.Generation), paging: &pagingEvent{report: r.Report}})
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 // Far more models than the GPUs have room for, GPUs and models that come and go, loads that fail, batches that are
-// refused: each request is answered once, the pages add up, nothing is ordered that could not be done, and the log
-// replays to the same grants, loads, unloads and floors.
+// refused, requests with deadlines and of best effort: each is answered once, the pages add up, nothing is ordered that could not be
+// done, and the log replays to the same grants, loans, loads, unloads and floors.
 func TestPagedReplay(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for name, cfg := range map[string]Config{"1 loop": {}, "3 loops": {ModelLoops: 3}, "joined": {Placement: Placement{Joined: true}}, "3 loops joined": {ModelLoops: 3, Placement: Placement{Joined: true}}} {
@@ -28,19 +28,26 @@ func TestPagedReplay(t *testing.T) {
 			e := startPaged(t, cfg, d, models, 3)
 			stop := make(chan struct{})
 			go disturb(d, models, stop)
+			efforts := offerEffort(e, effortsFrom, models, 60)
+			for d.ordered() < 3 { // before the others come, who want all pages
+				time.Sleep(100 * time.Microsecond)
+			}
 			accepted := offer(e, models, 800, 1500*time.Millisecond)
+			efforts += offerEffort(e, effortsFrom+efforts, models, 60)
 			close(stop)
 			<-d.disturbed
+			e.Hasten() // what waits of best effort would for a minute, until nobody counts on what is there
 			d.quiet(t)
 			stats := e.Stats().Paging
 			e.Stop()
 			d.checkOnce(t, accepted)
+			d.checkEfforts(t, efforts)
 			d.checkMemory(t, models)
 			grants, batches, err := cfg.Record.Replay(e.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if grants < 50 || batches < 50 || stats.Cold < 20 || stats.Unloads < 10 || stats.Failed == 0 {
+			if grants < 50 || batches < 50 || stats.Cold < 20 || stats.Unloads < 10 || stats.Failed == 0 || stats.Effort == 0 || batches <= grants {
 				t.Fatalf("only %d grants and %d batches compared; %+v", grants, batches, *stats)
 			}
 			t.Logf("%d requests, %d served, dropped %v, refused %v, %+v; %d grants and %d batches equal", accepted, d.served, d.reasons, d.refuse, *stats, grants, batches)
@@ -164,6 +171,57 @@ func TestHeldThatIsNotServedGoes(t *testing.T) {
 	d.checkMemory(t, 10)
 	if len(d.orders) != 1 || d.orders[0].ID != 0 || d.orders[0].Model != 9 || d.orders[0].Generation != 4 {
 		t.Errorf("orders %+v, want model 9 of generation 4 unloaded", d.orders)
+	}
+}
+
+// A device that comes from another engine during a load reports that one here: it ends no load of this engine, whose numbers,
+// generations and models may be the same, and its weights are ordered away.
+func TestReportOfAnotherEnginesLoad(t *testing.T) {
+	w := newPagedWorld(1)
+	a, b := w.sides[0], w.sides[1]
+	g := w.gpus[2]
+	orders := func(side *worldSide, model wire.ModelID) worldLoad {
+		t.Helper()
+		w.next++
+		side.e.Submit(model, &batching.Request{ID: w.next, Model: model, Arrival: w.now, Deadline: w.now.Add(200 * mono.Millisecond)})
+		w.turn()
+		if n := len(g.loads); n == 0 || g.loads[n-1].Model != model {
+			t.Fatalf("%+v is under way, want a load of model %d", g.loads, model)
+		}
+		return g.loads[len(g.loads)-1]
+	}
+	for i, side := range w.sides { // they have no other device
+		if other := w.gpus[i]; other.side != nil {
+			side.e.RemoveGPU(other.life)
+			other.side = nil
+		}
+	}
+	w.seat(2, a)
+	first := orders(a, 3)
+	a.e.RemoveGPU(g.life)
+	w.seat(2, b)
+	second := orders(b, 4)
+	if first.ID == second.ID {
+		t.Errorf("both engines have load %d", first.ID)
+	}
+	r := LoadReport{residency.Report{ID: first.ID, Start: w.now, End: w.now, OK: true}, g.life, first.Model, first.Generation}
+	forged := r
+	forged.ID = second.ID
+	g.missing[first.Generation] = true // this test reports what the device has not
+	for _, report := range []LoadReport{r, forged} {
+		unloads := w.unloads
+		b.e.Loaded(report)
+		w.turn()
+		if h, ok := b.e.rank.paging.match.Residency().Held(4, g.life.ID); !ok || !h.Loading {
+			t.Fatalf("after the report of another's load the own one is %+v (%v), want it under way", h, ok)
+		}
+		if w.unloads != unloads+1 {
+			t.Errorf("%d orders to unload what came, want one", w.unloads-unloads)
+		}
+	}
+	w.finish()
+	if w.err != nil {
+		t.Error(w.err)
 	}
 }
 

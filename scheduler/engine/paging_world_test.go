@@ -3,6 +3,7 @@ package engine
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/profile"
+	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/residency"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -19,9 +21,11 @@ import (
 var pagedSequences = flag.Int("paged-sequences", 300, "random histories of a paged engine: 100000 take some minutes")
 
 // Histories of a paged engine whose loops are turned by hand, under a virtual clock: requests, reports, loads that fail,
-// batches that are refused, GPUs that are lost and come back with what they hold, models that go and come back, in any
-// order and with mail, floors and orders under way. Every request is answered once; no order asks a device for what it
-// cannot do; and when all is over the pages that the engine reckons with are those of the devices.
+// batches that are refused, GPUs that are lost and come back with what they hold or go to another engine with loads under way,
+// reports of others' loads, or again, or of what nobody ordered, models that go and come back, in any
+// order and with mail, floors and orders under way. Every request is answered once, those of best effort among them, which no device
+// that is left idle keeps waiting; no order asks a device for what it cannot do; and when all is over the pages that the engines reckon
+// with are those of the devices.
 func TestPagedSequences(t *testing.T) {
 	var all tally
 	for seed := range *pagedSequences {
@@ -36,69 +40,74 @@ func TestPagedSequences(t *testing.T) {
 		all.add(&w.tally)
 	}
 	t.Logf("%+v", all)
-	if all.served == 0 || all.dropped == 0 || all.failed == 0 || all.refused == 0 || all.missing == 0 || all.lost == 0 || all.adopted == 0 || all.removed == 0 || all.unloads == 0 {
+	if slices.Contains([]int{all.served, all.dropped, all.failed, all.memory, all.refused, all.missing, all.lost, all.adopted, all.moved, all.foreign, all.forged, all.forgotten, all.short, all.removed, all.unloads, all.effort, all.spare, all.cancelled}, 0) {
 		t.Errorf("the histories show too little: %+v", all)
 	}
 }
 
-type tally struct{ served, dropped, failed, refused, missing, lost, adopted, removed, unloads int }
-
-func (a *tally) add(b *tally) {
-	a.served, a.dropped, a.failed, a.refused, a.missing = a.served+b.served, a.dropped+b.dropped, a.failed+b.failed, a.refused+b.refused, a.missing+b.missing
-	a.lost, a.adopted, a.removed, a.unloads = a.lost+b.lost, a.adopted+b.adopted, a.removed+b.removed, a.unloads+b.unloads
+type tally struct {
+	served, dropped, failed, memory, refused, missing, lost, adopted, moved, foreign, forged, forgotten, short, removed, unloads int
+	effort, spare, cancelled                                                                                                     int
 }
 
-const worldModels, worldGPUs = 7, 3
+func (a *tally) add(b *tally) {
+	a.effort, a.spare, a.cancelled = a.effort+b.effort, a.spare+b.spare, a.cancelled+b.cancelled
+	a.served, a.dropped, a.failed, a.memory, a.refused = a.served+b.served, a.dropped+b.dropped, a.failed+b.failed, a.memory+b.memory, a.refused+b.refused
+	a.missing, a.lost, a.adopted, a.moved, a.foreign = a.missing+b.missing, a.lost+b.lost, a.adopted+b.adopted, a.moved+b.moved, a.foreign+b.foreign
+	a.forged, a.forgotten, a.short, a.removed, a.unloads = a.forged+b.forged, a.forgotten+b.forgotten, a.short+b.short, a.removed+b.removed, a.unloads+b.unloads
+}
 
-// pagedWorld is an engine and its devices on one goroutine.
+const (
+	worldModels, worldGPUs = 7, 3
+	// hidden is from which generation on nobody is told of weights without an id.
+	hidden = residency.Generation(5000)
+)
+
+// pagedWorld is two engines and the devices that they share, on one goroutine.
 type pagedWorld struct {
 	tally
 	rand    *rand.Rand
-	e       *Engine
+	sides   [2]*worldSide
 	now     mono.Time
 	next    wire.RequestID
 	answers map[wire.RequestID]int
+	efforts []worldEffort    // that were submitted
+	calm    bool             // nothing fails any more
 	models  [worldModels]int // pages; 0: not served
 	gpus    [worldGPUs]*worldGPU
+	reports []LoadReport // that were sent
+	late    [worldGPUs][]lateReport
 	err     error
 }
 
-// worldGPU is one life of a GPU.
-type worldGPU struct {
-	life    GPU
-	pages   int
-	held    map[wire.ModelID]*worldWeights
-	loads   []LoadOrder // under way, in their order
-	batches []worldBatch
-	missing map[residency.Generation]bool // it has said so
-}
-
-type worldWeights struct {
-	generation residency.Generation
-	pages      int
-	ready      bool
-}
-
-type worldBatch struct {
-	id         wire.BatchID
-	model      wire.ModelID
-	generation residency.Generation
-	requests   []wire.RequestID
+// worldSide is an engine; it calls device i GPU i+shift.
+type worldSide struct {
+	*pagedWorld
+	e     *Engine
+	shift int
 }
 
 func newPagedWorld(seed uint64) *pagedWorld {
 	w := &pagedWorld{rand: rand.New(rand.NewPCG(seed, 77)), now: mono.Now(), answers: map[wire.RequestID]int{}}
-	e, err := New(Config{ModelLoops: 1 + w.pick(3), GPUsMax: 8, RequestsMax: 256, Margin: margin, Paged: &paged.Config{Residency: residency.Config{Copies: w.pick(4)}}}, w)
-	if err != nil {
-		panic(err)
+	for i := range w.sides {
+		side := &worldSide{pagedWorld: w, shift: i}
+		e, err := New(Config{ModelLoops: 1 + w.pick(3), FirstLoop: 4 * i, GPUsMax: 8, RequestsMax: 256, Margin: margin, Paged: &paged.Config{Residency: residency.Config{Copies: w.pick(4)}}}, side)
+		if err != nil {
+			panic(err)
+		}
+		side.e, w.sides[i] = e, side
+		e.SetDelay(batching.Delay{Ctrl: 200 * mono.Microsecond})
 	}
-	w.e = e
-	e.SetDelay(batching.Delay{Ctrl: 200 * mono.Microsecond})
 	for id := range w.models {
 		w.addModel(wire.ModelID(id))
 	}
 	w.turn()
-	w.addGPU(0)
+	for id := range w.gpus {
+		w.gpus[id] = &worldGPU{}
+		w.gpus[id].empty()
+	}
+	w.seat(0, w.sides[0])
+	w.seat(1, w.sides[1])
 	return w
 }
 
@@ -114,60 +123,109 @@ func (w *pagedWorld) fail(format string, args ...any) {
 func (w *pagedWorld) turn() {
 	for worked := true; worked; {
 		worked = false
-		for _, l := range w.e.loops {
-			worked = l.turn(w.now) || worked
+		for _, side := range w.sides {
+			for _, l := range side.e.loops {
+				worked = l.turn(w.now) || worked
+			}
+			worked = side.e.rank.turn(w.now) || worked
 		}
-		worked = w.e.rank.turn(w.now) || worked
 	}
 }
 
 func (w *pagedWorld) event() {
 	switch n := w.pick(100); {
-	case n < 35:
+	case n < 26:
 		w.submit()
-	case n < 60:
+	case n < 34:
+		w.submitEffort()
+	case n < 56:
 		w.now = w.now.Add(mono.Dur(w.pick(4000)) * mono.Microsecond)
-	case n < 72:
-		w.loaded(w.pick(worldGPUs))
-	case n < 86:
-		w.done(w.pick(worldGPUs))
-	case n < 90:
+	case n < 68:
+		w.loaded(w.gpus[w.pick(worldGPUs)])
+	case n < 82:
+		w.done(w.gpus[w.pick(worldGPUs)])
+	case n < 87:
 		w.changeGPU(w.pick(worldGPUs))
-	case n < 94:
+	case n < 91:
 		w.changeModel(wire.ModelID(w.pick(worldModels)))
+	case n < 93:
+		w.loses(w.gpus[w.pick(worldGPUs)])
+	case n < 94:
+		w.hides(w.gpus[w.pick(worldGPUs)])
 	case n < 96:
-		w.loses(w.pick(worldGPUs))
+		w.forges(w.gpus[w.pick(worldGPUs)])
+	case n < 97:
+		w.cancel()
+	case n < 98: // so long that nobody counts on what is there
+		w.now = w.now.Add(mono.Dur(w.pick(70)) * mono.Second)
+	default:
+		w.arrive(w.pick(worldGPUs))
 	}
 	// Mostly one loop has its turn: mail, floors and grants are under way when the next thing happens.
+	side := w.sides[w.pick(2)]
 	switch w.pick(4) {
 	case 0:
 		w.turn()
 	case 1:
-		w.e.rank.turn(w.now)
+		side.e.rank.turn(w.now)
 	default:
-		w.e.loops[w.pick(len(w.e.loops))].turn(w.now)
+		side.e.loops[w.pick(len(side.e.loops))].turn(w.now)
 	}
 }
 
 func (w *pagedWorld) submit() {
-	model := wire.ModelID(w.pick(worldModels))
+	model, side := wire.ModelID(w.pick(worldModels)), w.sides[w.pick(2)]
 	for range 1 + w.pick(3) {
 		w.next++
 		q := batching.Request{ID: w.next, Model: model, Arrival: w.now, Deadline: w.now.Add(mono.Dur(1+w.pick(80)) * mono.Millisecond)}
-		if !w.e.Submit(model, &q) {
+		if !side.e.Submit(model, &q) {
 			w.answers[w.next]++
 		}
 	}
 }
 
+// worldEffort is a request of best effort, and where it went.
+type worldEffort struct {
+	side *worldSide
+	batching.Request
+}
+
+// submitEffort asks without a deadline; some give up soon.
+func (w *pagedWorld) submitEffort() {
+	model, side := wire.ModelID(w.pick(worldModels)), w.sides[w.pick(2)]
+	for range 1 + w.pick(3) {
+		w.next++
+		q := batching.Request{ID: w.next, Model: model, Arrival: w.now, Deadline: w.now.Add(3600 * mono.Second), Class: wire.ClassBestEffort}
+		if w.pick(10) == 0 {
+			q.Deadline = w.now.Add(mono.Dur(1+w.pick(40)) * mono.Millisecond)
+		}
+		if !side.e.Submit(model, &q) {
+			w.answers[w.next]++
+		}
+		w.efforts = append(w.efforts, worldEffort{side, q})
+	}
+}
+
+// cancel takes back one of best effort, if it waits still.
+func (w *pagedWorld) cancel() {
+	if n := len(w.efforts); n > 0 {
+		q := &w.efforts[max(0, n-1-w.pick(6))]
+		q.side.e.Cancel(q.Model, &q.Request)
+	}
+}
+
 func (w *pagedWorld) addModel(id wire.ModelID) {
 	p, err := profile.Linear(mono.Millisecond/2, 2*mono.Millisecond, 8)
-	if err == nil {
-		w.models[id] = 1 + w.pick(3)
-		err = w.e.AddPagedModel(id, batching.Config{Profile: p, SLO: 50 * mono.Millisecond, QueueMax: 64}, residency.Model{Pages: w.models[id], LoadTime: mono.Dur(1+w.pick(8)) * mono.Millisecond})
-	}
 	if err != nil {
-		w.fail("model %d: %v", id, err)
+		w.fail("%v", err)
+		return
+	}
+	w.models[id] = 1 + w.pick(3)
+	weights := residency.Model{Pages: w.models[id], LoadTime: mono.Dur(1+w.pick(8)) * mono.Millisecond}
+	for _, side := range w.sides {
+		if err := side.e.AddPagedModel(id, batching.Config{Profile: p, SLO: 50 * mono.Millisecond, QueueMax: 64}, weights); err != nil {
+			w.fail("model %d: %v", id, err)
+		}
 	}
 }
 
@@ -179,56 +237,77 @@ func (w *pagedWorld) changeModel(id wire.ModelID) {
 	}
 	w.models[id] = 0
 	w.removed++
-	w.e.RemoveModel(id, wire.ReasonUnavailable)
+	for _, side := range w.sides {
+		side.e.RemoveModel(id, wire.ReasonUnavailable)
+	}
 }
 
-func (w *pagedWorld) addGPU(id int, held ...residency.Weights) {
-	for _, l := range w.e.loops { // as a running engine does it by itself (awaitModels)
+// seat gives a device to an engine, with what it holds: that is told, and counts. Loads under way go on.
+func (w *pagedWorld) seat(id int, side *worldSide) {
+	for _, l := range side.e.loops { // as a running engine does it by itself (awaitModels)
 		for l.added.Load() > 0 {
 			l.turn(w.now)
 		}
 	}
-	g := &worldGPU{pages: 4 + w.pick(6), held: map[wire.ModelID]*worldWeights{}, missing: map[residency.Generation]bool{}, life: GPU{wire.GPUID(id), w.e.lives[wire.GPUID(id)] + 1}}
-	used := 0
-	for _, x := range held {
-		pages := max(1, w.models[x.Model]) // of one that is not served any more nobody knows
-		g.held[x.Model] = &worldWeights{x.Generation, pages, true}
-		used += pages
+	g := w.gpus[id]
+	gpu := wire.GPUID((id + side.shift) % worldGPUs)
+	g.side, g.life, g.batches, g.missing = side, GPU{gpu, side.e.lives[gpu] + 1}, nil, map[residency.Generation]bool{}
+	var held []residency.Weights
+	for model := range wire.ModelID(worldModels) { // not by the map: one seed is one history
+		if x := g.held[model]; x != nil {
+			x.pages, x.foreign = w.pagesOf(model), false
+			held = append(held, residency.Weights{Model: model, Generation: x.generation})
+		}
 	}
-	g.pages = max(g.pages, used)
-	w.gpus[id] = g
+	if w.pick(4) == 0 {
+		g.odd[residency.Generation(1000+w.pick(1000))] = 1
+	}
+	for _, gen := range slices.Sorted(maps.Keys(g.odd)) {
+		if gen < hidden {
+			held = append(held, residency.Weights{Model: wire.ModelNone, Generation: gen})
+		}
+	}
+	g.pages = max(4+w.pick(6), g.used())
+	for i := range g.loads {
+		g.loads[i].foreign = true
+	}
 	w.adopted += len(held)
-	if got, err := w.e.AddPagedGPU(g.life.ID, w.now, g.pages, held); err != nil || got != g.life {
+	if got, err := side.e.AddPagedGPU(gpu, w.now, g.pages, held); err != nil || got != g.life {
 		w.fail("GPU %v, %v, want %v", got, err, g.life)
 	}
 }
 
-// changeGPU loses a GPU, or brings it back with some of what it had.
+// changeGPU takes a device from its engine, or gives it to one.
 func (w *pagedWorld) changeGPU(id int) {
-	g := w.gpus[id]
-	if g == nil {
-		w.addGPU(id)
+	g, side := w.gpus[id], w.sides[w.pick(2)]
+	if g.side == nil {
+		w.seat(id, side)
 		return
 	}
-	w.gpus[id] = nil
 	w.lost++
-	w.e.RemoveGPU(g.life)
-	if w.pick(2) == 0 {
-		return
-	}
-	var held []residency.Weights
-	for model := range wire.ModelID(worldModels) { // not by the map: one seed is one history
-		if x := g.held[model]; x != nil && x.ready && w.pick(3) > 0 {
-			held = append(held, residency.Weights{Model: model, Generation: x.generation})
+	g.side.e.RemoveGPU(g.life)
+	g.side, g.batches = nil, nil
+	switch w.pick(4) {
+	case 0: // another one takes its place
+		g.empty()
+	case 1: // its backend begins anew, with some of what it had
+		g.loads = nil
+		for model := range wire.ModelID(worldModels) {
+			if w.pick(3) == 0 {
+				delete(g.held, model)
+			}
 		}
+		w.seat(id, side)
+	case 2: // it is suspected for a moment, or goes to another sub-cluster
+		w.moved++
+		w.seat(id, side)
 	}
-	w.addGPU(id, held...)
 }
 
 // loses: a device has lost weights that nothing runs with, and will say so when it is asked to run.
-func (w *pagedWorld) loses(id int) {
-	g, model := w.gpus[id], wire.ModelID(w.pick(worldModels))
-	if g == nil || g.held[model] == nil || !g.held[model].ready || g.uses(model) {
+func (w *pagedWorld) loses(g *worldGPU) {
+	model := wire.ModelID(w.pick(worldModels))
+	if g.side == nil || g.held[model] == nil || g.uses(model) {
 		return
 	}
 	g.missing[g.held[model].generation] = true
@@ -236,44 +315,63 @@ func (w *pagedWorld) loses(id int) {
 	w.missing++
 }
 
-func (g *worldGPU) uses(id wire.ModelID) bool {
-	return slices.ContainsFunc(g.batches, func(b worldBatch) bool { return b.model == id && b.generation == g.held[id].generation })
+// hides: a device has weights that nobody told of.
+func (w *pagedWorld) hides(g *worldGPU) {
+	if g.used() < g.pages {
+		g.odd[hidden+residency.Generation(w.pick(1000))] = 1
+	}
 }
 
-// loaded ends a GPU's first load.
-func (w *pagedWorld) loaded(id int) {
-	g := w.gpus[id]
-	if g == nil || len(g.loads) == 0 {
+// forges: a report comes again, perhaps from another device, or one that names an order under way and not as it was.
+func (w *pagedWorld) forges(g *worldGPU) {
+	if g.side == nil {
 		return
 	}
-	o := g.loads[0]
-	g.loads = g.loads[1:]
-	ok := w.pick(8) > 0
-	if g.held[o.Model].ready = ok; !ok {
-		delete(g.held, o.Model)
-		w.failed++
+	var r LoadReport
+	switch {
+	case len(g.loads) > 0 && w.pick(2) == 0:
+		o := &g.loads[w.pick(len(g.loads))]
+		r = LoadReport{residency.Report{ID: o.ID, Start: w.now, End: w.now, OK: w.pick(2) == 0}, g.life, o.Model, o.Generation}
+		switch w.pick(3) {
+		case 0:
+			r.Generation += 70
+		case 1:
+			r.Model = (r.Model + 1) % worldModels
+		default:
+			r.ID ^= 1 << 60
+			r.OK = false // else it is what the device says
+		}
+	case len(w.reports) > 0:
+		r = w.reports[w.pick(len(w.reports))]
+		r.GPU = g.life
+	default:
+		return
 	}
-	w.now = w.now.Add(mono.Microsecond)
-	w.e.Loaded(LoadReport{residency.Report{ID: o.ID, Start: max(o.Earliest, w.now.Add(-3*mono.Millisecond)), End: w.now, OK: ok}, g.life.ID, o.Model, o.Generation})
+	if x := g.held[r.Model]; x != nil && x.generation == r.Generation {
+		return // it is there
+	}
+	g.missing[r.Generation] = true
+	w.forged++
+	g.side.e.Loaded(r)
 }
 
 // done ends a batch of a GPU, or refuses it: always, if its weights are not there.
-func (w *pagedWorld) done(id int) {
-	g := w.gpus[id]
-	if g == nil || len(g.batches) == 0 {
+func (w *pagedWorld) done(g *worldGPU) {
+	if g.side == nil || len(g.batches) == 0 {
 		return
 	}
 	b := g.batches[0]
 	x := g.held[b.model]
-	if x != nil && !x.ready && x.generation == b.generation {
-		return // they are on their way: it waits
+	there := x != nil && x.generation == b.generation
+	if !there && g.comes(b.model, b.generation) {
+		return // it waits for them
 	}
 	g.batches = g.batches[1:]
 	d := Done{Batch: b.id, Start: w.now, End: w.now, Ran: len(b.requests)}
 	switch {
-	case x == nil || x.generation != b.generation:
+	case !there:
 		d.Refused, g.missing[b.generation] = wire.ReasonCold, true
-	case w.pick(10) == 0:
+	case !w.calm && w.pick(10) == 0:
 		d.Refused = wire.ReasonLate
 	default:
 		for _, r := range b.requests {
@@ -285,17 +383,33 @@ func (w *pagedWorld) done(id int) {
 		d.Ran = 0
 		w.refused++
 	}
-	w.e.Done(d)
+	g.side.e.Done(d)
+}
+
+// of is the device of a GPU in that life; nil: it has ended.
+func (s *worldSide) of(gpu wire.GPUID, life rank.Life) *worldGPU {
+	g := s.gpus[(int(gpu)+worldGPUs-s.shift)%worldGPUs]
+	if g.side != s || g.life.Life != life {
+		return nil
+	}
+	return g
 }
 
 // Dispatch implements Sink.
-func (w *pagedWorld) Dispatch(_ int, d *shard.Dispatch) {
-	g := w.gpus[d.GPU]
-	if g == nil || g.life.Life != d.Life {
+func (s *worldSide) Dispatch(_ int, d *shard.Dispatch) {
+	g := s.of(d.GPU, d.Life)
+	if g == nil {
 		return
 	}
 	if d.Generation == 0 || d.Latest == mono.Never || len(g.batches) >= 2 {
-		w.fail("a batch of generation %d, at the latest at %v, behind %d others", d.Generation, d.Latest, len(g.batches))
+		s.fail("a batch of generation %d, at the latest at %v, behind %d others", d.Generation, d.Latest, len(g.batches))
+	}
+	if d.Requests[0].Class == wire.ClassBestEffort {
+		s.effort++
+		x := g.held[d.Model]
+		if gen := residency.Generation(d.Generation); len(g.batches) > 0 || (x == nil || x.generation != gen) && !g.missing[gen] {
+			s.fail("a batch of best effort of generation %d behind %d others, where %+v is", gen, len(g.batches), x)
+		}
 	}
 	b := worldBatch{id: d.Batch, model: d.Model, generation: residency.Generation(d.Generation)}
 	for i := range d.Requests {
@@ -304,35 +418,7 @@ func (w *pagedWorld) Dispatch(_ int, d *shard.Dispatch) {
 	g.batches = append(g.batches, b)
 }
 
-// Load implements Loader.
-func (w *pagedWorld) Load(o *LoadOrder) {
-	g := w.gpus[o.GPU]
-	if g == nil || g.life.Life != o.Life {
-		return
-	}
-	x := g.held[o.Model]
-	if o.ID == 0 {
-		w.unloads++
-		switch {
-		case x != nil && x.generation == o.Generation && x.ready && !g.uses(o.Model):
-			delete(g.held, o.Model)
-		case !g.missing[o.Generation]:
-			w.fail("%+v of %+v, in use: %v", *o, x, x != nil && g.uses(o.Model))
-		}
-		return
-	}
-	used := 0
-	for _, y := range g.held {
-		used += y.pages
-	}
-	if x != nil || used+o.Pages > g.pages {
-		w.fail("%+v where %+v is and %d of %d pages are used", *o, x, used, g.pages)
-	}
-	g.held[o.Model] = &worldWeights{o.Generation, o.Pages, false}
-	g.loads = append(g.loads, *o)
-}
-
-// pagesOf is by what the engine reckons.
+// pagesOf is by what the engine reckons; of a model that is not served any more nobody knows.
 func (w *pagedWorld) pagesOf(id wire.ModelID) int { return max(1, w.models[id]) }
 
 // FlushLoads implements Loader.
@@ -341,7 +427,9 @@ func (w *pagedWorld) FlushLoads() {}
 // Drop implements Sink.
 func (w *pagedWorld) Drop(_ int, d *batching.Drop) {
 	w.answers[d.Request.ID]++
-	w.dropped++
+	if w.dropped++; d.Reason == wire.ReasonCancelled {
+		w.cancelled++
+	}
 }
 
 // Completed implements Sink.
@@ -352,48 +440,70 @@ func (w *pagedWorld) Flush(int) {}
 
 // finish lets all come to its end, and compares the books.
 func (w *pagedWorld) finish() {
-	for range 400 {
-		w.turn()
-		for id := range w.gpus {
-			w.loaded(id)
-			w.done(id)
-		}
-		w.now = w.now.Add(mono.Millisecond)
+	w.passes(400, mono.Millisecond)
+	w.calm = true
+	for n := 0; n < 400 && len(w.answers) < int(w.next); n++ { // what failed has to heal, and what was used has to be forgotten
+		w.passes(1, mono.Second)
+	}
+	w.passes(10, mono.Millisecond)
+	w.turn()
+	for _, side := range w.sides {
+		w.spare += int(side.e.Stats().Paging.Effort)
 	}
 	for id := wire.RequestID(1); id <= w.next; id++ {
 		if n := w.answers[id]; n != 1 {
 			w.fail("request %d has %d answers", id, n)
 		}
 	}
-	r := w.e.rank.paging.match.Residency()
 	for id, g := range w.gpus {
-		if g == nil {
-			continue
-		}
-		used := 0
-		for model := range wire.ModelID(worldModels) {
-			h, ok := r.Held(model, wire.GPUID(id))
-			x := g.held[model]
-			if x != nil {
-				used += x.pages
-			}
-			if ok && (x == nil && !w.unknown(g, h.Generation) || x != nil && x.generation != h.Generation || h.Uses != 0) || !ok && x != nil {
-				w.fail("GPU %d has %+v of model %d, the engine says %v %+v", id, x, model, ok, h)
-			}
-			if ok && x == nil { // it is not told yet
-				used += w.pagesOf(model)
-			}
-		}
-		if free, all := r.Pages(wire.GPUID(id)); all != g.pages || all-free != used {
-			w.fail("GPU %d uses %d of %d pages, the engine says %d of %d", id, used, g.pages, all-free, all)
+		if g.side != nil {
+			w.compare(id, g, g.side.e.rank.paging.match.Residency())
 		}
 	}
-	for model := range wire.ModelID(worldModels) {
-		if d, n := r.Demand(model); n != 0 || d != 0 {
-			w.fail("nothing waits, and the rank has %v of work of model %d in %d requests", d, model, n)
+	for _, side := range w.sides {
+		for model := range wire.ModelID(worldModels) {
+			if d, n := side.e.rank.paging.match.Residency().Demand(model); n != 0 || d != 0 {
+				w.fail("nothing waits, and the rank has %v of work of model %d in %d requests", d, model, n)
+			}
 		}
 	}
 }
 
-// unknown: the device has lost them, and no batch has told.
-func (w *pagedWorld) unknown(g *worldGPU, gen residency.Generation) bool { return g.missing[gen] }
+// passes lets time pass in which the devices do what they were ordered.
+func (w *pagedWorld) passes(n int, each mono.Dur) {
+	for range n {
+		w.turn()
+		for id, g := range w.gpus {
+			w.loaded(g)
+			w.arrive(id)
+			w.done(g)
+		}
+		w.now = w.now.Add(each)
+	}
+}
+
+// compare holds what an engine reckons with against what a device has.
+func (w *pagedWorld) compare(id int, g *worldGPU, r *residency.Residency) {
+	used := 0
+	for model := range wire.ModelID(worldModels) {
+		h, ok := r.Held(model, g.life.ID)
+		x := g.held[model]
+		if x != nil {
+			used += x.pages
+		}
+		if ok && (x == nil && !g.missing[h.Generation] || x != nil && x.generation != h.Generation || h.Uses != 0) || !ok && x != nil {
+			w.fail("GPU %d has %+v of model %d, the engine says %v %+v", id, x, model, ok, h)
+		}
+		if ok && x == nil { // it is not told yet
+			used += w.pagesOf(model)
+		}
+	}
+	if free, all := r.Pages(g.life.ID); all != g.pages || all-free != used {
+		w.fail("GPU %d uses %d of %d pages, the engine says %d of %d", id, used, g.pages, all-free, all)
+	}
+	for gen := range g.odd {
+		if gen < hidden {
+			w.fail("GPU %d still has generation %d of a model without id", id, gen)
+		}
+	}
+}

@@ -77,7 +77,7 @@ func (l *rankLoop) turn(now mono.Time) bool {
 		return false
 	}
 	if l.paging != nil {
-		l.out.Grants = l.paging.step(now, l)
+		l.out.Grants, l.out.Fills = l.paging.step(now, l)
 	} else {
 		l.rank.Step(now, &l.out)
 		l.log.step(now, l.out.Grants)
@@ -128,7 +128,11 @@ func (l *rankLoop) event(now mono.Time, ev *rankEvent) {
 		}
 	}
 	if ev.effort != nil {
-		l.effortEvent(ev)
+		l.effortEvent(now, ev)
+		return
+	}
+	if ev.op == rankLook {
+		l.paging.lookLoop(now)
 		return
 	}
 	if ev.op == rankDone {
@@ -143,6 +147,9 @@ func (l *rankLoop) event(now mono.Time, ev *rankEvent) {
 	}
 	ev.apply(l.rank, m)
 	l.log.event(now, ev, m, nil)
+	if ev.op == rankGone {
+		l.engine.changed()
+	}
 }
 
 func (l *rankLoop) eventPaged(now mono.Time, ev *rankEvent, m *mail) {
@@ -151,6 +158,10 @@ func (l *rankLoop) eventPaged(now mono.Time, ev *rankEvent, m *mail) {
 		l.wants = ev.box.takeWants()
 		w = &l.wants
 	}
-	l.paging.event(now, ev, m, w)
-	l.log.event(now, ev, m, w)
+	if l.paging.event(now, ev, m, w) {
+		l.log.event(now, ev, m, w)
+	}
+	if ev.op == rankGone || ev.op == rankModel {
+		l.engine.changed()
+	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
+	"github.com/symphony-serving/symphony/scheduler/gaps"
 	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/residency"
@@ -22,20 +23,27 @@ type paging struct {
 	loader Loader // Immutable.
 
 	// Owned by the rank loop's run.
-	match   *paged.Paged
-	out     paged.Out
-	boxes   []*mailbox  // by model; nil: it is not served
-	lives   []rank.Life // by GPU
-	holders []residency.Holder
-	order   LoadOrder // scratch
-	moved   bool      // pages have been taken or given back since they were counted
+	match  *paged.Paged
+	out    paged.Out
+	boxes  []*mailbox  // by model; nil: it is not served
+	lives  []rank.Life // by GPU
+	effort effortPaged
+	order  LoadOrder // scratch
+	moved  bool      // pages have been taken or given back since they were counted
 
 	stats pagingStats
+	tap   atomic.Pointer[tap]        // Shared: nil while nobody watches (Watch)
+	asked atomic.Bool                // Shared: a rankLook is on its way
+	seen  atomic.Pointer[PagingLook] // Shared: written by the loop
 }
 
-// event hands an event to the core, m and w with it if it is mail.
-func (p *paging) event(now mono.Time, ev *rankEvent, m *mail, w *wants) {
+// event hands an event to the core, m and w with it if it is mail; false: it is of a life that has ended, and so of nothing.
+func (p *paging) event(now mono.Time, ev *rankEvent, m *mail, w *wants) bool {
 	switch ev.op {
+	case rankLoaded:
+		if int(ev.gpu.ID) >= len(p.lives) || p.lives[ev.gpu.ID] != ev.gpu.Life {
+			return false
+		}
 	case rankModel:
 		for int(ev.model) >= len(p.boxes) {
 			p.boxes = append(p.boxes, nil)
@@ -51,24 +59,43 @@ func (p *paging) event(now mono.Time, ev *rankEvent, m *mail, w *wants) {
 	}
 	p.moved = p.moved || ev.op == rankAdd || ev.op == rankRemove || ev.op == rankLoaded || ev.op == rankDone && ev.refused
 	ev.applyPaged(now, p.match, m, w, &p.out)
+	if ev.op == rankLoaded {
+		if r := &ev.paging.report; r.End > r.Start {
+			p.stats.copied.Add(int64(r.End.Sub(r.Start)))
+		}
+		if t := p.tap.Load(); t != nil {
+			t.loaded(now, ev)
+		}
+	}
+	return true
 }
 
-// step does what is due and carries out all but the grants, which it returns.
-func (p *paging) step(now mono.Time, l *rankLoop) []rank.Grant {
+// step does what is due and carries out all but the grants and whom GPUs are lent, which it returns: valid until the next event.
+func (p *paging) step(now mono.Time, l *rankLoop) ([]rank.Grant, []gaps.Grant) {
 	p.match.Step(now, &p.out)
 	l.log.stepPaged(now, &p.out)
+	t := p.tap.Load()
 	for i := range p.out.Unloads {
 		u := &p.out.Unloads[i]
-		p.order = LoadOrder{Model: u.Model, GPU: u.GPU, Life: p.lives[u.GPU], Generation: u.Generation, Earliest: now, Latest: mono.Never, Until: now}
+		p.order = LoadOrder{Model: u.Model, GPU: u.GPU, Life: p.lives[u.GPU], Generation: u.Generation, Earliest: now, Start: now, Latest: mono.Never, Until: now}
 		p.loader.Load(&p.order)
+		p.stats.evicted[u.Why].Add(1)
+		if t != nil {
+			t.evict(now, u)
+		}
 	}
 	for i := range p.out.Loads {
 		o := &p.out.Loads[i]
-		p.holders = p.match.Residency().Holders(o.Model, p.holders[:0])
-		p.order = LoadOrder{ID: o.ID, Model: o.Model, GPU: o.GPU, Life: p.lives[o.GPU], Generation: o.Generation, Pages: o.Pages, Copies: len(p.holders),
-			Earliest: now, Latest: o.Latest, Until: o.Until}
+		p.order = LoadOrder{ID: o.ID, Model: o.Model, GPU: o.GPU, Life: p.lives[o.GPU], Generation: o.Generation, Pages: o.Pages, Copies: o.Copies,
+			Earliest: now, Start: o.Start, Latest: o.Latest, Until: o.Until}
 		p.loader.Load(&p.order)
-		p.stats.ordered(len(p.holders))
+		p.stats.ordered(o)
+		if t != nil {
+			t.load(now, o)
+		}
+	}
+	if t != nil {
+		t.head.Store(t.at)
 	}
 	if len(p.out.Unloads)+len(p.out.Loads) > 0 {
 		p.loader.FlushLoads()
@@ -81,9 +108,9 @@ func (p *paging) step(now mono.Time, l *rankLoop) []rank.Grant {
 	for _, f := range p.out.Floors {
 		p.tellFloor(l.engine, f)
 	}
-	grants := p.out.Grants
+	grants, fills := p.out.Grants, p.out.Fills
 	p.out.Reset()
-	return grants // valid until the next event
+	return grants, fills
 }
 
 // tellFloor leaves a floor in the model's mailbox.
@@ -100,13 +127,16 @@ func (p *paging) tellFloor(e *Engine, f residency.Floor) {
 
 // pagingStats are counters of a paged engine: written by the rank loop, read by anybody.
 type pagingStats struct {
-	cold, copies, unloads, failed, lost, floors atomic.Uint64
-	free, all                                   atomic.Int64
+	cold, copies, effort, failed, lost, floors atomic.Uint64
+	evicted                                    [residency.Removed + 1]atomic.Uint64 // by residency.Why
+	free, all, missing, copied                 atomic.Int64
 }
 
-// ordered counts a load, after which so many GPUs hold the model.
-func (s *pagingStats) ordered(holders int) {
-	if holders > 1 {
+// ordered counts a load.
+func (s *pagingStats) ordered(o *residency.Load) {
+	if o.Spare {
+		s.effort.Add(1)
+	} else if o.Copies > 1 {
 		s.copies.Add(1)
 	} else {
 		s.cold.Add(1)
@@ -115,15 +145,16 @@ func (s *pagingStats) ordered(holders int) {
 
 // pages sums up what GPUs below n have.
 func (s *pagingStats) pages(p *paged.Paged, n int) {
-	free, all := 0, 0
+	free, all, missing := 0, 0, 0
 	for id := range n {
 		f, a := p.Residency().Pages(wire.GPUID(id))
 		free, all = free+f, all+a
+		missing += p.Residency().Missed(wire.GPUID(id))
 	}
-	s.free.Store(int64(free))
+	s.free.Store(int64(max(0, free-missing)))
+	s.missing.Store(int64(missing))
 	s.all.Store(int64(all))
 	c := p.Residency().Counts()
-	s.unloads.Store(c.Unloads)
 	s.failed.Store(c.Failed)
 	s.lost.Store(c.Lost)
 	s.floors.Store(c.Floors)
@@ -133,15 +164,24 @@ func (s *pagingStats) pages(p *paged.Paged, n int) {
 type PagingStats struct {
 	Cold    uint64 // loads of models that no GPU held
 	Copies  uint64 // further copies
+	Effort  uint64 // loads for best effort, of either kind
 	Unloads uint64 // weights that were ordered to go
 	Failed  uint64 // loads that failed
 	Lost    uint64 // weights that went with their GPU, or that a GPU did not have any more
 	Floors  uint64 // times that a model's requests were told that no load saves them
 
 	PagesFree, Pages int
+	PagesMissing     int                           // neither free, as their devices say, nor of weights that are known of
+	Copied           mono.Dur                      // that loaders copied, by their reports
+	Evicted          [residency.Removed + 1]uint64 // Unloads by residency.Why
 }
 
 func (s *pagingStats) snapshot() PagingStats {
-	return PagingStats{Cold: s.cold.Load(), Copies: s.copies.Load(), Unloads: s.unloads.Load(), Failed: s.failed.Load(), Lost: s.lost.Load(), Floors: s.floors.Load(),
-		PagesFree: int(s.free.Load()), Pages: int(s.all.Load())}
+	out := PagingStats{Cold: s.cold.Load(), Copies: s.copies.Load(), Effort: s.effort.Load(), Failed: s.failed.Load(), Lost: s.lost.Load(), Floors: s.floors.Load(),
+		PagesFree: int(s.free.Load()), Pages: int(s.all.Load()), PagesMissing: int(s.missing.Load()), Copied: mono.Dur(s.copied.Load())}
+	for why := range out.Evicted {
+		out.Evicted[why] = s.evicted[why].Load()
+		out.Unloads += out.Evicted[why]
+	}
+	return out
 }

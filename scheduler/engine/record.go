@@ -41,11 +41,11 @@ func (r *Recording) loop(i int, serial uint64) *modelLog {
 }
 
 // rank is the rank loop's log.
-func (r *Recording) rank() *rankLog {
+func (r *Recording) rank(serial uint64) *rankLog {
 	if r == nil {
 		return nil
 	}
-	r.ranks = &rankLog{}
+	r.ranks = &rankLog{serial: serial}
 	return r.ranks
 }
 
@@ -123,7 +123,10 @@ func mix(sum uint64, r *batching.Request) uint64 {
 }
 
 // rankLog is the same of the rank loop: events, and steps with their grants.
-type rankLog struct{ records chunks[rankRecord] }
+type rankLog struct {
+	records chunks[rankRecord]
+	serial  uint64
+}
 
 type rankRecord struct {
 	now    mono.Time
@@ -164,7 +167,7 @@ func (l *rankLog) step(now mono.Time, grants []rank.Grant) {
 func (l *rankLog) stepPaged(now mono.Time, out *paged.Out) {
 	if l != nil {
 		l.records.add(&rankRecord{now: now, step: true, orders: &paged.Out{Grants: slices.Clone(out.Grants),
-			Unloads: slices.Clone(out.Unloads), Loads: slices.Clone(out.Loads), Floors: slices.Clone(out.Floors)}})
+			Unloads: slices.Clone(out.Unloads), Loads: slices.Clone(out.Loads), Floors: slices.Clone(out.Floors), Fills: slices.Clone(out.Fills)}})
 	}
 }
 

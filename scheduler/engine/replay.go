@@ -57,9 +57,13 @@ func (l *rankLog) replay(cfg Config) (grants int, err error) {
 
 // replayPaged is replay in a paged engine: all orders must be the same, loads included.
 func (l *rankLog) replayPaged(cfg Config) (grants int, err error) {
-	core, out := paged.New(*cfg.Paged), paged.Out{}
+	core, out := paged.New(cfg.pagedFrom(l.serial)), paged.Out{}
 	for i := range l.records.len() {
 		rec := l.records.at(i)
+		if rec.effort != nil {
+			rec.effort.apply(&effortPaged{core, rec.now})
+			continue
+		}
 		if !rec.step {
 			rec.ev.applyPaged(rec.now, core, rec.mail, rec.wants, &out)
 			continue
@@ -67,7 +71,7 @@ func (l *rankLog) replayPaged(cfg Config) (grants int, err error) {
 		core.Step(rec.now, &out)
 		live := rec.orders
 		if !slices.Equal(out.Grants, live.Grants) || !slices.Equal(out.Loads, live.Loads) ||
-			!slices.Equal(out.Unloads, live.Unloads) || !slices.Equal(out.Floors, live.Floors) {
+			!slices.Equal(out.Unloads, live.Unloads) || !slices.Equal(out.Floors, live.Floors) || !slices.Equal(out.Fills, live.Fills) {
 			return grants, fmt.Errorf("rank record %d at %v: replay %+v, live %+v", i, rec.now, out, *live)
 		}
 		grants += len(out.Grants)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"github.com/symphony-serving/symphony/scheduler/watch"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -9,12 +11,19 @@ import (
 // concurrently with itself or Watched.
 func (e *Engine) Watch(bytes int) {
 	for _, l := range e.loops {
-		switch {
-		case bytes <= 0:
-			l.tap.Store(nil)
-		case l.tap.Load() == nil:
-			l.tap.Store(newTap(bytes))
-		}
+		setTap(&l.tap, bytes)
+	}
+	if p := e.rank.paging; p != nil {
+		setTap(&p.tap, bytes)
+	}
+}
+
+func setTap(at *atomic.Pointer[tap], bytes int) {
+	switch {
+	case bytes <= 0:
+		at.Store(nil)
+	case at.Load() == nil:
+		at.Store(newTap(bytes))
 	}
 }
 
@@ -39,20 +48,34 @@ const everyMost = 1 << 12
 // loops tell a smaller part from then on. What they could not tell is an event, too.
 func (e *Engine) Watched(pool int32, most int, to *watch.Told) int {
 	every := 1
-	for _, l := range e.loops {
-		t := l.tap.Load()
-		if t == nil {
-			continue
+	if p := e.rank.paging; p != nil { // of loads all are told: they are few beside batches
+		if t := p.tap.Load(); t != nil {
+			t.tell(pool, to)
+			t.tellMissed(pool, to)
 		}
-		from := len(to.Words)
-		to.Words = t.read(to.Words)
-		watch.SetPool(to.Words[from:], pool)
-		every = max(every, t.adapt(weight(to.Words[from:]), most))
-		if n := t.missed.Swap(0); n > 0 {
-			to.Add(&watch.Event{Kind: watch.Missed, At: mono.Now(), Pool: pool, Size: int32(min(n, 1<<30))})
+	}
+	for _, l := range e.loops {
+		if t := l.tap.Load(); t != nil {
+			from := len(to.Words)
+			t.tell(pool, to)
+			every = max(every, t.adapt(weight(to.Words[from:]), most))
+			t.tellMissed(pool, to)
 		}
 	}
 	return every
+}
+
+// tell adds what the loop told since.
+func (t *tap) tell(pool int32, to *watch.Told) {
+	from := len(to.Words)
+	to.Words = t.read(to.Words)
+	watch.SetPool(to.Words[from:], pool)
+}
+
+func (t *tap) tellMissed(pool int32, to *watch.Told) {
+	if n := t.missed.Swap(0); n > 0 {
+		to.Add(&watch.Event{Kind: watch.Missed, At: mono.Now(), Pool: pool, Size: int32(min(n, 1<<30))})
+	}
 }
 
 // weight counts events, and requests of batches as a part of one.

@@ -29,7 +29,7 @@ type wanting struct {
 // cameLoop notes a request that was handed to the core of a paged engine.
 func (l *modelLoop) cameLoop(s *Submission) {
 	m := l.model(s.Model)
-	if m == nil || s.Cancel {
+	if m == nil || s.Cancel || s.Request.Class == wire.ClassBestEffort {
 		return
 	}
 	w := m.wanting
@@ -56,7 +56,7 @@ func waited(r wire.Reason) bool {
 func (l *modelLoop) mailWantsLoop() {
 	for i := range l.out.Drops {
 		d := &l.out.Drops[i]
-		if m := l.model(d.Request.Model); m != nil && waited(d.Reason) {
+		if m := l.model(d.Request.Model); m != nil && d.Request.Class == wire.ClassLatency && waited(d.Reason) {
 			m.wanting.dropped++
 			l.touchLoop(d.Request.Model, m.wanting)
 		}

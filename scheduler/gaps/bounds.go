@@ -28,14 +28,14 @@ const (
 	Patience = mono.Second
 )
 
-// slacks is the least slack of models with deadlines that ran a batch lately.
-type slacks struct {
+// Slacks is the least slack of late: what requests with deadlines can do without.
+type Slacks struct {
 	span        int64
 	now, before mono.Dur  // 0: none ran
 	since       mono.Time // some have run from then on
 }
 
-func (s *slacks) roll(at mono.Time) {
+func (s *Slacks) roll(at mono.Time) {
 	n := int64(at) / int64(Memory)
 	switch {
 	case n == s.span+1:
@@ -47,8 +47,12 @@ func (s *slacks) roll(at mono.Time) {
 
 // Ran tells that a model with deadlines has a batch: its requests, when they run alone, may wait for so long.
 func (g *Gaps) Ran(at mono.Time, slack mono.Dur) {
-	s := &g.slacks
-	if s.least(at) == Forever {
+	g.slacks.Add(at, slack)
+}
+
+// Add takes a slack.
+func (s *Slacks) Add(at mono.Time, slack mono.Dur) {
+	if s.Least(at) == Forever {
 		s.since = at
 	}
 	if slack = max(1, slack); s.now == 0 || slack < s.now {
@@ -56,8 +60,8 @@ func (g *Gaps) Ran(at mono.Time, slack mono.Dur) {
 	}
 }
 
-// least is the least slack; Forever where nobody ran.
-func (s *slacks) least(now mono.Time) mono.Dur {
+// Least is the least slack of the last minute or two; Forever where there was none.
+func (s *Slacks) Least(now mono.Time) mono.Dur {
 	s.roll(now)
 	least := Forever
 	if s.now > 0 {
@@ -73,7 +77,7 @@ func (s *slacks) least(now mono.Time) mono.Dur {
 // come, where those with deadlines need so many (devices.Table.Need). roomy: enough GPUs are left, for candidates that
 // stand, too.
 func (g *Gaps) Most(now mono.Time, gpus int, need float64) (most mono.Dur, roomy bool) {
-	least := g.slacks.least(now)
+	least := g.slacks.Least(now)
 	known := least == Forever || now.Sub(g.slacks.since) >= warm
 	switch {
 	case known && float64(gpus-g.running-1) >= float64(reserve(need)):

@@ -39,8 +39,9 @@ type model struct {
 	at       int      // its position in Gaps.order
 	waits    bool
 	granting bool
-	taken    mono.Dur // GPU time, and what it did not ask for while others did
-	places   []uint32 // where it may run
+	taken    mono.Dur  // GPU time, and what it did not ask for while others did
+	places   []uint32  // where it may run
+	lacks    mono.Time // see Lack
 }
 
 // Gaps is who may fill gaps, and how long they may be.
@@ -53,7 +54,8 @@ type Gaps struct {
 	clock   mono.Dur // taken of the model that was granted last
 	lent    []wire.BatchID
 	running int // of them
-	slacks  slacks
+	slacks  Slacks
+	lacks   tree // as places: position in order -> since when it lacks weights
 }
 
 // pending stands in Gaps.lent for a batch that is not known yet.
@@ -82,7 +84,7 @@ func (g *Gaps) Known(id wire.ModelID) bool { return int(id) < len(g.models) && g
 // Set takes a Wish. While a grant to the model is under way it is void: the answer tells.
 func (g *Gaps) Set(w Wish) {
 	for int(w.Model) >= len(g.models) {
-		g.models = append(g.models, model{})
+		g.models = append(g.models, model{lacks: mono.Never})
 	}
 	m := &g.models[w.Model]
 	if m.granting {
@@ -130,6 +132,10 @@ func (g *Gaps) enter(m *model, key int64) {
 	for _, p := range m.places {
 		g.places[p].set(m.at, key)
 	}
+	if key != none {
+		key = int64(m.lacks)
+	}
+	g.lacks.set(m.at, key)
 }
 
 // build makes all trees anew.
@@ -138,6 +144,7 @@ func (g *Gaps) build() {
 	for i := range g.places {
 		g.places[i].reset(len(g.order))
 	}
+	g.lacks.reset(len(g.order))
 	for i := range g.models {
 		if m := &g.models[i]; m.waits {
 			g.enter(m, int64(m.taken))
@@ -189,7 +196,7 @@ func (g *Gaps) Remove(id wire.ModelID) {
 	for i, other := range g.order {
 		g.models[other].at = i
 	}
-	*m = model{granting: m.granting, places: m.places[:0]}
+	*m = model{granting: m.granting, places: m.places[:0], lacks: mono.Never}
 	g.stale = true
 }
 

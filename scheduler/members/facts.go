@@ -174,7 +174,7 @@ func (p *pool) facts() catalog.SubClusterFacts {
 
 // facts is a device as it is now, without its models.
 func (u *unit) facts() catalog.GPUFacts {
-	f := catalog.GPUFacts{Name: u.name, DeviceType: u.doc().DeviceType, In: u.in(), Memory: u.doc().Memory, Measures: u.doc().Measures, State: catalog.GPUFree}
+	f := catalog.GPUFacts{Name: u.name, DeviceType: u.doc().DeviceType, In: u.in(), Memory: u.doc().Memory, Measures: u.doc().Measures, Paged: u.doc().Paged != nil, CannotPage: u.doc().CannotPage, State: catalog.GPUFree}
 	switch {
 	case !u.works():
 		f.State = catalog.GPUOut

@@ -76,7 +76,7 @@ func (c *Cluster) pagedBy(deviceType string, b *backend) *catalog.Paged {
 
 // turn makes a pool without devices what those are that come now: its engine begins anew, with its models.
 func (c *Cluster) turn(p *pool, to *catalog.Paged) {
-	if len(p.units) > 0 || (p.paged == nil) == (to == nil) && (to == nil || p.paged.Page == to.Page) {
+	if len(p.units) > 0 || p.paged.Alike(to) {
 		return
 	}
 	for _, e := range p.entries {
@@ -94,6 +94,7 @@ func (e *entry) weigh(spec *catalog.ModelSpec) {
 	for _, v := range e.variants {
 		spec.WeightsBytes = max(spec.WeightsBytes, v.spec.WeightsBytes)
 		spec.LoadTime = max(spec.LoadTime, v.spec.LoadTime)
+		spec.Resident = spec.Resident || v.spec.Resident
 	}
 }
 

@@ -54,6 +54,9 @@ func (p *Paged) crowded() (c devices.Crowd, ok bool) {
 // headStart is by how much the model's candidate counts as due earlier than it is.
 func (p *Paged) headStart(m *model) mono.Dur {
 	c, crowded := p.crowded()
+	if !crowded && p.cfg.Eager {
+		return 0 // each of many models loses so few requests that who lost more is chance
+	}
 	if !crowded {
 		return p.gpus.HeadStart(&m.usage, p.now)
 	}

@@ -2,7 +2,7 @@
 // matchmaker of pools whose models do not fit into memory all at once (Clockwork joined with
 // Symphony: deferral hides the load).
 //
-//	SetCandidate --> model timer at exec - delay --> smallest holder free, with weights, by exec --> Grant
+//	SetCandidate --> model timer at start - delay --> smallest holder free, with weights, by exec --> Grant
 //	                             | none
 //	                             v
 //	                ready on each holder, by latest less head start; on one that
@@ -18,10 +18,10 @@
 //
 // # Invariants
 //
-//  1. When a candidate's timer fires, at exec - delay, the smallest of the model's holders g with
-//     max(free of g, from of the model on g) <= exec is granted. If there is none the model is
-//     ready on all its holders, until it is granted or has another candidate. (Exec is the
-//     candidate's, less a lead: lead.go.)
+//  1. When a candidate's timer fires, at start - delay, the smallest of the model's holders g with
+//     max(free of g, from of the model on g) <= start is granted. If there is none the model is
+//     ready on all its holders, until it is granted or has another candidate. (The start is at once or,
+//     deferred, the candidate's exec less a lead: patience.go, lead.go.)
 //  2. When a GPU is within reach of an order, the candidate that is ready there with the least
 //     latest, less its head start, is granted it and leaves the other GPUs' heaps, if its latest is
 //     not before max(free, from). Else it leaves this one.
@@ -46,13 +46,13 @@
 //
 // # Best effort
 //
-// As rank lends idle GPUs to requests without deadlines, so do these GPUs, to models that they hold (fill.go). Nothing is
-// loaded for them. A step looks at all GPUs that are idle.
+// As rank lends idle GPUs to requests without deadlines, so do these GPUs, to models that they hold (fill.go). A step looks at all GPUs
+// that are idle. Who is on none, or has more waiting than its GPUs serve, is loaded where that harms nobody with a deadline (furnish.go).
 //
 // # Early candidates
 //
-// Candidates that start before deferral alone would start them (Candidate.Hold) take any holder,
-// or, with WholeDeferral, wait for that start. Rejected: GPUs that are kept anyway (rank's
+// What starts before deferral alone would start it, by Config.Eager, for pages are short, or by Candidate.Hold, takes any
+// holder; with WholeDeferral no candidate's Hold counts. Rejected: GPUs that are kept anyway (rank's
 // headroom), for who holds a model is what keeps a GPU here, and loads go to low ids.
 //
 // # Rejected

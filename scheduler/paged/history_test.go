@@ -20,27 +20,28 @@ const (
 
 // history is a matchmaker among models, GPUs and loaders that do what they want.
 type history struct {
-	r      *rapid.T
-	p      *Paged
-	cfg    Config
-	now    mono.Time
-	out    Out
-	models [6]wishes
-	gpus   [4]machine
-	grants []devices.Grant // not answered
-	stale  []devices.Grant // of those, to models that were removed
-	runs   []running
-	batch  wire.BatchID
-	before [4]mono.Time          // when the GPUs were free, before the last Step
-	asked  [6]batching.Candidate // the candidates then
-	leads  [6]mono.Dur           // and the leads,
-	heads  [6]mono.Dur           // the head starts,
-	waited [6]bool               // and who was ready
-	shown  tally
+	r       *rapid.T
+	p       *Paged
+	cfg     Config
+	now     mono.Time
+	out     Out
+	models  [6]wishes
+	gpus    [4]machine
+	grants  []devices.Grant // not answered
+	stale   []devices.Grant // of those, to models that were removed
+	runs    []running
+	batch   wire.BatchID
+	before  [4]mono.Time          // when the GPUs were free, before the last Step
+	asked   [6]batching.Candidate // the candidates then
+	leads   [6]mono.Dur           // and the leads,
+	heads   [6]mono.Dur           // the head starts,
+	waited  [6]bool               // and who was ready
+	efforts efforts
+	shown   tally
 }
 
 // tally is what the histories have shown, for a test that would show too little.
-type tally struct{ idle, awaited, loading, failed, lost, floors, passed, heads, missing int }
+type tally struct{ idle, awaited, loading, failed, lost, floors, passed, heads, missing, lent, spared int }
 
 // wishes is a model: its candidate as told, and what waits, by latest start.
 type wishes struct {
@@ -50,6 +51,8 @@ type wishes struct {
 	pages     int
 	load      mono.Dur
 	floor     mono.Time
+	hasty     bool // it was told while nothing was deferred
+	free      bool // so it was then, or at any time since: who holds the model may have changed at that
 }
 
 // machine is a GPU and its loader, by what it was told.
@@ -86,14 +89,14 @@ func TestHistories(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) { told(r, &shown) })
 	}
 	t.Logf("%+v", shown)
-	if shown.idle == 0 || shown.awaited == 0 || shown.loading == 0 || shown.failed == 0 || shown.lost == 0 || shown.floors == 0 || shown.passed == 0 || shown.heads == 0 || shown.missing == 0 {
+	if shown.idle == 0 || shown.awaited == 0 || shown.loading == 0 || shown.failed == 0 || shown.lost == 0 || shown.floors == 0 || shown.passed == 0 || shown.heads == 0 || shown.missing == 0 || shown.lent == 0 || shown.spared == 0 {
 		t.Errorf("the histories show too little: %+v", shown)
 	}
 }
 
 // told is one history.
 func told(r *rapid.T, shown *tally) {
-	h := &history{r: r, cfg: Config{ByLatest: rapid.Bool().Draw(r, "by latest"), WholeDeferral: rapid.Bool().Draw(r, "whole deferral"), NoLead: rapid.Bool().Draw(r, "no lead"),
+	h := &history{r: r, cfg: Config{Eager: rapid.Bool().Draw(r, "eager"), ByLatest: rapid.Bool().Draw(r, "by latest"), WholeDeferral: rapid.Bool().Draw(r, "whole deferral"), NoLead: rapid.Bool().Draw(r, "no lead"),
 		Residency: residency.Config{Rule: residency.Rule(rapid.IntRange(0, 2).Draw(r, "rule")), Copies: rapid.IntRange(0, 3).Draw(r, "copies")}}}
 	h.p = New(h.cfg)
 	for id := range h.models {
@@ -110,15 +113,19 @@ func told(r *rapid.T, shown *tally) {
 func (y *tally) add(z *tally) {
 	y.idle, y.awaited, y.loading = y.idle+z.idle, y.awaited+z.awaited, y.loading+z.loading
 	y.failed, y.lost, y.floors = y.failed+z.failed, y.lost+z.lost, y.floors+z.floors
+	y.lent, y.spared = y.lent+z.lent, y.spared+z.spared
 	y.passed, y.heads, y.missing = y.passed+z.passed, y.heads+z.heads, y.missing+z.missing
 }
 
 func (h *history) event() {
-	switch rapid.IntRange(0, 15).Draw(h.r, "event") {
+	switch rapid.IntRange(0, 18).Draw(h.r, "event") {
 	case 0, 1, 2, 3:
 		h.arrive(h.someModel())
 	case 4, 5:
 		h.now = h.now.Add(mono.Dur(rapid.IntRange(0, 60).Draw(h.r, "passes")) * ms / 2)
+		if rapid.IntRange(0, 9).Draw(h.r, "long") == 0 {
+			h.now = h.now.Add(70 * mono.Second) // nobody counts on what is there any more
+		}
 	case 6:
 		if wake := h.p.NextWake(); wake != mono.Never {
 			h.now = max(h.now, wake)
@@ -139,6 +146,10 @@ func (h *history) event() {
 		} else if !h.models[id].known {
 			h.addModel(id)
 		}
+	case 16, 17:
+		h.effort(h.someModel())
+	case 18:
+		h.fill()
 	}
 }
 
@@ -153,6 +164,7 @@ func (h *history) addModel(id wire.ModelID) {
 }
 
 func (h *history) removeModel(id wire.ModelID) {
+	h.forgets(id)
 	h.models[id] = wishes{}
 	for i := range h.runs {
 		h.runs[i].void = h.runs[i].void || h.runs[i].model == id
@@ -247,9 +259,12 @@ func (h *history) tell(id wire.ModelID) {
 			c.Hold = uint32(c.Latest.Sub(c.Exec) / mono.Microsecond)
 		}
 	}
-	h.p.SetCandidate(id, c)
+	h.p.SetCandidate(h.now, id, c)
 	if slices.ContainsFunc(h.grants, func(g devices.Grant) bool { return g.Model == id }) {
 		c = batching.Candidate{} // the call is void
+	} else {
+		m.hasty = h.p.eager()
+		m.free = m.hasty
 	}
 	m.candidate = c
 }

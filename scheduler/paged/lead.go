@@ -22,7 +22,7 @@ import "github.com/symphony-serving/symphony/transport/mono"
 type leads struct {
 	waited  [leadClasses]mono.Dur
 	longest mono.Dur // batch
-	mean    mono.Dur // wait of late, for whatever holder
+	mean    mono.Dur // of late: see queued
 }
 
 const (
@@ -51,10 +51,12 @@ func (l *leads) of(k int) mono.Dur {
 	return max(w+w/2, l.longest/mono.Dur(k))
 }
 
-// wait takes the wait of a candidate for one of k holders.
+// queued takes how long a candidate waited for a holder, from when it would have started.
+func (l *leads) queued(d mono.Dur) { l.mean += (d - l.mean) / meanMemory }
+
+// wait takes how much later than deferral would have started it a candidate found one of k holders.
 func (l *leads) wait(k int, d mono.Dur) {
 	if k > 0 {
-		l.mean += (d - l.mean) / meanMemory
 		w := &l.waited[min(k, leadClasses)-1]
 		*w = max(d, *w-*w/leadMemory)
 	}

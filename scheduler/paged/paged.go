@@ -17,8 +17,10 @@ type Config struct {
 	Outstanding int
 	// ByLatest gives no head starts.
 	ByLatest bool
-	// WholeDeferral: no candidate starts before deferral alone would start it.
+	// WholeDeferral: of what is deferred, no candidate's Hold counts.
 	WholeDeferral bool
+	// Eager: nothing is deferred while GPUs have nothing better to do (patience.go).
+	Eager bool
 	// NoLead: candidates are due at their exec (lead.go).
 	NoLead bool
 	// NoCrowd: no batch is preferred for its size, however many requests are lost (crowd.go).
@@ -46,7 +48,9 @@ type model struct {
 	candidate batching.Candidate
 	granting  bool      // a grant is under way: candidates wait for its answer
 	ready     bool      // its time has come: it is in the heaps of the holders within reach
-	due       mono.Time // when it came: the start that it could have had
+	told      mono.Time // when the candidate was
+	since     mono.Time // of a ready one: the start that it could have had
+	due       mono.Time // likewise: under deferral
 	key       mono.Time // by what it is due on them: its latest, less its head start
 	gone      bool      // it was removed, and goes when nothing refers to it
 	floor     mono.Time // as told last
@@ -54,6 +58,7 @@ type model struct {
 	usage     devices.Usage
 	sizes     sizes
 	slack     mono.Dur // by the last answer; 0: not known
+	patience  mono.Dur // how long the last request could wait when it came
 	places    []place  // its holders, by id
 }
 
@@ -62,6 +67,7 @@ type batch struct {
 	id         wire.BatchID
 	model      wire.ModelID
 	generation residency.Generation
+	effort     bool // of best effort
 }
 
 // Paged is the matchmaker of one paged sub-cluster.
@@ -77,12 +83,13 @@ type Paged struct {
 	leads     leads
 	effects   residency.Out
 	now       mono.Time // of the last call
+	short     mono.Time // until when pages count as short
 	fill      fill
 }
 
 // New makes a Paged without models or GPUs.
 func New(cfg Config) *Paged {
-	return &Paged{cfg: cfg, residency: residency.New(cfg.Residency), now: mono.Past,
+	return &Paged{cfg: cfg, residency: residency.New(cfg.Residency), now: mono.Past, short: mono.Past,
 		gpus: devices.New(devices.Config{Outstanding: cfg.Outstanding, ByLatest: cfg.ByLatest})}
 }
 
@@ -114,7 +121,7 @@ func (p *Paged) RemoveModel(now mono.Time, id wire.ModelID, out *Out) {
 		return
 	}
 	p.now = now
-	p.SetCandidate(id, batching.Candidate{})
+	p.SetCandidate(now, id, batching.Candidate{})
 	m.gone = true
 	p.fill.Forget(id)
 	p.residency.RemoveModel(now, id, &p.effects)
@@ -162,7 +169,7 @@ func (p *Paged) Arrive(now mono.Time, id wire.ModelID, work mono.Dur, latest mon
 	if _, n := p.residency.Demand(id); n > 0 {
 		queue = min(queue, m.queue)
 	}
-	m.queue = queue
+	m.queue, m.patience = queue, latest.Sub(now)
 	p.residency.Arrive(now, id, work, until)
 }
 
@@ -178,12 +185,13 @@ func (p *Paged) Doomed(now mono.Time, id wire.ModelID, n int) {
 // SetCandidate replaces the model's candidate; Size 0 takes it away. While a
 // grant to the model is under way the call is void: the candidate was formed
 // before the model knew of the grant. (inform_candidate)
-func (p *Paged) SetCandidate(id wire.ModelID, c batching.Candidate) {
+func (p *Paged) SetCandidate(now mono.Time, id wire.ModelID, c batching.Candidate) {
+	p.now = now
 	m := p.model(id)
 	if m == nil || m.granting {
 		return
 	}
-	m.candidate = c
+	m.candidate, m.told = c, now
 	leave := p.exec(m).Add(-c.Delay)
 	if m.ready && (c.Size == 0 || leave > p.now) {
 		p.unready(id, m)
@@ -207,18 +215,6 @@ func (p *Paged) retime(id wire.ModelID, m *model) {
 	}
 }
 
-// exec is the start that the model's candidate waits for: it is due then.
-func (p *Paged) exec(m *model) mono.Time {
-	exec := m.candidate.Exec
-	if p.cfg.WholeDeferral {
-		exec = m.candidate.Deferred()
-	}
-	if p.cfg.NoLead {
-		return exec
-	}
-	return exec.Add(-p.leads.of(len(m.places)))
-}
-
 // Answer takes a model's reply to a grant, with the number of requests that its batch has: the GPU is
 // busy until then, and the model may be granted again. (inform_gpu)
 func (p *Paged) Answer(now mono.Time, a devices.Answer, requests int) {
@@ -239,7 +235,7 @@ func (p *Paged) Answer(now mono.Time, a devices.Answer, requests int) {
 			p.residency.Ended(now, id, gpu, gen)
 			gen, held = held, 0
 		}
-		p.undone[gpu] = append(p.undone[gpu], batch{a.Batch, id, gen})
+		p.undone[gpu] = append(p.undone[gpu], batch{a.Batch, id, gen, false})
 	default: // it goes to a life of the GPU that has ended: what it has comes back, and arrives again
 		p.residency.Doomed(now, id, requests)
 	}
@@ -276,7 +272,12 @@ func (p *Paged) done(now mono.Time, id wire.GPUID, life devices.Life, done wire.
 	for i, b := range list {
 		if b.id == done {
 			p.undone[id] = append(list[:i], list[i+1:]...)
-			p.residency.Ended(now, b.model, id, b.generation)
+			if b.effort {
+				p.residency.Return(now, b.model, id, b.generation)
+				p.fill.freed = append(p.fill.freed, uint32(id))
+			} else {
+				p.residency.Ended(now, b.model, id, b.generation)
+			}
 			return b, true
 		}
 	}

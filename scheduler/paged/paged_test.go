@@ -47,7 +47,7 @@ func expect(t *testing.T, p *Paged, out *Out, now mono.Time, want ...[2]int) {
 // Rule 1: the smallest holder that is free by exec, not the smallest GPU.
 func TestSmallestHolder(t *testing.T) {
 	p, out := holding([]mono.Time{0, 50, 20, 10}, nil, []wire.ModelID{0}, []wire.ModelID{0}, []wire.ModelID{0})
-	p.SetCandidate(0, candidate(30, 40))
+	p.SetCandidate(p.now, 0, candidate(30, 40))
 	if p.NextWake() != 30*at1 {
 		t.Fatalf("next wake %v, want 30 ms", p.NextWake())
 	}
@@ -63,7 +63,7 @@ func TestSmallestHolder(t *testing.T) {
 func TestSmallestHolderAfterTheLead(t *testing.T) {
 	p, out := holding([]mono.Time{0, 20, 0, 10}, []wire.ModelID{1}, []wire.ModelID{0}, nil, []wire.ModelID{0})
 	p.leads.longest = 60 * ms
-	p.SetCandidate(0, candidate(30, 40)) // by its lead it was due at 0
+	p.SetCandidate(p.now, 0, candidate(30, 40)) // by its lead it was due at 0
 	expect(t, p, out, 25, [2]int{0, 1})
 	if g := out.Grants[0]; !g.Idle || g.FreeAt != 20*at1 {
 		t.Errorf("%+v: want a GPU that was idle from 20 ms on", g)
@@ -73,8 +73,8 @@ func TestSmallestHolderAfterTheLead(t *testing.T) {
 // Rule 1: with none by exec it is ready on all of its holders, and takes the first; the others forget it.
 func TestReadyOnAllHolders(t *testing.T) {
 	p, out := holding([]mono.Time{60, 50, 40}, []wire.ModelID{0, 1}, []wire.ModelID{0}, []wire.ModelID{1})
-	p.SetCandidate(0, candidate(10, 90))
-	p.SetCandidate(1, candidate(20, 90))
+	p.SetCandidate(p.now, 0, candidate(10, 90))
+	p.SetCandidate(p.now, 1, candidate(20, 90))
 	expect(t, p, out, 20)
 	if p.NextWake() != 40*at1 {
 		t.Fatalf("next wake %v, want 40 ms", p.NextWake())
@@ -90,9 +90,9 @@ func TestReadyOnAllHolders(t *testing.T) {
 // Rule 2: of those ready on the GPU, the one due first that it can still serve in time.
 func TestReadyDueFirst(t *testing.T) {
 	p, out := holding([]mono.Time{50}, []wire.ModelID{0, 1, 2})
-	p.SetCandidate(0, candidate(10, 90))
-	p.SetCandidate(1, candidate(10, 80))
-	p.SetCandidate(2, candidate(10, 49))
+	p.SetCandidate(p.now, 0, candidate(10, 90))
+	p.SetCandidate(p.now, 1, candidate(10, 80))
+	p.SetCandidate(p.now, 2, candidate(10, 49))
 	expect(t, p, out, 10)
 	expect(t, p, out, 50, [2]int{1, 0})
 }
@@ -101,15 +101,15 @@ func TestReadyDueFirst(t *testing.T) {
 func TestReadyCandidateChanges(t *testing.T) {
 	p, out := holding([]mono.Time{50}, []wire.ModelID{0, 1, 2})
 	for id := range wire.ModelID(3) {
-		p.SetCandidate(id, candidate(10, 90+mono.Time(id)))
+		p.SetCandidate(p.now, id, candidate(10, 90+mono.Time(id)))
 	}
 	expect(t, p, out, 10)
-	p.SetCandidate(1, candidate(20, 70)) // due at 20
-	p.SetCandidate(0, candidate(5, 80))  // due at once
+	p.SetCandidate(p.now, 1, candidate(20, 70)) // due at 20
+	p.SetCandidate(p.now, 0, candidate(5, 80))  // due at once
 	expect(t, p, out, 20)
-	p.SetCandidate(1, candidate(60, 100)) // not before 60
+	p.SetCandidate(p.now, 1, candidate(60, 100)) // not before 60
 	expect(t, p, out, 50, [2]int{0, 0})
-	p.SetCandidate(2, batching.Candidate{})
+	p.SetCandidate(p.now, 2, batching.Candidate{})
 	p.Answer(50*at1, devices.Answer{Grant: out.Grants[0]}, 0)
 	expect(t, p, out, 55)
 	expect(t, p, out, 60, [2]int{1, 0})
@@ -122,7 +122,7 @@ func TestColdRequest(t *testing.T) {
 	p.Arrive(at1, 0, 3*ms, 90*at1)
 	c := candidate(1, 90)
 	c.Delay = ms
-	p.SetCandidate(0, c)
+	p.SetCandidate(p.now, 0, c)
 	expect(t, p, out, 1)
 	if len(out.Loads) != 1 || len(out.Floors) != 1 {
 		t.Fatalf("loads %+v, floors %+v: want one each", out.Loads, out.Floors)
@@ -132,7 +132,7 @@ func TestColdRequest(t *testing.T) {
 		t.Fatalf("load %+v, floor %v", l, from)
 	}
 	c.Exec = from // as batching has it
-	p.SetCandidate(0, c)
+	p.SetCandidate(p.now, 0, c)
 	if wake := p.NextWake(); wake != from.Add(-ms) {
 		t.Fatalf("next wake %v, want an order's way before the weights, %v", wake, from)
 	}
@@ -148,7 +148,7 @@ func TestLoadEndsEarlyOrFails(t *testing.T) {
 	for _, ok := range []bool{true, false} {
 		p, out := holding([]mono.Time{0}, nil)
 		p.Arrive(at1, 0, 3*ms, 90*at1)
-		p.SetCandidate(0, candidate(9, 90))
+		p.SetCandidate(p.now, 0, candidate(9, 90))
 		expect(t, p, out, 1)
 		l := out.Loads[0]
 		out.Reset()
@@ -178,7 +178,7 @@ func TestUsedModelsStay(t *testing.T) {
 	}
 	life, _ := p.AddGPU(0, 0, 0, 10, []wire.ModelID{0}, out)
 	p.Arrive(0, 0, 3*ms, 90*at1)
-	p.SetCandidate(0, candidate(1, 90))
+	p.SetCandidate(p.now, 0, candidate(1, 90))
 	expect(t, p, out, 1, [2]int{0, 0})
 	granted := out.Grants[0]
 	p.Arrive(at1, 1, 3*ms, 90*at1)
@@ -200,7 +200,7 @@ func TestUsedModelsStay(t *testing.T) {
 func TestLostGPU(t *testing.T) {
 	p, out := holding([]mono.Time{0}, []wire.ModelID{0})
 	p.Arrive(0, 0, 3*ms, 90*at1)
-	p.SetCandidate(0, candidate(1, 90))
+	p.SetCandidate(p.now, 0, candidate(1, 90))
 	expect(t, p, out, 1, [2]int{0, 0})
 	g := out.Grants[0]
 	p.RemoveGPU(2*at1, 0, out)
@@ -209,7 +209,7 @@ func TestLostGPU(t *testing.T) {
 		t.Errorf("%d requests wait, want none: their batch was sent", n)
 	}
 	p.Arrive(2*at1, 0, 3*ms, 90*at1) // it is lost, and queued again
-	p.SetCandidate(0, candidate(3, 90))
+	p.SetCandidate(p.now, 0, candidate(3, 90))
 	expect(t, p, out, 3)
 	p.AddGPU(4*at1, 0, 4*at1, 10, []wire.ModelID{1}, out)
 	p.Done(4*at1, 0, g.Life, 7, 4*at1)
@@ -225,12 +225,12 @@ func TestLostGPU(t *testing.T) {
 // A model that is removed while a grant to it is under way goes with the answer.
 func TestRemoveModel(t *testing.T) {
 	p, out := holding([]mono.Time{0}, []wire.ModelID{0})
-	p.SetCandidate(0, candidate(1, 90))
+	p.SetCandidate(p.now, 0, candidate(1, 90))
 	expect(t, p, out, 1, [2]int{0, 0})
 	p.RemoveModel(at1, 0, out)
 	p.RemoveModel(at1, 0, out)
 	p.RemoveModel(at1, 9, out) // never there
-	p.SetCandidate(9, candidate(1, 90))
+	p.SetCandidate(p.now, 9, candidate(1, 90))
 	if p.models[0] == nil {
 		t.Fatal("the model is forgotten before its grant is answered")
 	}
@@ -256,26 +256,26 @@ func TestLead(t *testing.T) {
 			}
 			return d
 		}
-		p.SetCandidate(0, candidate(0, 90))
+		p.SetCandidate(p.now, 0, candidate(0, 90))
 		expect(t, p, out, 0, [2]int{0, 0})
 		p.Answer(0, devices.Answer{Grant: out.Grants[0], Batch: 1, Exec: 0, Until: 12 * at1}, 1)
-		p.SetCandidate(0, candidate(80, 90))
+		p.SetCandidate(p.now, 0, candidate(80, 90))
 		if want := (80 - lead(12)) * at1; p.NextWake() != want {
 			t.Errorf("no lead %v: next wake %v, want %v", none, p.NextWake(), want)
 		}
-		p.SetCandidate(0, batching.Candidate{})
-		p.SetCandidate(1, candidate(80, 90))
+		p.SetCandidate(p.now, 0, batching.Candidate{})
+		p.SetCandidate(p.now, 1, candidate(80, 90))
 		if want := (80 - lead(12/4)) * at1; p.NextWake() != want {
 			t.Errorf("no lead %v: next wake %v, want %v: four GPUs hold the model", none, p.NextWake(), want)
 		}
-		p.SetCandidate(1, batching.Candidate{})
-		p.SetCandidate(2, candidate(20, 90)) // due at 10, and the GPU is free at 50
+		p.SetCandidate(p.now, 1, batching.Candidate{})
+		p.SetCandidate(p.now, 2, candidate(20, 90)) // due at 10, and the GPU is free at 50
 		p.Done(10*at1, 0, 1, 1, 50*at1)
 		p.Step(10*at1, out)
 		p.Step(20*at1, out)
 		expect(t, p, out, 50, [2]int{2, 0})
 		p.Answer(50*at1, devices.Answer{Grant: out.Grants[0]}, 0)
-		p.SetCandidate(0, candidate(80, 90))
+		p.SetCandidate(p.now, 0, candidate(80, 90))
 		if want := (80 - lead(40+20)) * at1; p.NextWake() != want {
 			t.Errorf("no lead %v: next wake %v, want %v", none, p.NextWake(), want)
 		}
@@ -287,7 +287,7 @@ func TestLead(t *testing.T) {
 func TestLeadOfTheLost(t *testing.T) {
 	p, out := holding([]mono.Time{90}, []wire.ModelID{0})
 	p.Arrive(0, 0, 3*ms, 40*at1)
-	p.SetCandidate(0, candidate(30, 40))
+	p.SetCandidate(p.now, 0, candidate(30, 40))
 	expect(t, p, out, 30)
 	p.Doomed(41*at1, 0, 1)
 	if got := p.leads.of(1); got != 16*ms+ms/2 {
@@ -295,7 +295,7 @@ func TestLeadOfTheLost(t *testing.T) {
 	}
 	p, out = holding([]mono.Time{90}, nil)
 	p.Arrive(0, 0, 3*ms, 40*at1)
-	p.SetCandidate(0, candidate(1, 40))
+	p.SetCandidate(p.now, 0, candidate(1, 40))
 	expect(t, p, out, 1)
 	p.Doomed(2*at1, 0, 1)
 	if got := p.leads.of(1); got != 0 {

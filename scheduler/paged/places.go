@@ -14,6 +14,7 @@ type place struct {
 	gpu        uint32
 	generation residency.Generation
 	from       mono.Time // no batch starts there before
+	told       mono.Time // when that was known
 }
 
 // find is where the GPU is, or belongs, among the model's places.
@@ -32,6 +33,7 @@ func (p *Paged) apply(out *Out) {
 		p.displace(&p.effects.Displaces[i], out)
 	}
 	out.Unloads = append(out.Unloads, p.effects.Unloads...)
+	p.notice()
 	out.Loads = append(out.Loads, p.effects.Loads...)
 	for i := range p.effects.Places {
 		p.place(&p.effects.Places[i], out)
@@ -51,14 +53,14 @@ func (p *Paged) apply(out *Out) {
 
 // place takes a holder, or another `from` of one.
 func (p *Paged) place(at *residency.Place, out *Out) {
-	m, k := p.models[at.Model], place{uint32(at.GPU), at.Generation, at.From}
+	m, k := p.models[at.Model], place{uint32(at.GPU), at.Generation, at.From, p.now}
 	if i, ok := m.find(k.gpu); ok {
 		m.places[i] = k
 	} else {
 		m.places = slices.Insert(m.places, i, k)
 	}
-	if k.from <= p.now {
-		p.fill.held(at.Model, k.gpu)
+	if p.fill.Gaps != nil {
+		p.fill.placed(at.Model, &k, p.there(at.Model, k.gpu), p.now)
 	}
 	p.retime(at.Model, m)
 	p.setFloor(at.Model, m, out)
@@ -72,7 +74,7 @@ func (p *Paged) displace(at *residency.Displace, out *Out) {
 		return
 	}
 	m.places = slices.Delete(m.places, i, i+1)
-	p.fill.gone(at.Model, uint32(at.GPU))
+	p.fill.gone(at.Model, uint32(at.GPU), len(m.places) > 0, p.now)
 	if m.ready && p.ready[at.GPU].Has(uint32(at.Model)) {
 		p.ready[at.GPU].Remove(uint32(at.Model))
 		p.touch(uint32(at.GPU))

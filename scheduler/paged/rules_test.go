@@ -13,6 +13,9 @@ import (
 // settle carries out what the last event brought, steps until nothing is due, and checks the rules.
 func (h *history) settle() {
 	h.carry()
+	for id := range h.models {
+		h.models[id].free = h.models[id].free || h.p.eager()
+	}
 	for turn := 0; h.p.NextWake() <= h.now; turn++ {
 		if turn == 100 {
 			h.r.Fatalf("at %v something is always due", h.now)
@@ -21,6 +24,7 @@ func (h *history) settle() {
 		from := len(h.grants)
 		h.p.Step(h.now, &h.out)
 		granted := slices.Clone(h.out.Grants)
+		h.lent()
 		h.grants = append(h.grants, granted...)
 		h.carry()
 		for _, g := range granted {
@@ -46,7 +50,9 @@ func (h *history) look() {
 		h.asked[id], h.leads[id], h.waited[id] = h.models[id].candidate, 0, false
 		if m := h.p.model(wire.ModelID(id)); m != nil {
 			h.leads[id], h.waited[id] = h.p.leads.of(len(m.places)), m.ready
-			h.heads[id] = h.p.gpus.HeadStart(&m.usage, h.now)
+			if h.heads[id] = h.p.gpus.HeadStart(&m.usage, h.now); h.cfg.Eager {
+				h.heads[id] = 0
+			}
 		}
 	}
 	for id := range h.gpus {
@@ -68,8 +74,16 @@ func (h *history) start(id wire.ModelID, c *batching.Candidate) mono.Time {
 	return min(max(exec, h.now.Add(c.Delay)), c.Latest)
 }
 
-// exec is the start that a candidate waits for, without a lead.
+// exec is the start that a candidate waits for, without a lead; none, where the last Step had reason not to defer.
 func (h *history) exec(c *batching.Candidate) mono.Time {
+	if h.p.eager() {
+		return mono.Past
+	}
+	return h.deferred(c)
+}
+
+// deferred is the same under deferral: a Step that finds pages short has granted before.
+func (h *history) deferred(c *batching.Candidate) mono.Time {
 	if h.cfg.WholeDeferral {
 		return c.Deferred()
 	}
@@ -89,6 +103,9 @@ func (h *history) carry() {
 			h.r.Fatalf("at %v: %d pages of %d, %v are there: %+v", h.now, g.used, g.pages, g.has, l)
 		}
 		g.has[weights{l.Model, l.Generation}] = l.Pages
+		if l.Spare {
+			h.spared(&l)
+		}
 		g.orders = append(g.orders, l)
 	}
 	h.out.Unloads, h.out.Loads = h.out.Unloads[:0], h.out.Loads[:0]
@@ -108,13 +125,13 @@ func (h *history) granted(g devices.Grant) {
 	exec := h.exec(&c)
 	at, held := h.p.Residency().Held(g.Model, g.GPU)
 	switch same := func(k devices.Grant) bool { return k.Model == g.Model || k.GPU == g.GPU && k.Life == g.Life }; {
-	case c.Size == 0 || h.cfg.NoLead && exec.Add(-c.Delay) > h.now:
+	case c.Size == 0 || h.cfg.NoLead && exec.Add(-c.Delay) > h.now && !h.models[g.Model].free:
 		h.r.Fatalf("at %v model %d is granted with %+v", h.now, g.Model, c)
 	case len(slices.DeleteFunc(slices.Clone(h.grants), func(k devices.Grant) bool { return !same(k) })) > 1:
 		h.r.Fatalf("at %v %+v is granted beside another: %+v", h.now, g, h.grants)
 	case !held || at.Generation != residency.Generation(g.Generation) || h.gpus[g.GPU].life != g.Life || h.gpus[g.GPU].has[weights{g.Model, at.Generation}] == 0:
 		h.r.Fatalf("at %v %+v: the GPU holds %+v", h.now, g, at)
-	case g.FreeAt != max(h.before[g.GPU], at.From) || g.FreeAt.Add(-c.Delay) > h.now && g.FreeAt > exec:
+	case g.FreeAt != max(h.before[g.GPU], at.From) || g.FreeAt.Add(-c.Delay) > h.now && g.FreeAt > h.deferred(&c):
 		h.r.Fatalf("at %v %+v: free at %v, weights from %v", h.now, g, h.before[g.GPU], at.From)
 	case g.FreeAt > c.Latest:
 		h.r.Fatalf("at %v %+v: too late for %+v", h.now, g, c)
@@ -151,7 +168,7 @@ func (h *history) first(g devices.Grant) {
 		id, c := wire.ModelID(i), h.models[i].candidate
 		at, held := h.p.Residency().Held(id, g.GPU)
 		granted := slices.ContainsFunc(h.grants, func(k devices.Grant) bool { return k.Model == id })
-		waited := h.waited[id] || h.cfg.NoLead && h.exec(&c).Add(-c.Delay) <= h.now
+		waited := h.waited[id] || h.cfg.NoLead && h.deferred(&c).Add(-c.Delay) <= h.now
 		if h.models[id].known && !granted && waited && held && c.Size > 0 && at.From <= h.now &&
 			c.Latest.Add(-c.Delay) >= h.now && c.Latest >= max(h.before[g.GPU], at.From) && h.p.models[id].ready && h.key(id) < key {
 			h.r.Fatalf("at %v %+v: model %d is due earlier, with %+v and a head start of %v", h.now, g, id, c, h.heads[id])
@@ -174,7 +191,11 @@ func (h *history) key(id wire.ModelID) mono.Time {
 // waits: no candidate waits while a holder is there that it may take (rules 1 and 2).
 func (h *history) waits(id wire.ModelID) {
 	c := h.models[id].candidate
-	if c.Size == 0 || h.exec(&c).Add(-c.Delay) > h.now || c.Latest.Add(-c.Delay) < h.now {
+	exec := h.exec(&c)
+	if !h.models[id].hasty && h.now >= h.p.short {
+		exec = h.deferred(&c) // what was deferred stays so when best effort waits no more
+	}
+	if c.Size == 0 || exec.Add(-c.Delay) > h.now || c.Latest.Add(-c.Delay) < h.now {
 		return
 	}
 	for _, at := range h.p.Residency().Holders(id, nil) {

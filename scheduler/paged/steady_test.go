@@ -40,12 +40,12 @@ const (
 )
 
 // newSteady has so many models on GPUs with room for some of them, at a load.
-func newSteady(t testing.TB, models, gpus, room, copies int, load float64) *steady {
+func newSteady(t testing.TB, models, gpus, room, copies int, load float64, eager bool) *steady {
 	l, err := profile.Linear(ms, 2*ms, 16)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &steady{p: New(Config{Residency: residency.Config{Copies: copies}}), r: rand.New(rand.NewPCG(1, 2)), profile: l,
+	s := &steady{p: New(Config{Eager: eager, Residency: residency.Config{Copies: copies}}), r: rand.New(rand.NewPCG(1, 2)), profile: l,
 		gap: mono.Dur(float64(l.Latency(16)) / 16 / float64(gpus) / load), runs: make([][]devices.Answer, gpus)}
 	for id := range models {
 		s.models = append(s.models, batching.NewModel(batching.Config{Profile: l, SLO: steadySLO, QueueMax: 1 << 10, Share: batching.ShareOf(gpus, models), Delay: batching.Delay{Ctrl: ms / 10}}))
@@ -122,7 +122,7 @@ func (s *steady) update(id wire.ModelID) {
 		s.p.Doomed(s.now, id, len(s.drops))
 	}
 	s.calls++
-	s.p.SetCandidate(id, m.Candidate())
+	s.p.SetCandidate(s.now, id, m.Candidate())
 }
 
 func (s *steady) step() {
@@ -197,15 +197,15 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	for _, c := range []struct {
 		models, room int
 		load         float64
-		loads        bool
-	}{{20, 20, 0.8, false}, {20, 20, 1.5, false}, {60, 10, 0.8, true}} {
-		s := newSteady(t, c.models, 4, c.room, 4, c.load)
+		loads, eager bool
+	}{{20, 20, 0.8, false, false}, {20, 20, 0.8, false, true}, {20, 20, 1.5, false, true}, {60, 10, 0.8, true, false}, {60, 10, 0.8, true, true}} {
+		s := newSteady(t, c.models, 4, c.room, 4, c.load, c.eager)
 		for range 100_000 {
 			s.request()
 		}
 		s.served, s.loaded = 0, 0
 		n := 1.0
-		for turn := 0; turn < 5 && n != 0; turn++ { // in some a queue is longer than it ever was
+		for turn := 0; turn < 20 && n != 0; turn++ { // in some a queue is longer than it ever was
 			n = testing.AllocsPerRun(1, func() {
 				for range 20_000 {
 					s.request()
@@ -226,9 +226,10 @@ func BenchmarkCall(b *testing.B) {
 	for _, c := range []struct {
 		models, room int
 		load         float64
-	}{{20, 20, 0.8}, {20, 20, 1.5}, {150, 20, 0.8}} {
-		b.Run(fmt.Sprintf("%d models, room for %d, load %v", c.models, c.room, c.load), func(b *testing.B) {
-			s := newSteady(b, c.models, 20, c.room, 16, c.load)
+		eager        bool
+	}{{20, 20, 0.8, false}, {20, 20, 0.8, true}, {20, 20, 1.5, false}, {20, 20, 1.5, true}, {150, 20, 0.8, false}, {150, 20, 0.8, true}} {
+		b.Run(fmt.Sprintf("%d models, room for %d, load %v, eager %v", c.models, c.room, c.load, c.eager), func(b *testing.B) {
+			s := newSteady(b, c.models, 20, c.room, 16, c.load, c.eager)
 			for range 50_000 {
 				s.request()
 			}

@@ -15,11 +15,15 @@ func (p *Paged) Step(now mono.Time, out *Out) {
 	if p.residency.NextWake() <= now {
 		p.residency.Step(now, &p.effects)
 		p.apply(out)
+		p.tighten()
 		p.match(out)
 	}
 	if p.fill.Waiting() {
+		p.swap(out)
 		p.fillGaps(out)
+		p.furnish(out)
 	}
+	p.fill.freed = p.fill.freed[:0]
 }
 
 // match fires every timer that is due. Each turn of the first loop takes a model out of the timers or
@@ -49,11 +53,7 @@ func (p *Paged) onModelTimer(id uint32, out *Out) {
 	for i := range m.places {
 		k := &m.places[i]
 		if free := p.free(k); free <= exec {
-			waited := mono.Dur(0)
-			if m.ready {
-				waited = max(0, free.Sub(max(m.due, k.from)))
-			}
-			p.leads.wait(len(m.places), waited)
+			p.waited(m, k.from, free)
 			p.grant(id, m, k, true, out)
 			return
 		}
@@ -72,7 +72,7 @@ func (p *Paged) free(k *place) mono.Time { return max(p.gpus.FreeAt(k.gpu), k.fr
 // it is so when they are within reach: then its timer fires again.
 func (p *Paged) await(id uint32, m *model) {
 	if !m.ready {
-		m.ready, m.due = true, p.start(m)
+		m.ready, m.since, m.due = true, p.start(m), max(p.deferred(m), p.now.Add(m.candidate.Delay))
 	}
 	c, next := &m.candidate, mono.Never
 	m.key = c.Latest.Add(-p.headStart(m))
@@ -113,8 +113,7 @@ func (p *Paged) missed(m *model) {
 		from = min(from, m.places[i].from)
 	}
 	if from <= p.now {
-		k := len(m.places)
-		p.leads.wait(k, p.now.Sub(max(m.due, from)))
+		p.waited(m, from, p.now)
 	}
 }
 
@@ -128,7 +127,7 @@ func (p *Paged) onGPUTimer(gpu uint32, out *Out) {
 	invariants.Check(ok && m.ready, "paged: a model is ready on a GPU that does not hold it")
 	k := &m.places[i]
 	if free := p.free(k); m.candidate.Latest >= free {
-		p.leads.wait(len(m.places), free.Sub(max(m.due, k.from)))
+		p.waited(m, k.from, free)
 		p.grant(id, m, k, false, out)
 		return
 	}
@@ -139,7 +138,7 @@ func (p *Paged) onGPUTimer(gpu uint32, out *Out) {
 // grant gives the model a holder. What it can count on is its holders.
 func (p *Paged) grant(id uint32, m *model, k *place, idle bool, out *Out) {
 	invariants.Check(!m.granting && m.candidate.Size > 0, "paged: a grant to a model that has one under way, or no candidate")
-	gpu, from, holders := k.gpu, k.from, len(m.places)
+	gpu, from, told, holders := k.gpu, k.from, max(k.told, m.told), len(m.places)
 	generation := p.residency.Hold(wire.ModelID(id), wire.GPUID(gpu))
 	invariants.Check(generation == k.generation, "paged: a holder's weights are of another generation")
 	if m.ready {
@@ -154,6 +153,9 @@ func (p *Paged) grant(id uint32, m *model, k *place, idle bool, out *Out) {
 	g.FreeAt = max(g.FreeAt, from)
 	g.Ready = g.FreeAt.Add(-m.candidate.Delay)
 	g.Due = max(g.Due, g.Ready)
+	if p.eager() { // nothing else was waited for
+		g.Due = max(g.Ready, min(g.Due, told))
+	}
 	_, g.Crowded = p.crowded()
 	g.GPUs, g.Share = holders, min(g.Share, batching.OneGPU*batching.Share(holders))
 }
@@ -180,8 +182,5 @@ func (p *Paged) NextWake() mono.Time {
 		_, at := p.wakes.Min()
 		wake = min(wake, mono.Time(at))
 	}
-	if p.fill.Waiting() && p.gpus.Idle() > 0 {
-		wake = min(wake, p.fill.Look)
-	}
-	return wake
+	return min(wake, p.fill.wake(p.gpus.Idle() > 0))
 }

@@ -81,23 +81,41 @@ func (r *Residency) auditModel(id wire.ModelID, m *model) error {
 }
 
 func (r *Residency) auditGPU(id wire.GPUID, g *gpu) error {
-	load, used, loose, idle, older := idleLoad, 0, 0, 0, none
+	load, used, loose, idle, older, held := idleLoad, 0, 0, 0, none, 0
+	oldest := mono.Never // of a copy that could go, and that nobody waits for
+	spares, recent := none, false
 	for p := g.oldest; p != none; p = r.places.all[p].newer {
 		at := &r.places.all[p]
 		if at.gpu != id || at.older != older {
 			return fmt.Errorf("place %+v behind %d", *at, older)
 		}
 		older = p
+		held++
+		if at.used != mono.Past && r.isLoose(p) && r.isIdle(p) {
+			oldest = min(oldest, at.used)
+		}
+		if at.used == mono.Past {
+			if spares = p; recent {
+				return fmt.Errorf("place %+v of best effort behind those of others", *at)
+			}
+		} else {
+			recent = true
+		}
 		load += at.share
 		used += int(at.pages)
-		if at.state == resident && at.uses == 0 {
+		if at.state == resident && at.uses == 0 && !r.stays(at) {
 			loose += int(at.pages)
 			if !at.owned || r.isIdle(p) {
 				idle += int(at.pages)
 			}
 		}
 	}
+	look, ok := r.Memory(id)
 	switch {
+	case !ok || look.Held != held || look.Oldest != oldest || look.Free != g.free || look.Loading != g.undoneN:
+		return fmt.Errorf("a look says %+v; %d models are there, the oldest that could go of %v", look, held, oldest)
+	case g.spares != spares:
+		return fmt.Errorf("the last of best effort is %d, the list says %d", g.spares, spares)
 	case g.newest != older:
 		return fmt.Errorf("newest %d, the list ends with %d", g.newest, older)
 	case g.load != load:

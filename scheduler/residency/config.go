@@ -9,7 +9,8 @@ import (
 // generation. It rises over all lives of the GPU; 0 is none.
 type Generation uint32
 
-// LoadID names an order to a loader; a report brings it back. 0 is none.
+// LoadID names an order to a loader; a report brings it back. 0 is none. From the highest bit on: Config.Index, a number of 40
+// bits that follows Config.Serial, the GPU.
 type LoadID uint64
 
 // Rule says what is loaded next, and who makes room.
@@ -19,7 +20,7 @@ const (
 	// BySaving takes, among the models with p > 0 whose load would still end by the latest start of a
 	// waiting request, the one with the largest p per time of loading; among equals, the load due
 	// first. It goes to the smallest id whose loader is open, whose load leaves room, and that has free pages;
-	// if there is none, to where the least recently used model makes room.
+	// if there is none, to where the least recently used model makes room. Further copies go to no GPU whose load is the capacity or more.
 	// Models without requests make room first, least recently used first; then, least worth first, those that would be
 	// worth less than what is loaded, once they are gone.
 	BySaving Rule = iota
@@ -44,6 +45,10 @@ type Config struct {
 	// Packed has BySaving make room on a small id although a larger one has free pages: fewer GPUs
 	// hold models, and models are loaded more often.
 	Packed bool
+	// Loads are numbered so that a device's report of one is of nobody else's: of another engine, whose Index (0 to 255) is
+	// another one, or of one that had this Index before, whose numbers lie before Serial, of which 40 bits count.
+	Index  int
+	Serial uint64
 }
 
 // outstandingMax bounds Config.Outstanding.
@@ -75,6 +80,7 @@ func (c Config) withDefaults() Config {
 type Model struct {
 	Pages    int      // of its weights, 1 or more
 	LoadTime mono.Dur // from host memory, as told or measured before; above 0
+	Pinned   bool     // it is to be on every GPU, and never makes room
 }
 
 // Weights are a model's on a GPU, as its backend tells.
@@ -109,14 +115,33 @@ type Load struct {
 	Start      mono.Time // planned: when the loads before it are done
 	Until      mono.Time // planned end
 	Latest     mono.Time // it is void if it has not begun by then
+	Spare      bool      // for best effort
+	Copies     int       // GPUs that hold the model or load it, this one included
 }
 
-// Unload orders a GPU to forget a model's weights.
+// Unload orders a GPU to forget a model's weights. Of wire.ModelNone: those of a generation, or with generation 0 all, whose
+// model has no id here.
 type Unload struct {
 	Model      wire.ModelID
 	GPU        wire.GPUID
 	Generation Generation
+	Why        Why
+	For        wire.ModelID // to make Room: whose load it is for
+	Used       mono.Time    // last
 }
+
+// Why weights are unloaded.
+type Why uint8
+
+const (
+	// Stray: nobody counts on them: a life of the GPU began with more than it is to have, or they are those of an order
+	// that is forgotten.
+	Stray Why = iota
+	// Room: a load needs the pages.
+	Room
+	// Removed: their model is gone.
+	Removed
+)
 
 // Place says: batches of the model may start on the GPU from then on. A later
 // one of the same generation replaces it.
@@ -140,13 +165,6 @@ type Displace struct {
 type Floor struct {
 	Model wire.ModelID
 	Until mono.Time
-}
-
-// Report is a loader's report of an order.
-type Report struct {
-	ID         LoadID
-	Start, End mono.Time // of the copying, as it was
-	OK         bool      // false: the weights are not there, the pages are free
 }
 
 // Counts are what a Residency did since New.

@@ -16,6 +16,7 @@ func (r *Residency) Arrive(now mono.Time, id wire.ModelID, work mono.Dur, latest
 	if m == nil {
 		return
 	}
+	m.asked = now
 	w := uint32(max(0, min(work, math.MaxUint32)))
 	first := m.waiting.Len() == 0
 	if first {

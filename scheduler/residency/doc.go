@@ -40,6 +40,8 @@
 // where nobody holds the model. d, a, l are exact; p is reckoned anew at each event of its
 // model, as in the paper, and once more before it decides anything.
 //
+// Tight says when models that are wanted find no pages, for requests keep them: whoever matches has those run then.
+//
 // # Invariants
 //
 //  1. The shares of a model add up to its demand where anybody holds it, and to 0
@@ -49,13 +51,27 @@
 //  4. At most Outstanding loads of a GPU are unreported, and one is begun only when those
 //     before it have less than Ahead of work.
 //  5. A generation is used once in all lives of a GPU, but for the weights that a life begins with (Adopt). What
-//     refers to another one than the model has there is ignored; so are reports from before a GPU was lost, and
+//     refers to another one than the model has there is ignored; so are reports from before a GPU was lost, whose loads' numbers
+//     are nobody else's (Config.Serial), and
 //     so must the caller ends and releases (package paged knows batches by the GPU's life).
 //  6. Floors of a model only rise.
 //  7. No call depends on how many models there are but by a logarithm: k holders cost
 //     O(k + log M), a choice of what to load looks at candidates in the order of their worth and
 //     stops at the first that fits, after Looks of them at the latest. None allocates in
 //     steady state.
+//  8. A pinned model is never unloaded while it is known, and is on every GPU that has the pages, as soon as loaders and
+//     what is in use allow.
+//
+// # Loads that fail
+//
+// Where the device failed at a load, or has not the model, the model's loads are planned twice as long for a while. Where it had no
+// room or no time, its loader is left alone for Lag. What it says of its free pages is compared with what is
+// reckoned (report.go).
+//
+// # Best effort
+//
+// Requests without deadlines are in no demand. The caller orders loads for them (LoadSpare, spare.go), which take what nobody else counts
+// on, and whose weights are the first to make room.
 //
 // # What is left to the caller
 //

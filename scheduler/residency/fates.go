@@ -66,7 +66,7 @@ func (r *Residency) soonest(now mono.Time, m *model) mono.Time {
 	free := mono.Never
 	for i := range r.gpus {
 		if g := &r.gpus[i]; g.present && g.pages >= int(m.pages) {
-			free = min(free, g.until())
+			free = min(free, max(g.until(), g.rests))
 		}
 	}
 	if free == mono.Never {

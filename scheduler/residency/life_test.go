@@ -126,7 +126,7 @@ func rapidly(seed int, before, after func(*world)) {
 	rapid.Custom(func(t *rapid.T) int {
 		w := newWorld(Config{})
 		before(w)
-		d := &driver{world: w, t: t, gpus: 3, names: 8}
+		d := &driver{world: w, t: t, asked: map[wire.ModelID]mono.Time{}, gpus: 3, names: 8}
 		for range d.names {
 			d.plan()
 		}

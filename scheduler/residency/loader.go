@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	gpuBits     = 24               // of a LoadID, which names its GPU
+	gpuBits     = 16               // of a LoadID, which names its GPU
+	serialBits  = 40               // of a LoadID; Config.Index has the other 8
 	failuresMax = 10               // after which a load's time is not doubled any more
 	healing     = mono.Second      // after a failure, doubled for each further one
 	healingMax  = 64 * healing     // at most
@@ -23,6 +24,8 @@ type order struct {
 	until   mono.Time // planned end, corrected by the reports of those before it
 	told    mono.Time // planned end when it was ordered
 	length  mono.Dur
+	// unloaded is the GPU's, when it was ordered.
+	unloaded int
 }
 
 // until is when the loader has done all that it was ordered to, as planned.
@@ -41,20 +44,26 @@ func (r *Residency) openLoader(id wire.GPUID) {
 		r.loaders.Remove(uint32(id))
 		return
 	}
-	r.loaders.Set(uint32(id), int64(g.until().Add(1-r.cfg.Ahead)))
+	r.loaders.Set(uint32(id), int64(r.opensAt(g)))
 }
+
+// opensAt is when the GPU's loader wants work, if no more than that of loads is unreported.
+func (r *Residency) opensAt(g *gpu) mono.Time { return max(g.until().Add(1-r.cfg.Ahead), g.rests) }
 
 // open reports whether the GPU's loader wants work.
 func (r *Residency) open(now mono.Time, g *gpu) bool {
-	return g.present && g.undoneN < r.cfg.Outstanding && g.until().Add(-r.cfg.Ahead) < now
+	return g.present && g.undoneN < r.cfg.Outstanding && r.opensAt(g) <= now
 }
 
 // order has the GPU load the model; those in victims make room.
-func (r *Residency) order(now mono.Time, id wire.ModelID, on wire.GPUID, out *Out) {
+func (r *Residency) order(now mono.Time, id wire.ModelID, on wire.GPUID, spare bool, out *Out) {
 	m, g := &r.models[id], &r.gpus[on]
 	for _, v := range r.victims {
 		gone := r.places.all[v].model
-		r.unload(r.disown(v, out), out)
+		if !spare {
+			g.evicts(now, &r.places.all[v])
+		}
+		r.unload(r.disown(v, out), Unload{Why: Room, For: id}, out)
 		r.refresh(now, gone, &r.models[gone])
 	}
 	length := r.loadTime(now, m)
@@ -62,16 +71,28 @@ func (r *Residency) order(now mono.Time, id wire.ModelID, on wire.GPUID, out *Ou
 	until := start.Add(length)
 	g.generation++
 	p := r.settle(now, id, on, g.generation, until.Add(r.slackOf(now)))
-	r.orders++
-	name := LoadID(r.orders<<gpuBits | uint64(on))
+	name := r.number(on)
 	invariants.Check(g.undoneN < r.cfg.Outstanding, "residency: more unreported loads of a GPU than allowed")
-	g.undone[g.undoneN] = order{id: name, place: p, ordered: now, until: until, told: until, length: length}
+	g.undone[g.undoneN] = order{id: name, place: p, ordered: now, until: until, told: until, length: length, unloaded: g.unloaded}
 	g.undoneN++
 	r.counts.Loads++
+	m.loads++
+	if m.copies > 1 {
+		g.did.copies++
+	} else {
+		g.did.cold++
+	}
 	r.openLoader(on)
-	out.Loads = append(out.Loads, Load{ID: name, Model: id, GPU: on, Generation: g.generation, Pages: int(m.pages), Start: start, Until: until, Latest: start.Add(r.cfg.Lag)})
+	out.Loads = append(out.Loads, Load{ID: name, Model: id, GPU: on, Generation: g.generation, Pages: int(m.pages), Start: start, Until: until, Latest: start.Add(r.cfg.Lag), Spare: spare, Copies: m.copies})
 	out.Places = append(out.Places, Place{id, on, g.generation, until.Add(r.slackOf(now))})
 	r.refresh(now, id, m)
+}
+
+// number is that of the next load.
+func (r *Residency) number(on wire.GPUID) LoadID {
+	invariants.Check(on < 1<<gpuBits, "residency: a GPU whose id a load's number has no room for")
+	r.orders = max(1, (r.orders+1)&(1<<serialBits-1)) // 0 would be none
+	return LoadID(uint64(r.cfg.Index)<<(serialBits+gpuBits) | r.orders<<gpuBits | uint64(on))
 }
 
 // Loaded takes a loader's report; false: of a load that is not under way, or not any more.
@@ -90,22 +111,31 @@ func (r *Residency) Loaded(now mono.Time, rep Report, out *Out) bool {
 	o := g.undone[i]
 	copy(g.undone[i:], g.undone[i+1:g.undoneN])
 	g.undoneN--
-	r.learn(now, &o, rep)
+	r.learn(now, g, &o, rep)
 	r.conclude(now, o.place, rep, out)
+	r.compare(now, on, &o, rep, i == 0, out)
 	r.follow(now, g, i, rep.End, out)
 	r.openLoader(on)
 	r.retry()
+	r.lookAtPins()
 	return true
 }
 
-// learn takes from a report how long loads take, and how far off their planned ends were.
-func (r *Residency) learn(now mono.Time, o *order, rep Report) {
+// learn takes from a report how long loads take, and how far off their planned ends were. A device that had no room or no time
+// says nothing of the model: it is left alone for a moment, lest it be asked the same again at once.
+func (r *Residency) learn(now mono.Time, g *gpu, o *order, rep Report) {
 	at := &r.places.all[o.place]
+	g.did.busy += max(0, rep.End.Sub(rep.Start))
 	if rep.OK {
 		r.errors.Add(rep.End.Sub(o.told))
 		r.slack, r.measured = min(r.errors.Over(latenessP), r.cfg.Lag), now
 	} else {
 		r.counts.Failed++
+		g.did.failed++
+	}
+	if !rep.OK && !rep.ofModel() {
+		g.rests = now.Add(r.cfg.Lag)
+		return
 	}
 	if !at.owned {
 		return
@@ -132,7 +162,7 @@ func (r *Residency) conclude(now mono.Time, p int32, rep Report, out *Out) {
 	case rep.OK: // its model was removed meanwhile
 		r.arrived(p)
 		if at.uses == 0 {
-			r.unload(p, out)
+			r.unload(p, Unload{Why: Removed}, out)
 		}
 	case owned:
 		r.drop(r.disown(p, out))

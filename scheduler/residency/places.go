@@ -28,7 +28,8 @@ type place struct {
 	uses       int32
 	share      mono.Dur  // a
 	from       mono.Time // batches may start from then on
-	used       mono.Time // last
+	used       mono.Time // last, for deadlines; Past: loaded for best effort, and only used by it
+	spared     mono.Time // last, for best effort: run with, or loaded
 	older      int32     // of the GPU's places, by last use
 	newer      int32
 	next       int32 // of the model's places, by GPU id; of the free ones
@@ -77,8 +78,9 @@ func (s *places) of(m *model, id wire.GPUID) int32 {
 func (r *Residency) settle(now mono.Time, id wire.ModelID, on wire.GPUID, gen Generation, from mono.Time) int32 {
 	m, g := &r.models[id], &r.gpus[on]
 	p := r.places.take()
-	r.places.all[p] = place{model: id, gpu: on, generation: gen, owned: true, pages: m.pages, from: from, used: now}
+	r.places.all[p] = place{model: id, gpu: on, generation: gen, owned: true, pages: m.pages, from: from, used: now, spared: mono.Past}
 	g.free -= int(m.pages)
+	g.held++
 	invariants.Check(g.free >= 0, "residency: fewer than no pages are free")
 	r.push(g, p)
 	at := &m.holders
@@ -144,24 +146,28 @@ func (r *Residency) drop(p int32) {
 	g := &r.gpus[at.gpu]
 	r.account(at, -1)
 	g.free += int(at.pages)
+	g.held--
 	invariants.Check(g.free <= g.pages, "residency: more pages are free than there are")
 	r.unlink(g, p)
 	r.places.give(p)
 }
 
-// unload orders the weights of a place that was disowned to be forgotten.
-func (r *Residency) unload(p int32, out *Out) {
+// unload orders the weights of a place that was disowned to be forgotten, for u.Why.
+func (r *Residency) unload(p int32, u Unload, out *Out) {
 	at := &r.places.all[p]
 	invariants.Check(at.state == resident && at.uses == 0, "residency: a model unloaded that is loading or in use")
-	out.Unloads = append(out.Unloads, Unload{at.model, at.gpu, at.generation})
+	u.Model, u.GPU, u.Generation, u.Used = at.model, at.gpu, at.generation, at.used
+	out.Unloads = append(out.Unloads, u)
 	r.counts.Unloads++
+	r.gpus[at.gpu].did.unloads[u.Why]++
+	r.gpus[at.gpu].unloaded += int(at.pages)
 	r.drop(p)
 }
 
 // account counts the pages of a place among those that could make room, sign 1, or takes
 // them away, sign -1: before and after whatever decides it.
 func (r *Residency) account(at *place, sign int) {
-	if at.state != resident || at.uses > 0 {
+	if at.state != resident || at.uses > 0 || r.stays(at) {
 		return
 	}
 	g := &r.gpus[at.gpu]
@@ -178,6 +184,9 @@ func (r *Residency) use(p int32, by int32) {
 	at.uses += by
 	invariants.Check(at.uses >= 0, "residency: a place is used by fewer than none")
 	r.account(at, 1)
+	if at.uses == 0 {
+		r.unused()
+	}
 	if at.uses == 0 && !at.owned && at.state == resident {
 		r.leaving = append(r.leaving, p)
 	}
@@ -185,9 +194,9 @@ func (r *Residency) use(p int32, by int32) {
 
 // touch makes a place the one of its GPU that was used last.
 func (r *Residency) touch(now mono.Time, p int32) {
-	r.places.all[p].used = now
 	g := &r.gpus[r.places.all[p].gpu]
-	if g.newest != p {
+	r.places.all[p].used = now
+	if g.newest != p || g.spares == p {
 		r.unlink(g, p)
 		r.push(g, p)
 	}
@@ -204,8 +213,29 @@ func (r *Residency) push(g *gpu, p int32) {
 	g.newest = p
 }
 
+// pushSpare puts a place behind the others that best effort alone uses, and before all that requests with deadlines use.
+func (r *Residency) pushSpare(g *gpu, p int32) {
+	at := &r.places.all[p]
+	at.older, at.newer = g.spares, g.oldest
+	if g.spares != none {
+		at.newer = r.places.all[g.spares].newer
+		r.places.all[g.spares].newer = p
+	} else {
+		g.oldest = p
+	}
+	if at.newer != none {
+		r.places.all[at.newer].older = p
+	} else {
+		g.newest = p
+	}
+	g.spares = p
+}
+
 func (r *Residency) unlink(g *gpu, p int32) {
 	at := &r.places.all[p]
+	if g.spares == p {
+		g.spares = at.older
+	}
 	if at.older != none {
 		r.places.all[at.older].newer = at.newer
 	} else {

@@ -16,9 +16,10 @@ const stepsOfASequence = 2000
 // Requests, batches, reports, GPUs and models that come and go, in any order: after each call all sums
 // hold, no page is used twice, nothing in use is unloaded. See world and audit for the rules.
 func TestRandomSteps(t *testing.T) {
+	spared := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(Config{Rule: Rule(rapid.IntRange(0, 2).Draw(t, "rule")), Copies: rapid.IntRange(0, 3).Draw(t, "copies"), Packed: rapid.Bool().Draw(t, "packed")})
-		d := &driver{world: w, t: t, gpus: rapid.IntRange(1, 4).Draw(t, "GPUs"), names: rapid.IntRange(1, 12).Draw(t, "models")}
+		d := &driver{world: w, t: t, asked: map[wire.ModelID]mono.Time{}, gpus: rapid.IntRange(1, 4).Draw(t, "GPUs"), names: rapid.IntRange(1, 12).Draw(t, "models")}
 		for range d.names {
 			d.plan()
 		}
@@ -34,7 +35,11 @@ func TestRandomSteps(t *testing.T) {
 		if c := w.r.Counts(); d.loads != int(c.Loads) {
 			t.Fatalf("%d loads, it counts %d", d.loads, c.Loads)
 		}
+		spared += d.spared
 	})
+	if spared < 100 {
+		t.Errorf("only %d loads for best effort", spared)
+	}
 }
 
 // driver draws what happens next.
@@ -45,6 +50,8 @@ type driver struct {
 	gpus, names int
 	loads       int
 	told        []Report
+	asked       map[wire.ModelID]mono.Time // with a deadline, last
+	spared      int
 }
 
 func (d *driver) pick(low, high int) int { return rapid.IntRange(low, high).Draw(d.t, "") }
@@ -78,6 +85,8 @@ func (d *driver) act() {
 		d.comeAndGo()
 	case n < 98:
 		d.misses(d.model(), d.gpu(), &d.out)
+	default:
+		d.spare()
 	}
 	d.check(&d.out)
 	if d.pick(0, 3) > 0 {
@@ -90,7 +99,9 @@ func (d *driver) act() {
 func (d *driver) arrive() {
 	// Of these spans most leave time for a load: rapid draws small numbers mostly.
 	span := rapid.SampledFrom([]mono.Dur{120 * ms, 90 * ms, 60 * ms, 31 * ms, 17 * ms, 9 * ms, 0, -ms}).Draw(d.t, "span")
-	d.r.Arrive(d.now, d.model(), mono.Dur(d.pick(1, 40))*ms, d.now.Add(span+mono.Dur(d.pick(0, int(ms)))))
+	id := d.model()
+	d.asked[id] = d.now
+	d.r.Arrive(d.now, id, mono.Dur(d.pick(1, 40))*ms, d.now.Add(span+mono.Dur(d.pick(0, int(ms)))))
 }
 
 // begin sends a batch to a holder, or holds it for a grant.
@@ -104,12 +115,15 @@ func (d *driver) begin() {
 		return
 	}
 	h := all[d.pick(0, len(all)-1)]
-	u := use{model: id, gpu: h.GPU, gen: h.Generation, held: d.pick(0, 2) == 0}
+	u := use{model: id, gpu: h.GPU, gen: h.Generation, held: d.pick(0, 2) == 0, spare: d.pick(0, 2) == 0}
 	gen := Generation(0)
 	if u.held {
 		gen = d.r.Hold(id, h.GPU)
+	} else if u.spare {
+		gen = d.r.Borrow(d.now, id, h.GPU)
 	} else {
 		gen = d.r.Began(d.now, id, h.GPU, d.pick(0, 8))
+		d.asked[id] = d.now
 	}
 	if gen != h.Generation {
 		d.fail("a batch of generation %d on %+v", gen, h)
@@ -127,10 +141,50 @@ func (d *driver) end() {
 	d.uses = slices.Delete(d.uses, i, i+1)
 	if u.held {
 		d.r.Release(d.now, u.model, u.gpu, u.gen)
+	} else if u.spare {
+		d.r.Return(d.now, u.model, u.gpu, u.gen)
 	} else {
 		d.r.Ended(d.now, u.model, u.gpu, u.gen)
 	}
 }
+
+// spare loads for best effort, wherever that is possible. Whom requests with deadlines count on stays, and if they want a load nothing is loaded.
+func (d *driver) spare() {
+	if d.pick(0, 2) == 0 { // nobody waits any more
+		d.now = d.now.Add(mono.Dur(d.pick(0, int(2*keep))))
+		for id := range wire.ModelID(d.names) {
+			d.r.Doomed(d.now, id, 1<<20)
+		}
+	}
+	wanted := d.r.board.len()
+	for id := range wire.ModelID(d.names) {
+		gpu := d.gpu()
+		seat := d.r.Spare(d.now, id, gpu, d)
+		free, _ := d.r.Pages(gpu)
+		since := mono.Past
+		if int(gpu) < len(d.r.gpus) {
+			since = d.r.gpus[gpu].countedSince(d.now)
+		}
+		ok := d.r.LoadSpare(d.now, id, gpu, d, &d.out)
+		if !ok {
+			continue
+		}
+		d.spared++
+		d.loads++
+		if wanted > 0 || seat == NoSeat || (seat == SeatFree) != (free >= d.models[id]) || len(d.devices[gpu].loads) > 0 || !d.out.Loads[len(d.out.Loads)-1].Spare {
+			d.fail("a load of model %d for best effort on GPU %d, seat %d, where %d pages are free, %d models want one", id, gpu, seat, free, wanted)
+		}
+		for _, u := range d.out.Unloads {
+			if at, ok := d.asked[u.Model]; ok && d.models[u.Model] != 0 && at > since {
+				d.fail("%+v for best effort, asked for with a deadline %v ago", u, d.now.Sub(at))
+			}
+		}
+		d.check(&d.out)
+	}
+}
+
+// Yields implements Peers: whoever has an even id.
+func (d *driver) Yields(id wire.ModelID) bool { return id%2 == 0 }
 
 // reported ends a load: mostly in order, about when it was planned, and well.
 func (d *driver) reported() {
@@ -152,12 +206,15 @@ func (d *driver) plan() {
 	id := d.model()
 	if d.models[id] != 0 {
 		delete(d.models, id)
+		delete(d.asked, id)
 		delete(d.floors, id)
 		d.r.RemoveModel(d.now, id, &d.out)
 		return
 	}
+	delete(d.asked, id)
 	d.models[id] = d.pick(1, 9)
-	d.r.AddModel(id, Model{Pages: d.models[id], LoadTime: mono.Dur(d.pick(int(ms/10), int(20*ms)))})
+	d.pinned[id] = d.pick(0, 5) == 5
+	d.r.AddModel(id, Model{Pages: d.models[id], LoadTime: mono.Dur(d.pick(int(ms/10), int(20*ms))), Pinned: d.pinned[id]})
 }
 
 // comeAndGo: a GPU is lost, or comes, with what it says that it holds.

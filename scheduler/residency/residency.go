@@ -16,6 +16,7 @@ const idleLoad = mono.Millisecond
 // model is one model: what waits for it, and who holds it.
 type model struct {
 	known    bool
+	pinned   bool
 	pages    int32
 	load     estimate.Window // durations of its loads
 	failures uint            // of loads since the last that succeeded
@@ -28,23 +29,36 @@ type model struct {
 	late     int       // how many those are: the first ones
 	lateWork mono.Dur  // their work: d - d'
 	floor    mono.Time // told last
+	asked    mono.Time // the last request came, or left in a batch
 
-	holders int32 // the first of its places, by GPU; none: nobody holds it
-	copies  int   // how many they are
-	ready   int   // how many of them are resident
+	loads   uint64 // ordered
+	holders int32  // the first of its places, by GPU; none: nobody holds it
+	copies  int    // how many they are
+	ready   int    // how many of them are resident
 }
 
 // gpu is one device's memory and its loader.
 type gpu struct {
 	present        bool
 	generation     Generation // of its last load, in all its lives
+	began          mono.Time  // this life
 	pages, free    int
-	loose          int      // pages of resident models that nobody uses
-	idle           int      // of those, pages of models without requests
-	load           mono.Dur // l
-	oldest, newest int32    // its places, by last use
+	loose          int       // pages of resident models that nobody uses
+	idle           int       // of those, pages of models without requests
+	load           mono.Dur  // l
+	oldest, newest int32     // its places, by last use
+	spares         int32     // of those, the last one that best effort alone uses: they are the oldest
+	evicted        mono.Time // when weights that deadlines had used made room for a load for deadlines, last
+	evictedAge     mono.Dur  // how long they had not been used; 0: none did
+	unloaded       int       // pages that it was ordered to forget, in this life
+	missing        int       // of the free pages: those that the device has not (report.go)
+	suspected      int       // likewise, by one report
+	doubted        mono.Time // until when missing counts
+	rests          mono.Time // no load is ordered before
 	undone         [outstandingMax]order
 	undoneN        int
+	held           int // models whose weights are there or on their way
+	did            did
 }
 
 // Residency is the memory of the GPUs of one sub-cluster.
@@ -55,21 +69,26 @@ type Residency struct {
 	count   int // GPUs present
 	places  places
 	orphans int    // places that are not their model's any more
-	orders  uint64 // loads ordered so far
+	orders  uint64 // the number of the last load ordered
 	counts  Counts
 
 	board   board   // models with p > 0 that a further GPU could hold
 	fates   pq.Heap // model -> when to see whether its first requests can still be helped
 	loaders pq.Heap // GPU -> when its loader wants work; not those with Outstanding loads
-	leaving []int32 // places that nobody is to use, and nobody uses any more
+	pinned  []wire.ModelID
+	pins    mono.Time // when to look at those
+	crowded bool      // the last look found one for which too many pages were in use
+	leaving []int32   // places that nobody is to use, and nobody uses any more
 
 	errors   estimate.Errors
 	slack    mono.Dur  // their p99, see slackOf
 	measured mono.Time // the last of them
 
+	largest  int       // pages of a model, of all that there ever were
 	changed  bool      // something may be loaded now that the last choice could not load
 	rest     mono.Time // no choice before
 	patience mono.Dur  // how long choices rest
+	tight    mono.Time // see Tight
 	opens    mono.Time // when a loader opens that the last choice found closed
 
 	passed  []entry // scratch of a choice
@@ -80,7 +99,7 @@ type Residency struct {
 // New makes a Residency without models or GPUs.
 func New(cfg Config) *Residency {
 	cfg = cfg.withDefaults()
-	return &Residency{cfg: cfg, places: newPlaces(), rest: mono.Past, opens: mono.Past, patience: cfg.Rest}
+	return &Residency{cfg: cfg, orders: cfg.Serial, places: newPlaces(), rest: mono.Past, opens: mono.Past, tight: mono.Past, pins: mono.Never, patience: cfg.Rest}
 }
 
 // AddModel begins with a model, which is absent everywhere. Its id must not be in use: a
@@ -91,8 +110,12 @@ func (r *Residency) AddModel(id wire.ModelID, m Model) {
 	}
 	invariants.Check(!r.models[id].known, "residency: a model added twice")
 	invariants.Check(m.Pages > 0 && m.LoadTime > 0, "residency: a model without pages or load time")
-	r.models[id] = model{known: true, pages: int32(m.Pages), load: estimate.Seeded(m.LoadTime), horizon: mono.Past, floor: mono.Past,
+	r.models[id] = model{known: true, pinned: m.Pinned, pages: int32(m.Pages), load: estimate.Seeded(m.LoadTime), horizon: mono.Past, floor: mono.Past, asked: mono.Past,
 		waiting: r.models[id].waiting} // its memory; it is empty
+	if m.Pinned {
+		r.pin(id)
+	}
+	r.largest = max(r.largest, m.Pages)
 }
 
 // RemoveModel ends a model: its demand is gone, and so are its weights as soon as nobody uses them.
@@ -106,12 +129,15 @@ func (r *Residency) RemoveModel(now mono.Time, id wire.ModelID, out *Out) {
 	for m.holders != none {
 		p := r.disown(m.holders, out)
 		if at := &r.places.all[p]; at.state == resident && at.uses == 0 {
-			r.unload(p, out)
+			r.unload(p, Unload{Why: Removed}, out)
 		}
 	}
 	r.board.remove(uint32(id))
 	r.fates.Remove(uint32(id))
 	m.known = false
+	if m.pinned {
+		r.unpin(id)
+	}
 	r.retry()
 }
 
@@ -139,16 +165,17 @@ func (r *Residency) Adopt(now mono.Time, id wire.GPUID, pages int, held []Weight
 	for _, w := range held {
 		gen = max(gen, w.Generation+1)
 	}
-	r.gpus[id] = gpu{present: true, generation: gen, pages: pages, free: pages, load: idleLoad, oldest: none, newest: none}
+	r.gpus[id] = gpu{present: true, began: now, generation: gen, pages: pages, free: pages, load: idleLoad, rests: mono.Past, oldest: none, newest: none, spares: none}
 	r.count++
 	for _, w := range held {
 		name, m, g := w.Model, r.model(w.Model), &r.gpus[id]
 		if w.Generation == 0 {
 			w.Generation = gen
 		}
-		if m == nil || int(m.pages) > g.free || m.copies >= r.cfg.Copies || r.places.of(m, id) != none {
+		if m == nil || int(m.pages) > g.free || m.copies >= r.cfg.Copies && !m.pinned || r.places.of(m, id) != none {
 			if m == nil || r.places.of(m, id) == none { // else it was told twice
-				out.Unloads = append(out.Unloads, Unload{name, id, w.Generation})
+				out.Unloads = append(out.Unloads, Unload{Model: name, GPU: id, Generation: w.Generation, Used: now})
+				r.gpus[id].did.unloads[Stray]++
 			}
 			continue
 		}
@@ -157,6 +184,7 @@ func (r *Residency) Adopt(now mono.Time, id wire.GPUID, pages int, held []Weight
 	}
 	r.openLoader(id)
 	r.recount(now)
+	r.lookAtPins()
 	return gen
 }
 

@@ -176,3 +176,40 @@ func TestReadingsOfThePaper(t *testing.T) {
 		}
 	}
 }
+
+// A further copy of a model that has more work than its holder does goes to a GPU with time for it, and to none that has as much
+// work as it can do itself.
+func TestNoCopyWhereItWouldWaitAsLong(t *testing.T) {
+	for other, copied := range map[mono.Dur]int{90 * ms: 1, 110 * ms: 0} {
+		r, out := New(Config{}), Out{}
+		for id := range wire.ModelID(2) {
+			r.AddModel(id, Model{Pages: 4, LoadTime: 8 * ms})
+			r.AddGPU(0, wire.GPUID(id), 10, []wire.ModelID{id}, &out)
+		}
+		r.Arrive(0, 1, other, mono.Time(500*ms))
+		r.Arrive(0, 0, 300*ms, mono.Time(500*ms))
+		r.Step(0, &out)
+		if len(out.Loads) != copied {
+			t.Errorf("%v of work beside: loads %+v, want %d", other, out.Loads, copied)
+		}
+	}
+}
+
+// Tight tells of pages that requests keep, not of those that an idle model gives.
+func TestTight(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		r, out, now := New(Config{}), Out{}, mono.Time(3*ms)
+		for id := range wire.ModelID(2) {
+			r.AddModel(id, Model{Pages: 8, LoadTime: 8 * ms})
+		}
+		r.AddGPU(0, 0, 10, []wire.ModelID{0}, &out)
+		if waits {
+			r.Arrive(now, 0, 3*ms, mono.Time(90*ms))
+		}
+		r.Arrive(now, 1, 3*ms, mono.Time(90*ms))
+		r.Step(now, &out)
+		if tight := r.Tight() == now; tight != waits || len(out.Loads) != map[bool]int{false: 1}[waits] {
+			t.Errorf("requests wait %v: tight %v, loads %+v", waits, tight, out.Loads)
+		}
+	}
+}

@@ -8,10 +8,11 @@ import (
 // Step does what is due: unloads what its model left, orders loads, and tells which requests none can help.
 func (r *Residency) Step(now mono.Time, out *Out) {
 	for _, p := range r.leaving {
-		r.unload(p, out)
+		r.unload(p, Unload{Why: Removed}, out)
 		r.retry() // a model of the same id may have waited for it (lingers)
 	}
 	r.leaving = r.leaving[:0]
+	r.keepPinned(now, out)
 	r.choose(now, out)
 	for r.fates.Len() > 0 {
 		id, at := r.fates.Min()
@@ -28,7 +29,7 @@ func (r *Residency) NextWake() mono.Time {
 	if len(r.leaving) > 0 {
 		return mono.Past
 	}
-	wake := mono.Never
+	wake := r.pins
 	if r.fates.Len() > 0 {
 		_, at := r.fates.Min()
 		wake = mono.Time(at)
@@ -65,6 +66,7 @@ func (r *Residency) choose(now mono.Time, out *Out) {
 		r.opens = mono.Time(at)
 		return
 	}
+	r.believe(now)
 	before := r.counts.Loads
 	if r.cfg.Rule == BySaving {
 		for r.anyOpen(now) && r.loadWorthiest(now, out) {
@@ -86,7 +88,7 @@ func (r *Residency) choose(now mono.Time, out *Out) {
 		case r.open(now, g) && r.board.len() > 0:
 			r.rest = now.Add(r.patience) // it wants work, and could have none of what there is
 		case g.present && g.undoneN < r.cfg.Outstanding:
-			r.opens = min(r.opens, g.until().Add(1-r.cfg.Ahead))
+			r.opens = min(r.opens, r.opensAt(g))
 		}
 	}
 }
@@ -137,7 +139,7 @@ func (r *Residency) loadOnto(now mono.Time, on wire.GPUID, out *Out) (ordered bo
 	g := &r.gpus[on]
 	return r.loadOne(now, func(id wire.ModelID) (wire.GPUID, bool) {
 		m := &r.models[id]
-		return on, g.free+g.loose >= int(m.pages) && r.places.of(m, on) == none && !r.lingers(id, g) && r.makeRoom(g, int(m.pages), r.board.first().worth, true)
+		return on, g.room()+g.loose >= int(m.pages) && r.places.of(m, on) == none && !r.lingers(id, g) && r.makeRoom(g, int(m.pages), r.board.first().worth, true)
 	}, out)
 }
 
@@ -149,7 +151,7 @@ func (r *Residency) loadOne(now mono.Time, host func(wire.ModelID) (wire.GPUID, 
 			continue
 		}
 		if on, ok := host(id); ok {
-			r.order(now, id, on, out)
+			r.order(now, id, on, false, out)
 			ordered = true
 		} else {
 			r.pass()

@@ -38,6 +38,7 @@ func (r *Residency) Began(now mono.Time, id wire.ModelID, gpu wire.GPUID, n int)
 		return 0
 	}
 	r.take(m, n)
+	m.asked = now
 	gen := Generation(0)
 	if p := r.places.of(m, gpu); p != none {
 		r.use(p, 1)
@@ -71,9 +72,12 @@ func (r *Residency) Missing(now mono.Time, id wire.ModelID, gpu wire.GPUID, gen 
 		at.from = max(at.from, now.Add(r.cfg.Lag))
 		out.Places = append(out.Places, Place{id, gpu, gen, at.from})
 	} else {
+		r.gpus[gpu].unloaded += int(at.pages)
 		r.drop(r.disown(p, out))
-		out.Unloads = append(out.Unloads, Unload{id, gpu, gen})
+		out.Unloads = append(out.Unloads, Unload{Model: id, GPU: gpu, Generation: gen, Used: now})
+		r.gpus[gpu].did.unloads[Stray]++
 		r.counts.Lost++
+		r.lookAtPins()
 	}
 	r.refresh(now, id, &r.models[id])
 	r.retry()
@@ -96,6 +100,11 @@ func (r *Residency) find(id wire.ModelID, gpu wire.GPUID, gen Generation) int32 
 		}
 	}
 	return none
+}
+
+// Has reports whether the GPU has or loads weights of a generation, also of a model that was removed and whose they were.
+func (r *Residency) Has(id wire.ModelID, gpu wire.GPUID, gen Generation) bool {
+	return r.find(id, gpu, gen) != none
 }
 
 // Holders appends the GPUs that have the model or are loading it, smallest id first.
@@ -180,6 +189,10 @@ func (r *Residency) Pages(gpu wire.GPUID) (free, all int) {
 func (r *Residency) Weigh(work, left mono.Dur) mono.Dur {
 	return mono.Dur(float64(work) * float64(r.cfg.Capacity) / float64(max(mono.Millisecond, left)))
 }
+
+// Tight is when BySaving last found that no GPU whose loader is open has the pages that a model needs, even if all models
+// without requests made room: requests that wait keep the others.
+func (r *Residency) Tight() mono.Time { return r.tight }
 
 // LoadTime is how long loads of the model take, by the last ones that succeeded: their p99.
 func (r *Residency) LoadTime(id wire.ModelID) mono.Dur {

@@ -16,7 +16,8 @@ type world struct {
 	now     mono.Time
 	devices map[wire.GPUID]*device
 	models  map[wire.ModelID]int // pages, of those that are known
-	uses    []use                // batches and holds
+	pinned  map[wire.ModelID]bool
+	uses    []use // batches and holds
 	floors  map[wire.ModelID]mono.Time
 	foreign int      // generations beyond all that were used
 	log     []string // of all effects
@@ -42,10 +43,11 @@ type use struct {
 	gpu   wire.GPUID
 	gen   Generation
 	held  bool
+	spare bool // of best effort
 }
 
 func newWorld(cfg Config) *world {
-	return &world{r: New(cfg), cfg: cfg.withDefaults(), devices: map[wire.GPUID]*device{}, models: map[wire.ModelID]int{}, floors: map[wire.ModelID]mono.Time{}}
+	return &world{r: New(cfg), cfg: cfg.withDefaults(), devices: map[wire.GPUID]*device{}, models: map[wire.ModelID]int{}, pinned: map[wire.ModelID]bool{}, floors: map[wire.ModelID]mono.Time{}}
 }
 
 func (w *world) fail(format string, args ...any) {
@@ -60,6 +62,9 @@ func (w *world) check(out *Out) {
 		w.log = append(w.log, fmt.Sprintf("%d %+v", w.now, *out))
 	}
 	for _, u := range out.Unloads {
+		if u.Why == Room && w.pinned[u.Model] && w.models[u.Model] > 0 {
+			w.fail("%+v of a model that is pinned", u)
+		}
 		w.unload(u)
 	}
 	for _, l := range out.Loads {
@@ -151,13 +156,24 @@ func (w *world) report(gpu wire.GPUID, i int, off mono.Dur, ok bool, out *Out) R
 	l := d.loads[i]
 	d.loads = slices.Delete(d.loads, i, i+1)
 	w.now = max(w.now, l.Until.Add(off))
-	rep := Report{ID: l.ID, Start: l.Start, End: w.now, OK: ok}
+	rep := Report{ID: l.ID, Start: l.Start, End: w.now, OK: ok, Tells: true}
 	if !ok {
+		rep.Reason = []wire.Reason{wire.ReasonNone, wire.ReasonExecution, wire.ReasonLate, wire.ReasonMemory, wire.ReasonFull}[int(l.Generation)%5]
 		d.used -= d.weights[key{l.Model, l.Generation}]
 		delete(d.weights, key{l.Model, l.Generation})
 	}
+	rep.Free = d.pages - d.used
+	for _, waits := range d.loads { // they are not begun, and take nothing yet
+		rep.Free += waits.Pages
+	}
+	if m, g, gen, ok := w.r.Underway(l.ID); !ok || m != l.Model || g != l.GPU || gen != l.Generation {
+		w.fail("load %d is that of model %d on GPU %d of generation %d (%v), want %+v", l.ID, m, g, gen, ok, l)
+	}
 	if !w.r.Loaded(w.now, rep, out) {
 		w.fail("the report of %+v is not known", l)
+	}
+	if n := w.r.Missed(gpu); n != 0 {
+		w.fail("%d pages of GPU %d are missing, whose device has all", n, gpu)
 	}
 	return rep
 }

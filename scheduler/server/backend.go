@@ -92,7 +92,7 @@ func (b *backend) onDone(l transport.Link, body []byte) {
 	}
 	end := min(d.End, mono.Now()) // clocks are only so well aligned: nothing ends in the future
 	if p := b.server.poolOf(d.Batch); p != nil {
-		p.engine.Done(engine.Done{Batch: d.Batch, Start: min(d.Start, end), End: end, Fetch: d.Fetch, Ran: int(d.Ran), Refused: refusedWhole(d)})
+		p.engine.Done(engine.Done{Batch: d.Batch, Start: min(d.Start, end), End: end, Fetch: d.Fetch, Ran: int(d.Ran), Refused: refusedWhole(d), Cold: d.Flags&wire.OutputCold != 0})
 	}
 }
 
@@ -173,9 +173,7 @@ func (b *backend) onService(payload []byte) error {
 	if s.closed {
 		return nil
 	}
-	if !doc.Works {
-		b.rows.replace(doc.Pool, doc.Device, nil) // it comes back empty
-	}
+	b.rows.service(doc.Pool, doc.Device, doc.Works)
 	err = s.cluster.Service(b.conn, doc.Pool, doc.Device, doc.Works, doc.Why, &s.effects)
 	s.carryOut(&s.effects)
 	return err

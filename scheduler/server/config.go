@@ -66,6 +66,9 @@ type Watch struct {
 	Submitted  func(wire.RequestID)               // the record has come
 	Dispatched func(*shard.Dispatch)              // its batch leaves
 	Done       func(d *wire.Done, shift mono.Dur) // the report has come; its instants were shifted by that much
+	// Of paged pools: an order to a loader leaves, and its report has come.
+	Ordered func(*engine.LoadOrder)
+	Loaded  func(d *wire.Loaded, shift mono.Dur)
 }
 
 const (

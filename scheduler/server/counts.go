@@ -13,6 +13,7 @@ import (
 type modelCount struct {
 	came, served, late, cancelled atomic.Uint64
 	dropped                       [wire.ReasonCount]atomic.Uint64
+	cold, warm                    atomic.Uint64 // where its pool is paged: as in sink
 
 	// Guarded by Server.mu: what was told last, and the rate since.
 	told  counted

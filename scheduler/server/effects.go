@@ -103,8 +103,8 @@ func (s *Server) addPool(e *members.Effect) {
 	for e.Pool >= len(s.pools) {
 		s.pools = append(s.pools, nil)
 	}
-	if p := s.pools[e.Pool]; p != nil && (p.paged == nil) != (e.Paged == nil) {
-		s.removePool(p) // without models and GPUs: another kind of engine takes its place
+	if p := s.pools[e.Pool]; p != nil && !p.paged.Alike(e.Paged) {
+		s.removePool(p) // without models and GPUs: another engine takes its place, of another kind or with pages of another size
 	}
 	if s.pools[e.Pool] == nil {
 		s.newPool(e.Pool, e.Paged)

@@ -186,6 +186,7 @@ func (s *Server) lookAtRates(now mono.Time) {
 			p.share = min(1, float64(busy-p.busyTold)/float64(passed)/float64(n))
 		}
 		p.busyTold = busy
+		p.lookAtPages(passed)
 	}
 	for id := range s.models {
 		if m := &s.models[id]; m.pool != nil {
@@ -256,6 +257,10 @@ func (s *Server) busyOf(f *catalog.SubClusterFacts) {
 	for p := range s.livePools {
 		if p.deviceType == f.DeviceType && p.name == f.Name {
 			f.Rate, f.Busy, f.Need = p.rate, p.share, p.engine.Stats().Need
+			if p.paged != nil {
+				now := p.pagesTold.facts
+				f.Paged = &now
+			}
 		}
 	}
 }

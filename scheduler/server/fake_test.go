@@ -59,6 +59,7 @@ type peer struct {
 	onBound  func(*catalog.Bound)
 	onBatch  func(*wire.Batch)
 	onLoad   func(*wire.Load)
+	first    map[wire.BatchID]bool // batches that are the first with their weights
 	outcomes map[uint64]catalog.Outcome
 	facts    *factsSeen     // of a controller
 	asked    wire.RequestID // by runs
@@ -188,6 +189,9 @@ func (p *peer) run(l transport.Link, m wire.Batch) {
 	}
 	now := mono.Now()
 	d := wire.Done{Epoch: m.Epoch, Batch: m.Batch, Ready: m.Exec, Start: m.Exec, End: now, Ran: uint16(len(m.Items))}
+	if p.first[m.Batch] {
+		d.Flags = wire.OutputCold
+	}
 	_ = l.Send(d.Append(nil))
 }
 

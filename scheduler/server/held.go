@@ -182,8 +182,6 @@ func (s *Server) hand(from *frontend, m *wire.Submit) wire.Reason {
 		return wire.ReasonUnknownModel
 	case routes[m.Model].engine == nil: // it was, a moment ago
 		return wire.ReasonUnavailable
-	case m.Class == wire.ClassBestEffort && !routes[m.Model].engine.TakesBestEffort():
-		return wire.ReasonUnavailable
 	}
 	if p := routes[m.Model].pool; p.alive.Load() == 0 {
 		if !s.awaits(p) || m.Deadline <= mono.Now() {

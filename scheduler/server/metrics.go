@@ -77,6 +77,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for p := range m.server.livePools {
 		m.collectPool(p, ch)
 	}
+	m.paging.collectModels(ch, m.server.models)
 	m.group.collect(ch, m.server)
 	ch <- prometheus.MustNewConstMetric(m.controllers, prometheus.GaugeValue, float64(len(m.server.controllers.all)))
 	ch <- prometheus.MustNewConstMetric(m.orders, prometheus.CounterValue, float64(m.server.controllers.carried), "done")

@@ -3,15 +3,12 @@ package server
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/engine"
 	"github.com/symphony-serving/symphony/scheduler/residency"
-	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -26,11 +23,23 @@ import (
 //	Loaded               it holds these, too, and they go to the engine that has the device now
 //	an order to unload   it holds those no more
 //	a GPU is seated      its engine begins with what the device holds (AddPagedGPU)
+//
+// What a report brings is either in what an engine begins with, or the engine is told of it after it has begun:
+//
+//	report:  under mu: note what came, see who has the device; then wait until that engine has begun, and tell it
+//	seating: under mu: see what the device holds, note who has it; then the engine begins
+//
+// Nothing is locked while either waits for an engine.
 type paging struct {
-	seating sync.Mutex                          // Guards that a report is in what an engine begins with, or comes to it afterwards.
-	mu      sync.Mutex                          // Guards devices; rank loops take it: nobody waits for one meanwhile.
-	devices map[spot][]holding                  // of all spots that the backend told of, and of no others
-	at      atomic.Pointer[map[spot]*pagedSeat] // copy on write under Server.mu
+	mu      sync.Mutex    // Guards what follows; rank loops take it: nobody waits for one meanwhile.
+	devices map[spot]*row // all that the backend told of
+}
+
+// row is what is known of a device.
+type row struct {
+	held []holding
+	seat *pagedSeat // nil: nobody has it
+	out  bool       // of service: it holds nothing, whatever is still on its way
 }
 
 // spot is a device as its backend counts.
@@ -45,8 +54,9 @@ type holding struct {
 
 // pagedSeat is the GPU that a device is now.
 type pagedSeat struct {
-	pool *pool
-	gpu  wire.GPUID
+	pool  *pool
+	life  engine.GPU
+	begun chan struct{} // closed when its engine has been told of it
 }
 
 // introduce takes what a newcomer says that it holds.
@@ -70,9 +80,9 @@ func (p *paging) know(at spot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.devices == nil {
-		p.devices = map[spot][]holding{}
+		p.devices = map[spot]*row{}
 	}
-	p.devices[at] = nil
+	p.devices[at] = &row{}
 }
 
 // replace takes all that a device holds, if the backend has it.
@@ -81,81 +91,102 @@ func (p *paging) replace(pool, device int, held []catalog.HeldModel) {
 	for i := range held {
 		all[i] = holding{key: held[i].Key, generation: held[i].Generation}
 	}
-	at := spot{uint32(pool), uint32(device)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.devices[at]; ok {
-		p.devices[at] = all
+	if r := p.devices[spot{uint32(pool), uint32(device)}]; r != nil {
+		r.held = all
 	}
 }
 
-// gains notes weights that came.
-func (p *paging) gains(at spot, id wire.ModelID, gen wire.Generation) {
+// service takes a device out of service, which it comes back from empty, or back.
+func (p *paging) service(pool, device int, works bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all, ok := p.devices[at]
-	if !ok {
-		return // a device that its backend has not
+	if r := p.devices[spot{uint32(pool), uint32(device)}]; r != nil {
+		if r.out = !works; r.out {
+			r.held = nil
+		}
 	}
-	of := func(h holding) bool { return h.key == "" && h.id == id }
-	p.devices[at] = append(slices.DeleteFunc(all, of), holding{id: id, generation: gen})
 }
 
-// loses notes weights that go.
+// reported notes what a load brought, if it brought any, and is who is to be told; nil: nobody has the device.
+func (p *paging) reported(d *wire.Loaded) *pagedSeat {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.devices[spot{d.Pool, d.Device}]
+	if r == nil || r.out { // a device that its backend has not, or that lost all before this came
+		return nil
+	}
+	if d.Reason == wire.ReasonNone {
+		of := func(h holding) bool { return h.key == "" && h.id == d.Model }
+		r.held = append(slices.DeleteFunc(r.held, of), holding{id: d.Model, generation: d.Generation})
+	}
+	return r.seat
+}
+
+// loses notes weights that go; with wire.ModelNone those of models without id, of a generation or all.
 func (p *paging) loses(at spot, id wire.ModelID, gen wire.Generation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.devices[at]) == 0 {
+	r := p.devices[at]
+	if r == nil {
 		return
 	}
-	p.devices[at] = slices.DeleteFunc(p.devices[at], func(h holding) bool { return h.key == "" && h.id == id && h.generation == gen })
+	r.held = slices.DeleteFunc(r.held, func(h holding) bool {
+		if id == wire.ModelNone {
+			return h.key != "" && (gen == 0 || h.generation == gen)
+		}
+		return h.key == "" && h.id == id && h.generation == gen
+	})
 }
 
-// held is what an engine begins with, least recently used first as far as it was told; idOf finds the ids of keys.
-func (p *paging) held(at spot, idOf func(key string) (wire.ModelID, bool)) (weights []residency.Weights) {
+// seat notes who has a device, and is what its engine begins with, least recently used first as far as it was told; idOf finds
+// the ids of keys. What has none is there all the same, as wire.ModelNone: the engine orders it away.
+func (p *paging) seat(at spot, seat *pagedSeat, idOf func(key string) (wire.ModelID, bool)) (weights []residency.Weights) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := p.devices[at]
-	for i := range all {
-		h := &all[i]
+	r := p.devices[at]
+	if r == nil {
+		return nil
+	}
+	r.seat = seat
+	for i := range r.held {
+		h := &r.held[i]
+		id := h.id
 		if h.key != "" {
-			id, ok := idOf(h.key)
-			if !ok {
-				continue // its backend has no such model: it has none of its weights either
+			if known, ok := idOf(h.key); ok {
+				h.key, h.id, id = "", known, known
+			} else {
+				id = wire.ModelNone
 			}
-			h.key, h.id = "", id
 		}
-		weights = append(weights, residency.Weights{Model: h.id, Generation: residency.Generation(h.generation)})
+		weights = append(weights, residency.Weights{Model: id, Generation: residency.Generation(h.generation)})
 	}
 	return weights
 }
 
-// seatIn gives the GPU to its pool's engine. Caller holds Server.mu.
-func (s *Server) seatIn(b *backend, p *pool, g *gpu, index, device int, free mono.Time) (engine.GPU, error) {
-	if p.paged == nil {
-		return p.engine.AddGPU(g.id, free)
+// unseat notes that nobody has it.
+func (p *paging) unseat(at spot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.devices[at]; r != nil {
+		r.seat = nil
 	}
-	b.rows.seating.Lock()
-	defer b.rows.seating.Unlock()
-	at := spot{uint32(index), uint32(device)}
-	b.rows.seat(at, &pagedSeat{p, g.id})
+}
+
+// seatIn gives the GPU to its pool's engine, which counts that life of it. Caller holds Server.mu.
+func (s *Server) seatIn(b *backend, p *pool, life engine.GPU, index, device int, free mono.Time) (engine.GPU, error) {
+	if p.paged == nil {
+		return p.engine.AddGPU(life.ID, free)
+	}
 	memory := s.cluster.Memory(b.conn, index)
 	if memory == nil {
 		return engine.GPU{}, fmt.Errorf("pool %s is paged, and a device of %s is not", p.label(), b.name)
 	}
-	return p.engine.AddPagedGPU(g.id, free, memory.Pages, b.rows.held(at, s.cluster.ModelID))
-}
-
-// seat notes what a device is now; nil: nothing. Caller holds Server.mu.
-func (p *paging) seat(at spot, now *pagedSeat) {
-	seats := map[spot]*pagedSeat{}
-	if old := p.at.Load(); old != nil {
-		maps.Copy(seats, *old)
-	}
-	if delete(seats, at); now != nil {
-		seats[at] = now
-	}
-	p.at.Store(&seats)
+	now := &pagedSeat{pool: p, life: life, begun: make(chan struct{})}
+	defer close(now.begun)
+	held := b.rows.seat(spot{uint32(index), uint32(device)}, now, s.cluster.ModelID)
+	return p.engine.AddPagedGPU(life.ID, free, memory.Pages, held)
 }
 
 // onLoaded takes a loader's report, to the engine that has the device now.
@@ -165,24 +196,21 @@ func (b *backend) onLoaded(l transport.Link, body []byte) {
 		l.Close(errors.Join(transport.ErrProtocol, err))
 		return
 	}
-	s, at := b.server, spot{d.Pool, d.Device}
-	if d.Epoch != wire.Epoch(s.reign.Load()) || d.Op == wire.OpUnload { // of another scheduler's order; of an unload, which cannot fail
+	if w := b.server.cfg.Watch.Loaded; w != nil {
+		w(d, l.Shift())
+	}
+	if d.Epoch != wire.Epoch(b.server.reign.Load()) || d.Op == wire.OpUnload { // of another scheduler's order; of an unload, which cannot fail
 		return
 	}
-	b.rows.seating.Lock()
-	defer b.rows.seating.Unlock()
-	ok := d.Reason == wire.ReasonNone
-	if ok {
-		b.rows.gains(at, d.Model, d.Generation)
+	seat := b.rows.reported(d)
+	if seat == nil {
+		return // whoever gets the device begins with what came
 	}
-	seats := b.rows.at.Load()
-	if seats == nil || (*seats)[at] == nil {
-		return // whoever gets it begins with what came
-	}
-	seat := (*seats)[at]
+	<-seat.begun
 	end := min(d.End, mono.Now()) // clocks are only so well aligned
-	seat.pool.engine.Loaded(engine.LoadReport{GPU: seat.gpu, Model: d.Model, Generation: residency.Generation(d.Generation),
-		Report: residency.Report{ID: residency.LoadID(d.Load), Start: min(d.Start, end), End: end, OK: ok}})
+	seat.pool.engine.Loaded(engine.LoadReport{GPU: seat.life, Model: d.Model, Generation: residency.Generation(d.Generation),
+		Report: residency.Report{ID: residency.LoadID(d.Load), Start: min(d.Start, end), End: end, OK: d.Reason == wire.ReasonNone, Reason: d.Reason,
+			Tells: true, Free: int(min(d.Free, catalog.PagesMax))}})
 }
 
 // onHeld takes what a device holds: its loads that were under way are void.
@@ -214,7 +242,7 @@ func (p *pool) serve(id wire.ModelID, cfg batching.Config, spec *catalog.ModelSp
 	if p.paged == nil {
 		return p.engine.AddModel(id, cfg)
 	}
-	w := residency.Model{Pages: p.paged.PagesOf(spec), LoadTime: spec.LoadTime}
+	w := residency.Model{Pages: p.paged.PagesOf(spec), LoadTime: spec.LoadTime, Pinned: spec.Resident}
 	if w.LoadTime <= 0 {
 		w.LoadTime = max(loadLeast, mono.Dur(float64(spec.WeightsBytes)/loadBandwidth*float64(mono.Second)))
 	}
@@ -242,27 +270,27 @@ func (k *sink) Load(o *engine.LoadOrder) {
 	}
 	p := k.loads.to(seat.backend.link, seat.backend)
 	p.frames = m.Append(p.frames)
+	if w := k.server.cfg.Watch.Ordered; w != nil {
+		w(o)
+	}
 }
 
 // FlushLoads implements engine.Loader.
 func (k *sink) FlushLoads() { k.flush(&k.loads.loopSink) }
 
-// modelAt is a model on a GPU.
-type modelAt struct {
-	model wire.ModelID
-	gpu   wire.GPUID
-}
-
-// countStart counts a batch's requests as cold, if it is the first one with its weights, or warm.
-func (k *sink) countStart(l *loopSink, d *shard.Dispatch) {
-	if l.seen == nil {
-		l.seen = map[modelAt]uint32{}
+// countStart counts a batch's requests as cold, if it was the first one with its weights, as its backend says, or warm. Those
+// that wait again are not counted.
+func (k *sink) countStart(c *modelCount, requests int, cold bool) {
+	n := uint64(requests)
+	switch {
+	case cold && c != nil:
+		c.cold.Add(n)
+	case c != nil:
+		c.warm.Add(n)
 	}
-	at := modelAt{d.Model, d.GPU}
-	if l.seen[at] == d.Generation {
-		k.warm.Add(uint64(len(d.Requests)))
-		return
+	if cold {
+		k.cold.Add(n)
+	} else {
+		k.warm.Add(n)
 	}
-	l.seen[at] = d.Generation
-	k.cold.Add(uint64(len(d.Requests)))
 }

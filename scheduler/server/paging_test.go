@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/symphony-serving/symphony/scheduler/residency"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/loopback"
@@ -24,12 +25,22 @@ type vault struct {
 	*peer
 	memory  catalog.Paged
 	held    []map[wire.ModelID]wire.Generation // by device
+	each    int                                // pages of a model
+	coming  []int                              // loads that are not done, by device
 	loader  []mono.Time
 	loads   []wire.Load
 	refuse  wire.Reason              // the next batch
 	lax     bool                     // orders of another life of a GPU cross those of this one: what does not fit is refused, as by a backend
 	missing map[wire.Generation]bool // that it refused a batch for
+	ran     map[ranOn]bool
+	odd     []map[wire.Generation]bool // by device: weights whose model has no id
 	wrong   int
+}
+
+// ranOn is whose weights a batch has run with.
+type ranOn struct {
+	device     uint32
+	generation wire.Generation
 }
 
 func pagedSpec(name string, pages int) catalog.ModelSpec {
@@ -39,8 +50,10 @@ func pagedSpec(name string, pages int) catalog.ModelSpec {
 }
 
 func newVault(t *testing.T, n *loopback.Network, devices, pages int) *vault {
-	v := &vault{peer: newPeer(t), memory: catalog.Paged{Page: pageOf, Pages: pages}, loader: make([]mono.Time, devices), missing: map[wire.Generation]bool{}}
+	v := &vault{peer: newPeer(t), each: 1, coming: make([]int, devices), memory: catalog.Paged{Page: pageOf, Pages: pages}, loader: make([]mono.Time, devices), missing: map[wire.Generation]bool{}, ran: map[ranOn]bool{}}
+	v.first = map[wire.BatchID]bool{}
 	for range devices {
+		v.odd = append(v.odd, map[wire.Generation]bool{})
 		v.held = append(v.held, map[wire.ModelID]wire.Generation{})
 	}
 	v.onLoad, v.onBatch = v.load, v.batch
@@ -67,6 +80,13 @@ func (v *vault) join(t *testing.T, name string, held [][]catalog.HeldModel, spec
 func (v *vault) load(m *wire.Load) {
 	v.loads = append(v.loads, *m)
 	held := v.held[m.Device]
+	if m.Op == wire.OpUnload && m.Model == wire.ModelNone {
+		if !v.odd[m.Device][m.Generation] {
+			v.t.Errorf("an order to forget %+v, where there is %v", m, v.odd[m.Device])
+		}
+		delete(v.odd[m.Device], m.Generation)
+		return
+	}
 	if m.Op == wire.OpUnload {
 		if v.lax && held[m.Model] != m.Generation {
 			return
@@ -81,12 +101,13 @@ func (v *vault) load(m *wire.Load) {
 	if v.lax {
 		delete(held, m.Model) // the newer order holds
 	}
-	if v.lax && len(held) >= v.memory.Pages {
-		report.Reason = wire.ReasonMemory
+	full := (len(held)+1)*v.each > v.memory.Pages
+	if v.lax && full {
+		report.Reason, report.Free = wire.ReasonMemory, v.free(m.Device)
 		_ = v.link.Send(report.Append(nil))
 		return
 	}
-	if len(held) >= v.memory.Pages || held[m.Model] != 0 || m.Generation == 0 || m.Epoch == 0 {
+	if full || held[m.Model] != 0 || m.Generation == 0 || m.Epoch == 0 {
 		v.t.Errorf("an order to load %+v, where %v are held", m, held)
 	}
 	held[m.Model] = m.Generation
@@ -94,7 +115,19 @@ func (v *vault) load(m *wire.Load) {
 	end := start.Add(3 * mono.Millisecond)
 	v.loader[m.Device] = end
 	report.Start, report.End = start, end
-	time.AfterFunc(end.Sub(mono.Now()).Std(), func() { _ = v.link.Send(report.Append(nil)) })
+	v.coming[m.Device]++
+	time.AfterFunc(end.Sub(mono.Now()).Std(), func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.coming[m.Device]--
+		report.Free = v.free(m.Device)
+		_ = v.link.Send(report.Append(nil))
+	})
+}
+
+// free are a device's pages that nothing takes, loads that wait included. Caller holds mu.
+func (v *vault) free(device uint32) uint32 {
+	return uint32(v.memory.Pages - v.each*(len(v.held[device])-min(len(v.held[device]), v.coming[device])))
 }
 
 // batch looks at an order. Caller holds mu.
@@ -106,6 +139,9 @@ func (v *vault) batch(m *wire.Batch) {
 		v.wrong++
 	}
 	v.mute = false
+	if at := (ranOn{m.Device, m.Generation}); v.refuse == 0 && !v.ran[at] {
+		v.ran[at], v.first[m.Batch] = true, true
+	}
 	if v.refuse != 0 {
 		d := wire.Done{Epoch: m.Epoch, Batch: m.Batch, Start: mono.Now(), End: mono.Now(), Reason: v.refuse}
 		v.refuse, v.mute = 0, true // by peer.Receive, which looks next
@@ -173,6 +209,25 @@ func TestPagedPool(t *testing.T) {
 	if stats.Cold < 10 || stats.Unloads < 5 || stats.Pages != 6 {
 		t.Errorf("%+v of %d loads and unloads", stats, len(v.loads))
 	}
+	got, byModel := executed(t, registry, served), map[string]float64{}
+	for i := range 12 {
+		for _, start := range []string{"cold", "warm"} {
+			byModel[start] += got[fmt.Sprintf("symphony_paged_model_requests_total m%d %s 1", i, start)]
+		}
+	}
+	if byModel["cold"] != got["symphony_paged_requests_total cold"] || byModel["warm"] != got["symphony_paged_requests_total warm"] {
+		t.Errorf("by models %v, of all %v", byModel, got)
+	}
+	if got["symphony_loads_total cold"] != float64(stats.Cold) || got["symphony_loads_total copy"] != float64(stats.Copies) || got["symphony_evictions_total room"] != float64(stats.Evicted[residency.Room]) || got["symphony_loader_busy_seconds_total"] == 0 ||
+		got["symphony_pages free"]+got["symphony_pages used"] != 6 || got["symphony_pages missing"] != 0 || got["symphony_paged_requests_total cold"] < 10 || got["symphony_paged_requests_total cold"]+got["symphony_paged_requests_total warm"] != float64(served) {
+		t.Errorf("%v of %+v, %d served", got, stats, served)
+	}
+	t.Logf("served %d of %d; %+v", served, requests, stats)
+}
+
+// gathered are the values of all series, by name and labels, but for the pool's.
+func gathered(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
 	got := map[string]float64{}
 	families, err := registry.Gather()
 	if err != nil {
@@ -189,11 +244,19 @@ func TestPagedPool(t *testing.T) {
 			got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 	}
-	if got["symphony_loads_total cold"] != float64(stats.Cold) || got["symphony_loads_total copy"] != float64(stats.Copies) || got["symphony_evictions_total"] != float64(stats.Unloads) ||
-		got["symphony_pages free"]+got["symphony_pages used"] != 6 || got["symphony_paged_requests_total cold"] < 10 || got["symphony_paged_requests_total cold"]+got["symphony_paged_requests_total warm"] != float64(served) {
-		t.Errorf("%v of %+v, %d served", got, stats, served)
+	return got
+}
+
+// executed is gathered once so many requests have been counted: an answer overtakes the report of its batch.
+func executed(t *testing.T, registry *prometheus.Registry, n int) (got map[string]float64) {
+	t.Helper()
+	for range 5000 {
+		if got = gathered(t, registry); got["symphony_paged_requests_total cold"]+got["symphony_paged_requests_total warm"] >= float64(n) {
+			break
+		}
+		time.Sleep(time.Millisecond)
 	}
-	t.Logf("served %d of %d; %+v", served, requests, stats)
+	return got
 }
 
 // Which backends cannot join, and why.
@@ -226,26 +289,33 @@ func TestPagedBackendsThatAreRefused(t *testing.T) {
 
 // A scheduler that begins with a backend that holds weights uses them, and goes on behind their generations.
 func TestHeldWeightsAreUsed(t *testing.T) {
-	_, n := newServer(t, nil)
+	registry := prometheus.NewRegistry()
+	srv, n := newServer(t, func(c *Config) { c.Metrics = registry })
+	srv.Hasten() // else all would start at the last moment, which a busy machine misses
 	v := newVault(t, n, 1, 3)
 	held := func(b *catalog.Bound) {
 		v.held[0][b.IDs[1]], v.held[0][b.IDs[2]] = 70, 9
+		v.ran[ranOn{0, 70}], v.ran[ranOn{0, 9}] = true, true
 	}
+	v.odd[0][11], v.odd[0][12] = true, true
 	v.onBound = func(b *catalog.Bound) { held(b) }
-	v.join(t, "b", [][]catalog.HeldModel{{{Key: "m2/1", Generation: 9}, {Key: "m1/1", Generation: 70}}}, models(3)...)
+	v.join(t, "b", [][]catalog.HeldModel{{{Key: "m2/1", Generation: 9}, {Key: "who/1", Generation: 11}, {Key: "m1/1", Generation: 70}, {Key: "what/3", Generation: 12}}}, models(3)...)
 	f := frontendPeer(t, n)
 	f.wait("the models", func() bool { return len(f.doc.Entries) == 3 && f.doc.Entries[0].Ready })
 	for i, name := range []string{"m1", "m2", "m0"} {
 		f.mu.Lock()
 		id := f.entry(name).ID
 		f.mu.Unlock()
-		f.submit(wire.RequestID(i+1), id, 500*mono.Millisecond)
+		f.submit(wire.RequestID(i+1), id, 10*mono.Second)
 		v.wait("an answer", func() bool { return len(v.answers[wire.RequestID(i+1)]) == 1 })
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.loads) != 1 || v.loads[0].Generation <= 70 || v.wrong > 0 {
-		t.Errorf("loads %+v, %d batches without their weights; want one, beyond generation 70", v.loads, v.wrong)
+	if len(v.loads) != 3 || v.loads[0].Model != wire.ModelNone || v.loads[1].Model != wire.ModelNone || v.loads[2].Generation <= 70 || v.wrong > 0 || len(v.odd[0]) > 0 {
+		t.Errorf("loads %+v, %d batches without their weights; want what has no id ordered away, then one beyond generation 70", v.loads, v.wrong)
+	}
+	if got := executed(t, registry, 3); got["symphony_paged_requests_total cold"] != 1 || got["symphony_paged_requests_total warm"] != 2 {
+		t.Errorf("%v cold and %v warm, want 1 and 2: what is adopted is warm", got["symphony_paged_requests_total cold"], got["symphony_paged_requests_total warm"])
 	}
 }
 
@@ -253,18 +323,19 @@ func TestHeldWeightsAreUsed(t *testing.T) {
 func TestRefusedBatchesAreQueuedAgain(t *testing.T) {
 	for _, reason := range []wire.Reason{wire.ReasonLate, wire.ReasonCold} {
 		t.Run(reason.String(), func(t *testing.T) {
-			s, n := newServer(t, nil)
+			registry := prometheus.NewRegistry()
+			s, n := newServer(t, func(c *Config) { c.Metrics = registry })
 			s.Hasten()
 			v := newVault(t, n, 1, 3)
 			v.join(t, "b", nil, models(1)...)
 			f := frontendPeer(t, n)
 			f.wait("the model", func() bool { return len(f.doc.Entries) == 1 && f.doc.Entries[0].Ready })
-			f.submit(1, f.doc.Entries[0].ID, 500*mono.Millisecond)
-			v.wait("the first answer", func() bool { return len(v.answers[1]) == 1 })
+			f.submit(1, f.doc.Entries[0].ID, 10*mono.Second)
+			v.wait("the first answer, and its load's report", func() bool { return len(v.answers[1]) == 1 && v.coming[0] == 0 })
 			v.mu.Lock()
 			v.refuse = reason
 			v.mu.Unlock()
-			f.submit(2, f.doc.Entries[0].ID, 500*mono.Millisecond)
+			f.submit(2, f.doc.Entries[0].ID, 10*mono.Second)
 			v.wait("the answer", func() bool { return len(v.answers[2]) == 1 })
 			v.mu.Lock()
 			defer v.mu.Unlock()
@@ -276,6 +347,11 @@ func TestRefusedBatchesAreQueuedAgain(t *testing.T) {
 			}
 			if want := map[wire.Reason]int{wire.ReasonLate: 1, wire.ReasonCold: 2}[reason]; len(v.batches) != 3 || loads != want || v.wrong > 0 {
 				t.Errorf("%d batches, %d of them without their weights, %d loads, want 3, 0 and %d", len(v.batches), v.wrong, loads, want)
+			}
+			cold := map[wire.Reason]float64{wire.ReasonLate: 1, wire.ReasonCold: 2}[reason]
+			got := executed(t, registry, 2)
+			if got["symphony_paged_model_requests_total m0 cold 1"] != cold || got["symphony_paged_model_requests_total m0 warm 1"] != 2-cold {
+				t.Errorf("%v, want %v cold of 2 requests", got, cold)
 			}
 		})
 	}
@@ -361,19 +437,94 @@ func TestPagingKnowsItsDevices(t *testing.T) {
 			at := spot{uint32(pool), uint32(device)}
 			p.replace(pool, device, []catalog.HeldModel{{Key: "a/1", Generation: 1}})
 			for gen := range wire.Generation(5) {
-				p.gains(at, 7, gen+1)
+				p.reported(&wire.Loaded{Pool: at.pool, Device: at.device, Model: 7, Generation: gen + 1})
 			}
+			p.reported(&wire.Loaded{Pool: at.pool, Device: at.device, Model: 8, Generation: 9, Reason: wire.ReasonLate})
 			p.loses(spot{9, 9}, 7, 1)
 			want := 0
 			if pool == 1 && (device == 0 || device == 1) {
 				want = 2 // what it held, and the last that came of the other
 			}
-			if got := p.held(at, func(string) (wire.ModelID, bool) { return 3, true }); len(got) != want {
+			if got := p.seat(at, &pagedSeat{}, func(string) (wire.ModelID, bool) { return 3, true }); len(got) != want {
 				t.Errorf("pool %d, device %d: %v, want %d of them", pool, device, got, want)
 			}
 		}
 	}
 	if len(p.devices) != 2 {
 		t.Errorf("%d devices are known, want 2", len(p.devices))
+	}
+}
+
+// A device that is out of service holds nothing, whatever is still on its way; one that is back holds what comes from then on.
+func TestReportsOfDevicesThatAreOut(t *testing.T) {
+	var p paging
+	p.introduce(&catalog.BackendInfo{Pools: []catalog.Pool{{Devices: 1, Paged: &catalog.Paged{Page: pageOf, Pages: 9}}}})
+	none := func(string) (wire.ModelID, bool) { return 0, false }
+	p.seat(spot{}, &pagedSeat{}, none)
+	came := &wire.Loaded{Model: 7, Generation: 5}
+	if p.reported(came) == nil {
+		t.Error("the engine is not told of a load")
+	}
+	p.service(0, 0, false)
+	if p.reported(came) != nil {
+		t.Error("the engine is told of a load on a device that lost it")
+	}
+	p.service(0, 0, true)
+	p.service(3, 9, true)
+	if got := p.seat(spot{}, &pagedSeat{}, none); len(got) != 0 {
+		t.Errorf("a device that comes back holds %v", got)
+	}
+	p.reported(came)
+	p.replace(0, 0, append([]catalog.HeldModel{{Key: "x/1", Generation: 3}, {Key: "y/1", Generation: 4}}, catalog.HeldModel{Key: "z/1", Generation: 6}))
+	if got := p.seat(spot{}, &pagedSeat{}, none); len(got) != 3 || got[1].Model != wire.ModelNone || got[1].Generation != 4 {
+		t.Errorf("held is %v", got)
+	}
+	p.loses(spot{}, wire.ModelNone, 4)
+	if got := p.seat(spot{}, &pagedSeat{}, none); len(got) != 2 {
+		t.Errorf("held is %v", got)
+	}
+	p.loses(spot{}, wire.ModelNone, 0)
+	if got := p.seat(spot{}, &pagedSeat{}, none); len(got) != 0 {
+		t.Errorf("held is %v", got)
+	}
+}
+
+// A pool that nobody is in may get pages of another size: its engine begins anew, for models have other numbers of them.
+func TestPoolWhosePagesChange(t *testing.T) {
+	s, n := newServer(t, nil)
+	s.Hasten() // else all would start at the last moment, which a busy machine misses
+	engineOf := func() any { s.mu.Lock(); defer s.mu.Unlock(); return s.pools[0].engine }
+	f := frontendPeer(t, n)
+	before := any(nil)
+	for i, size := range []int64{pageOf, pageOf / 2} {
+		v := newVault(t, n, 1, 4)
+		v.memory.Page, v.each = size, 2*(i+1)
+		v.join(t, "b", nil, pagedSpec("m0", 2), pagedSpec("m1", 2))
+		if v.admitted.Error != "" {
+			t.Fatal(v.admitted.Error)
+		}
+		f.wait("the models", func() bool { return len(f.doc.Entries) == 2 && f.doc.Entries[0].Ready })
+		for k := range 2 {
+			id := wire.RequestID(2*i + k + 1)
+			f.submit(id, f.doc.Entries[k].ID, 10*mono.Second)
+			v.wait("an answer", func() bool { return len(v.answers[id]) == 1 })
+		}
+		unloads := 0
+		v.mu.Lock()
+		for _, l := range v.loads {
+			if l.Op == wire.OpUnload {
+				unloads++
+			}
+		}
+		v.mu.Unlock()
+		if unloads != i { // two models of 2 pages fit into 4; of 4 pages one does
+			t.Errorf("pages of %d: %d unloads, want %d", size, unloads, i)
+		}
+		if engineOf() == before {
+			t.Error("the engine of before serves pages of another size")
+		}
+		before = engineOf()
+		v.link.Close(nil)
+		f.wait("their end", func() bool { return !f.doc.Entries[0].Ready })
 	}
 }

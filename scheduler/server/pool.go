@@ -35,6 +35,8 @@ type pool struct {
 	share      float64      // of its GPUs' time that was busy, in the second before it
 	busyTold   int64        // likewise: what the GPUs' busy were then
 
+	pagesTold pagesTold // of a paged pool, likewise
+
 	alive atomic.Int64 // GPUs seated; read on the request path
 	aside atomic.Int64 // GPUs whose backends have not promised (aside); likewise
 
@@ -237,7 +239,7 @@ func (s *Server) seatGPU(b *backend, p *pool, g *gpu, index, device int, free mo
 	// and throws away what it finds no seat for (sink.Dispatch).
 	life := engine.GPU{ID: g.id, Life: g.life.Life + 1}
 	g.seat.Store(&seat{backend: b, life: life, reign: s.reignAt(b), pool: uint32(index), device: uint32(device)})
-	got, err := s.seatIn(b, p, g, index, device, mono.Now().Add(free))
+	got, err := s.seatIn(b, p, life, index, device, mono.Now().Add(free))
 	if err == nil && got != life {
 		p.engine.RemoveGPU(got)
 		g.life = got // the next life is the one after
@@ -245,7 +247,7 @@ func (s *Server) seatGPU(b *backend, p *pool, g *gpu, index, device int, free mo
 	}
 	if err != nil {
 		g.seat.Store(nil)
-		b.rows.seat(spot{uint32(index), uint32(device)}, nil)
+		b.rows.unseat(spot{uint32(index), uint32(device)})
 		return err
 	}
 	g.life = got
@@ -266,7 +268,7 @@ func (s *Server) unseatGPU(p *pool, g *gpu) {
 	}
 	old.backend.seats = slices.DeleteFunc(old.backend.seats, func(x seated) bool { return x.gpu == g })
 	if p.paged != nil {
-		old.backend.rows.seat(spot{old.pool, old.device}, nil)
+		old.backend.rows.unseat(spot{old.pool, old.device})
 	}
 	p.alive.Add(-1)
 	p.engine.RemoveGPU(g.life)

@@ -52,7 +52,7 @@ func (s *Server) lookForMute(now mono.Time) {
 	for _, b := range s.backends {
 		if b.admitted.Load() && !b.said.Load() && !b.told && now.Sub(b.since) > saysMost {
 			b.told = true
-			s.log.Warn().Str("backend", b.name).Msg("this backend does not say which scheduler it obeys, and its GPUs are not used: give it the whole group, as --scheduler A+B")
+			s.log.Warn().Str("backend", b.name).Msg("this backend does not say which scheduler it obeys, and its GPUs are not used: give it the whole group, as --scheduler A+B; where there is one scheduler only, start that without --standby")
 		}
 	}
 }

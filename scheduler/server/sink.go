@@ -21,7 +21,8 @@ type sink struct {
 	loops  []loopSink
 	loads  loadSink
 
-	cold, warm atomic.Uint64 // requests of paged pools: in the first batch with their weights, and in others
+	paged      bool          // Immutable: the pool is.
+	cold, warm atomic.Uint64 // requests of paged pools that were executed: in the first batch with their weights, and in others
 }
 
 // loopSink is what one model loop has gathered. Owned by that loop.
@@ -31,7 +32,6 @@ type loopSink struct {
 	batch   wire.Batch // scratch
 	answer  wire.Answer
 	flights flights
-	seen    map[modelAt]uint32 // of a paged pool: by whose weights the last batch ran
 }
 
 // pendingSpare is how many dead links a loop may remember beside the living.
@@ -45,7 +45,7 @@ type pending struct {
 }
 
 func newSink(s *Server, p *pool, loops int) *sink {
-	k := &sink{server: s, pool: p, loops: make([]loopSink, loops)}
+	k := &sink{server: s, pool: p, paged: p.paged != nil, loops: make([]loopSink, loops)}
 	for i := range k.loops {
 		k.loops[i].pending = map[transport.Link]*pending{}
 	}
@@ -87,9 +87,6 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 		m.Items = append(m.Items, wire.BatchItem{Request: r.ID, Frontend: r.Frontend, Deadline: r.Deadline, Input: r.Input})
 	}
 	l.flights.begin(d)
-	if d.Generation != 0 {
-		k.countStart(l, d)
-	}
 	p := l.to(seat.backend.link, seat.backend)
 	p.frames = m.Append(p.frames)
 	if w := k.server.cfg.Watch.Dispatched; w != nil {
@@ -122,12 +119,16 @@ func (k *sink) Drop(loop int, d *batching.Drop) {
 
 // Completed implements engine.Sink.
 func (k *sink) Completed(loop int, r *shard.Run, d *engine.Done) {
-	if c := k.server.count(r.Model); c != nil {
+	c := k.server.count(r.Model)
+	if c != nil {
 		late := k.loops[loop].flights.end(d)
 		if d.Refused == wire.ReasonNone { // else they wait again
 			c.late.Add(uint64(late))
 			c.served.Add(uint64(r.Size - late))
 		}
+	}
+	if k.paged && d.Refused == wire.ReasonNone {
+		k.countStart(c, r.Size, d.Cold)
 	}
 	g := k.pool.gpu(r.GPU)
 	if seat := g.seat.Load(); seat != nil && seat.life.Life == r.Life {

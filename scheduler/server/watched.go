@@ -22,7 +22,7 @@ const (
 	// tapBytes is for the rings of a scheduler's loops, all together.
 	tapBytes = 8 << 20
 	// watchedMost is about how many events of a loop are told at a call of Watched.
-	watchedMost = 1 << 11
+	watchedMost = 1 << 12
 )
 
 // watching is what who watches has been told, so that only what changed is told again.
@@ -31,6 +31,7 @@ type watching struct {
 	on bool
 
 	looked, linked mono.Time
+	paged          mono.Time   // when looks at pages were asked for last
 	models         []toldModel // by wire.ModelID
 	pools          []toldPool  // by the pool's index
 	links          map[string]watch.Info
@@ -41,12 +42,14 @@ type toldModel struct {
 	spec    *catalog.ModelSpec // nil: not told
 	pool    int
 	counted counted
+	paged   pagedCounts
 }
 
 type toldPool struct {
 	pool  *pool // nil: not told
 	info  watch.Info
-	gpus  []bool // present, by wire.GPUID
+	gpus  []bool             // present, by wire.GPUID
+	held  []watch.MemoryInfo // likewise: of a paged pool
 	every int
 }
 
@@ -62,11 +65,12 @@ func (s *Server) Watching(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.on = on
-	w.looked, w.linked = 0, 0 // long ago
+	w.looked, w.linked, w.paged = 0, 0, 0 // long ago
 	w.models, w.pools, w.links = nil, nil, map[string]watch.Info{}
 	pools := s.watchedPools()
 	for _, p := range pools {
 		p.engine.Watch(0) // of what was not read nothing is told
+		p.engine.ForgetPages()
 		if on {
 			p.engine.Watch(s.tapBytes(len(pools)))
 		}
@@ -101,7 +105,7 @@ func (s *Server) Watched(to *watch.Told) {
 		p.engine.Watch(s.tapBytes(len(w.now)))
 		from := len(to.Words)
 		w.pools[p.index].every = p.engine.Watched(int32(p.index), watchedMost, to)
-		if s.cfg.ModelLoops > 1 {
+		if s.cfg.ModelLoops > 1 || p.paged != nil { // the rank loop tells, too
 			to.Sort(from)
 		}
 	}
@@ -122,7 +126,11 @@ func (w *watching) look(s *Server, now mono.Time, to []watch.Event) []watch.Even
 		return to
 	}
 	w.looked = now
-	to = w.lookPools(now, to)
+	asks := now.Sub(w.paged) >= watch.MemoryEvery
+	if asks {
+		w.paged = now
+	}
+	to = w.lookPools(now, asks, to)
 	to = w.lookModels(s, now, to)
 	if now.Sub(w.linked) >= linksEvery {
 		w.linked = now
@@ -131,7 +139,7 @@ func (w *watching) look(s *Server, now mono.Time, to []watch.Event) []watch.Even
 	return to
 }
 
-func (w *watching) lookPools(now mono.Time, to []watch.Event) []watch.Event {
+func (w *watching) lookPools(now mono.Time, asks bool, to []watch.Event) []watch.Event {
 	live := make([]bool, len(w.pools))
 	for _, p := range w.now {
 		for p.index >= len(w.pools) {
@@ -147,6 +155,9 @@ func (w *watching) lookPools(now mono.Time, to []watch.Event) []watch.Event {
 			to = append(to, watch.Event{Kind: watch.Pool, At: now, Pool: int32(p.index), Info: &info})
 		}
 		to = t.lookGPUs(now, to)
+		if p.paged != nil {
+			to = t.lookPages(asks, to)
+		}
 	}
 	for i := range w.pools {
 		if !live[i] && w.pools[i].pool != nil {
@@ -161,6 +172,9 @@ func (w *watching) lookPools(now mono.Time, to []watch.Event) []watch.Event {
 func (p *pool) watched(every int) watch.Info {
 	stats := p.engine.Stats()
 	info := watch.Info{Name: p.label(), GPUs: int(p.alive.Load()), Need: stats.Need, Kept: min(stats.Kept, int(p.alive.Load())), Ctrl: p.delay.Ctrl, Data: p.delay.Data, Spent: 1, Every: every}
+	if p.paged != nil {
+		info.Page = p.paged.Page
+	}
 	for i := range stats.Models {
 		info.Queued += stats.Models[i].Used
 	}
@@ -172,7 +186,7 @@ func (p *pool) watched(every int) watch.Info {
 
 func samePool(a, b *watch.Info) bool {
 	return a.Name == b.Name && a.GPUs == b.GPUs && a.Kept == b.Kept && a.Need == b.Need && a.Spent == b.Spent && a.Setting == b.Setting &&
-		a.Ctrl == b.Ctrl && a.Data == b.Data && a.Queued == b.Queued && a.Every == b.Every
+		a.Ctrl == b.Ctrl && a.Data == b.Data && a.Queued == b.Queued && a.Every == b.Every && a.Page == b.Page
 }
 
 func (t *toldPool) lookGPUs(now mono.Time, to []watch.Event) []watch.Event {
@@ -207,9 +221,11 @@ func (w *watching) lookModels(s *Server, now mono.Time, to []watch.Event) []watc
 			to = append(to, watch.Event{Kind: watch.Model, At: now, Pool: int32(m.pool.index), Model: wire.ModelID(id),
 				Info: &watch.Info{Name: shownName(m.spec), SLO: m.spec.SLO, MaxBatch: m.spec.MaxBatch, Profile: &m.spec.Profile}})
 		}
-		if c := m.count.look(); c != t.counted {
-			t.counted = c
-			to = append(to, watch.Event{Kind: watch.Counts, At: now, Pool: int32(m.pool.index), Model: wire.ModelID(id), Info: m.count.watched(c)})
+		if c, k := m.count.look(), m.pool.pagedCounts(wire.ModelID(id), m.count); c != t.counted || k != t.paged {
+			t.counted, t.paged = c, k
+			info := m.count.watched(c)
+			k.tell(info)
+			to = append(to, watch.Event{Kind: watch.Counts, At: now, Pool: int32(m.pool.index), Model: wire.ModelID(id), Info: info})
 		}
 	}
 	return to

@@ -110,6 +110,10 @@ func (s *Shard) Fill(now mono.Time, g gaps.Grant, out *Out) {
 			a.Exec = max(now.Add(s.delay.Of(b)), g.FreeAt)
 			a.Until = a.Exec.Add(m.Profile().Latency(b))
 			a.Batch = s.dispatch(rank.Grant{Model: g.Model, GPU: g.GPU, Life: g.Life}, now, a.Exec, a.Until, out)
+			if g.Generation != 0 {
+				d := &out.Dispatches[len(out.Dispatches)-1]
+				d.Generation, d.Latest = g.Generation, d.Requests[0].Deadline.Add(-m.Profile().Latency(b))
+			}
 		}
 		a.Least = s.least(m)
 		m.effort.told = a.Least

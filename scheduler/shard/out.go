@@ -18,7 +18,7 @@ type Dispatch struct {
 	Due   mono.Time // when its order had left if nothing took time; decides nothing
 	Exec  mono.Time
 	Until mono.Time
-	// Generation is that of the grant, Latest the last start by which any of the requests can still be in time,
+	// Generation is that of the grant, Latest the last start by which all of the requests can still be in time (margins aside),
 	// where the GPU needs weights of a generation; else 0 and mono.Never.
 	Generation uint32
 	Latest     mono.Time

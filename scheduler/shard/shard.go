@@ -196,7 +196,7 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 			answer.Forgone, answer.Need, answer.Slack = m.Forgone(), m.Need(), m.Slack()
 			if g.Generation != 0 {
 				d := &out.Dispatches[len(out.Dispatches)-1]
-				d.Generation, d.Latest = g.Generation, d.Requests[0].Deadline.Add(-m.Profile().Latency(n))
+				d.Generation, d.Latest = g.Generation, earliest(d.Requests).Add(-m.Profile().Latency(n))
 			}
 		}
 	}
@@ -205,6 +205,16 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 		s.update(now, g.Model, out)
 		s.inform(g.Model, m, out, true) // the rank dropped what it knew when it granted
 	}
+}
+
+// earliest is the first deadline. The requests are in the order of their deadlines less the margin that the model had when each
+// came: where that has fallen, a later one may be due before the first.
+func earliest(requests []batching.Request) mono.Time {
+	at := mono.Never
+	for i := range requests {
+		at = min(at, requests[i].Deadline)
+	}
+	return at
 }
 
 // lastCame is when the last of the taken requests was handed in.

@@ -221,6 +221,27 @@ func TestMargin(t *testing.T) {
 	}
 }
 
+// By its Latest all of a batch's requests can be in time: where the margin has fallen the first of them is not the one that is due
+// first. Without weights of a generation there is none.
+func TestLatestOfABatch(t *testing.T) {
+	s, out := newShard(t, Config{RequestsMax: 10, BatchesMax: 4})
+	s.SetMargin(0, 4)
+	submit(s, out, 0, 50)
+	s.SetMargin(0, 0)
+	submit(s, out, 0, 48)
+	g := grant(0, 1, 0)
+	g.Generation = 3
+	s.Granted(35, g, out)
+	if d := out.Dispatches[0]; len(d.Requests) != 2 || d.Requests[0].Deadline != 50 || d.Latest != 48-7 || d.Generation != 3 {
+		t.Errorf("%+v, want both requests, and 48 - l(2) = 41 as the latest start", d)
+	}
+	submit(s, out, 36, 90)
+	s.Granted(80, grant(1, 1, 0), out)
+	if d := out.Dispatches[1]; d.Latest != mono.Never || d.Generation != 0 {
+		t.Errorf("%+v, want no latest start", d)
+	}
+}
+
 // A GPU that is free too late for what waits is given back, and the rank, which
 // forgot the candidate when it granted, is told of it again.
 func TestGrantTooLate(t *testing.T) {

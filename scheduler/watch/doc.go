@@ -18,7 +18,7 @@
 // clock of who tells, of which "began" is the origin in unix nanoseconds (0 in a simulation).
 // Readers pass over events and fields that they do not know; another version they refuse.
 // The stream of a live scheduler, a saved picture and a file of the simulator are the same, but
-// that in a stream the frequent events (batches, reports, drops, candidates) come packed, many in a line
+// that in a stream the frequent events (batches, reports, drops, candidates, loads) come packed, many in a line
 // (packed.go). In files each is a line, for people and their tools; readers (Reader) take both.
 //
 // # Frequent events

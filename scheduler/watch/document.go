@@ -82,6 +82,16 @@ func (e *Event) Append(to []byte) []byte {
 		to = field(field(to, `,"model":`, int64(e.Model)), `,"queued":`, int64(e.Queued))
 		to = field(field(to, `,"size":`, int64(e.Size)), `,"exec":`, int64(e.Exec))
 		to = field(field(to, `,"until":`, int64(e.Until)), `,"due":`, int64(e.Due))
+	case Load, Loaded:
+		to = append(strconv.AppendUint(append(to, `,"load":"`...), uint64(e.Batch), 16), '"')
+		to = e.why(field(field(to, `,"model":`, int64(e.Model)), `,"gpu":`, int64(e.GPU)))
+		if e.Kind == Load {
+			to = field(to, `,"size":`, int64(e.Size))
+		}
+		to = field(field(to, `,"exec":`, int64(e.Exec)), `,"until":`, int64(e.Until))
+	case Evict:
+		to = e.why(field(field(to, `,"model":`, int64(e.Model)), `,"gpu":`, int64(e.GPU)))
+		to = field(field(to, `,"for":`, int64(e.For)), `,"until":`, int64(e.Until))
 	case Counts:
 		to = e.counts(to)
 	case Now:
@@ -96,6 +106,10 @@ func (e *Event) Append(to []byte) []byte {
 func (e *Event) batch(to []byte) []byte {
 	to = append(strconv.AppendUint(append(to, `,"batch":"`...), uint64(e.Batch), 16), '"')
 	return field(field(to, `,"model":`, int64(e.Model)), `,"gpu":`, int64(e.GPU))
+}
+
+func (e *Event) why(to []byte) []byte {
+	return append(append(append(to, `,"why":"`...), e.Why.String()...), '"')
 }
 
 // requests are key, arrival and deadline one after the other.
@@ -136,10 +150,13 @@ func (e *Event) counts(to []byte) []byte {
 	for _, f := range [...]struct {
 		name string
 		n    uint64
-	}{{`,"came":`, i.Came}, {`,"served":`, i.Served}, {`,"late":`, i.Late}} {
+	}{{`,"came":`, i.Came}, {`,"served":`, i.Served}, {`,"late":`, i.Late}, {`,"warm":`, i.Warm}, {`,"cold":`, i.Cold}, {`,"loads":`, i.Loads}, {`,"held":`, uint64(max(0, i.Held))}} {
 		if f.n > 0 {
 			to = strconv.AppendUint(append(to, f.name...), f.n, 10)
 		}
+	}
+	if i.Unmet != 0 {
+		to = field(to, `,"unmet":`, int64(i.Unmet))
 	}
 	if len(i.Dropped) > 0 {
 		to = append(to, `,"dropped":`...)
@@ -179,6 +196,9 @@ type line struct {
 	T        mono.Time       `json:"t"`
 	Pool     int32           `json:"pool"`
 	Batch    string          `json:"batch"`
+	Load     string          `json:"load"`
+	Why      string          `json:"why"`
+	For      wire.ModelID    `json:"for"`
 	Model    wire.ModelID    `json:"model"`
 	GPU      wire.GPUID      `json:"gpu"`
 	Due      mono.Time       `json:"due"`
@@ -218,7 +238,7 @@ func parseLine(text []byte) (l line, err error) {
 func (l *line) event() (e Event, ok bool, err error) {
 	e = Event{Kind: kindOf(l.E), Pool: l.Pool, Model: l.Model, GPU: l.GPU, Size: l.Size, Queued: l.Queued, At: l.T,
 		Due: l.Due, Exec: l.Exec, Until: l.Until, Fetch: l.Fetch, Margin: l.Margin, Info: l.Info}
-	if l.Model > idMax || l.GPU > idMax || l.Pool < 0 || l.Pool > idMax {
+	if max(l.Model, l.For) > idMax || l.GPU > idMax || l.Pool < 0 || l.Pool > idMax {
 		return e, false, fmt.Errorf("%w: model %d, GPU %d or pool %d: ids are below %d", ErrDocument, l.Model, l.GPU, l.Pool, idMax)
 	}
 	switch e.Kind {
@@ -230,6 +250,8 @@ func (l *line) event() (e Event, ok bool, err error) {
 		e.Reason = reasonOf(l.Reason)
 		e.Request = Request{Arrival: l.Arrival, Came: l.Came, Deadline: l.Deadline}
 		e.Request.Key, err = ParseKey(l.Request)
+	case Load, Loaded, Evict:
+		err = e.parseLoad(l)
 	case Queue, Missed, Now:
 	default:
 		if e.Info == nil {
@@ -244,6 +266,19 @@ func (l *line) event() (e Event, ok bool, err error) {
 
 // idMax bounds ids of models, GPUs and pools: they index lists.
 const idMax = 1 << 16
+
+func (e *Event) parseLoad(l *line) error {
+	e.Why, e.For = whyOf(l.Why), l.For
+	if e.Kind == Evict {
+		return nil
+	}
+	id, err := strconv.ParseUint(l.Load, 16, 64)
+	if err != nil {
+		return fmt.Errorf("load %q: %w", l.Load, err)
+	}
+	e.Batch = wire.BatchID(id)
+	return nil
+}
 
 func (e *Event) parseBatch(l *line) error {
 	id, err := strconv.ParseUint(l.Batch, 16, 64)

@@ -22,6 +22,13 @@ const (
 	Drop
 	// Queue: a model's candidate was formed anew. Exec and Until are its window.
 	Queue
+	// Load: weights were ordered onto a GPU, for Why; Exec and Until are the copy's planned start and end, Size its pages,
+	// Batch the order's number.
+	Load
+	// Loaded: the report of that order came. Exec and Until are the copy's real start and end, Why is Arrived or Failed.
+	Loaded
+	// Evict: weights were ordered off a GPU, for Why. Until is when they were used last.
+	Evict
 	// Missed: so many events could not be told, Size of them.
 	Missed
 	// Model, Pool, GPU, Counts, Link and Text are the surroundings: Info has what they say.
@@ -31,6 +38,8 @@ const (
 	Counts
 	Link
 	Text
+	// Memory: what a GPU of a paged pool holds, and what its loader did: Info has it.
+	Memory
 	// Now: all up to that instant has been told. Of a stream only.
 	Now
 	kindEnd
@@ -38,7 +47,7 @@ const (
 
 // String is the kind's name in documents.
 func (k Kind) String() string {
-	names := [kindEnd]string{"none", "batch", "done", "drop", "queue", "missed", "model", "pool", "gpu", "counts", "link", "text", "now"}
+	names := [kindEnd]string{"none", "batch", "done", "drop", "queue", "load", "loaded", "evict", "missed", "model", "pool", "gpu", "counts", "link", "text", "memory", "now"}
 	if k < kindEnd {
 		return names[k]
 	}
@@ -49,14 +58,16 @@ func (k Kind) String() string {
 type Event struct {
 	Kind   Kind
 	Reason wire.Reason // Drop
+	Why    Why         // Load, Loaded, Evict
 	Pool   int32
 	Model  wire.ModelID
-	GPU    wire.GPUID // Batch, Done, GPU
-	Size   int32      // Batch, Queue: requests of the batch, of the candidate; Done: that ran; Missed: events
-	Queued int32      // Queue: requests that wait
-	At     mono.Time  // when who tells knew it
-	Batch  wire.BatchID
-	Due    mono.Time // Batch; Queue: the start that deferral alone would choose
+	GPU    wire.GPUID   // Batch, Done, Load, Loaded, Evict, GPU, Memory
+	For    wire.ModelID // Evict, to make Room: the model that comes
+	Size   int32        // Batch, Queue: requests of the batch, of the candidate; Done: that ran; Load: pages; Missed: events
+	Queued int32        // Queue: requests that wait
+	At     mono.Time    // when who tells knew it
+	Batch  wire.BatchID // Load, Loaded: the order's number
+	Due    mono.Time    // Batch; Queue: the start that deferral alone would choose
 	Exec   mono.Time
 	Until  mono.Time
 	Fetch  mono.Dur // Done: order's arrival at the backend until all inputs were there
@@ -122,12 +133,20 @@ type Info struct {
 	Data    mono.Dur `json:"data,omitempty"`
 	Queued  int      `json:"queued,omitempty"` // requests queued or running
 	Every   int      `json:"every,omitempty"`  // one batch in so many is told; 0 and 1: all
+	Page    int64    `json:"page,omitempty"`   // bytes of a page where weights come and go by pages; 0: all models are on all GPUs
 
 	// Counts, of a model since it is served
 	Came    uint64            `json:"came,omitempty"`
 	Served  uint64            `json:"served,omitempty"`
 	Late    uint64            `json:"late,omitempty"`
+	Warm    uint64            `json:"warm,omitempty"`    // requests that left in batches which found the weights there; in paged pools
+	Cold    uint64            `json:"cold,omitempty"`    // that left in the first one with its weights
+	Loads   uint64            `json:"loads,omitempty"`   // of its weights that were ordered
+	Held    int               `json:"held,omitempty"`    // GPUs that have them, or are loading them
+	Unmet   mono.Dur          `json:"unmet,omitempty"`   // p: GPU time that waits for it, and that its holders cannot give in time
 	Dropped map[string]uint64 `json:"dropped,omitempty"` // by reason
+
+	Memory *MemoryInfo `json:"memory,omitempty"` // Memory
 
 	// Link
 	Role  string   `json:"role,omitempty"`

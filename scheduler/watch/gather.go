@@ -12,6 +12,7 @@ import (
 type gathered struct {
 	all  []*Ran
 	gpus []row
+	loads
 }
 
 // row is a GPU's batches, in the order of their starts.
@@ -25,22 +26,36 @@ const around = 10 * mono.Second
 
 // gather finds the batches that were sent up to the request's end, and their reports.
 func gather(h *History, s *State, t *Story) *gathered {
-	g := &gathered{}
+	g := &gathered{loads: loads{at: map[wire.GPUID]bool{}}}
+	paged := false
+	if p := s.Pool(t.Pool); p != nil {
+		paged = p.Paged()
+	}
 	byID := map[wire.BatchID]*Ran{}
 	var d decoder
 	for i := range h.n {
 		p := h.at(i)
-		if p.to < t.Request.Arrival.Add(-around) {
+		if p.to < t.Request.Arrival.Add(-around) && !paged { // weights stay for long
 			continue
 		}
-		events := d.decode(p, 1<<Batch|1<<Done|1<<GPU)
+		events := d.decode(p, 1<<Batch|1<<Done|1<<GPU|1<<Load|1<<Loaded|1<<Evict)
 		for k := range events {
-			if e := &events[k]; e.Pool == t.Pool && e.At >= t.Request.Arrival.Add(-around) {
+			e := &events[k]
+			if e.Pool != t.Pool {
+				continue
+			}
+			if e.At >= t.Request.Arrival.Add(-around) {
 				g.take(e, s, max(t.Ended, t.Request.Deadline), byID)
+			}
+			if paged {
+				g.loads.take(e, t, s)
 			}
 		}
 	}
 	g.rows(s.Pool(t.Pool))
+	if paged {
+		g.gpus = g.holders(g.gpus)
+	}
 	return g
 }
 

@@ -39,6 +39,9 @@ const (
 	doneLayout    = "abnnttnn"
 	dropLayout    = "ainnntttn"
 	queueLayout   = "annntpt"
+	loadLayout    = "annnnntp"
+	loadedLayout  = "annnntp"
+	evictLayout   = "annnnt"
 )
 
 func layoutOf(k Kind) string {
@@ -51,6 +54,12 @@ func layoutOf(k Kind) string {
 		return dropLayout
 	case Queue:
 		return queueLayout
+	case Load:
+		return loadLayout
+	case Loaded:
+		return loadedLayout
+	case Evict:
+		return evictLayout
 	}
 	return ""
 }
@@ -231,6 +240,14 @@ func digit(c byte) int {
 	return -1
 }
 
+// known is why, or nothing where a later version says it.
+func known(why uint64) uint64 {
+	if why >= uint64(whyEnd) {
+		return uint64(WhyNone)
+	}
+	return why
+}
+
 // check refuses a record that is no event: its words are larger than what they are of.
 func check(w []uint64) error {
 	whole := func(v uint64) bool { return int64(v) == int64(int32(v)) }
@@ -250,6 +267,15 @@ func check(w []uint64) error {
 		}
 	case Queue:
 		model, ok = w[2], whole(w[3]) && whole(w[4])
+	case Load:
+		model, gpu, ok = w[3], w[4], whole(w[6])
+		w[5] = known(w[5])
+	case Loaded:
+		model, gpu = w[3], w[4]
+		w[5] = known(w[5])
+	case Evict:
+		model, gpu = max(w[2], w[5]), w[3]
+		w[4] = known(w[4])
 	}
 	if model > idMax || gpu > idMax {
 		return fmt.Errorf("model %d or GPU %d: ids are below %d", model, gpu, idMax)

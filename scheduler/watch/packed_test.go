@@ -31,7 +31,7 @@ func drawn(seed uint64, n int) (all []Event) {
 	whole := func() int32 { return []int32{1, 8, 1000, math.MaxInt32, math.MinInt32, 0}[r.IntN(6)] }
 	for range n {
 		at = at.Add(mono.Dur(r.Int64N(1 << 20)))
-		e := Event{Kind: Batch + Kind(r.IntN(4)), Pool: int32(r.IntN(3) * r.IntN(idMax/2)), At: at, Model: wire.ModelID(r.IntN(idMax + 1)), Exec: some(), Until: some()}
+		e := Event{Kind: Batch + Kind(r.IntN(7)), Pool: int32(r.IntN(3) * r.IntN(idMax/2)), At: at, Model: wire.ModelID(r.IntN(idMax + 1)), Exec: some(), Until: some()}
 		key := Key{wire.FrontendID(r.Uint32() >> r.IntN(32)), wire.RequestID(r.Uint64() >> r.IntN(64))}
 		switch e.Kind {
 		case Batch:
@@ -47,6 +47,13 @@ func drawn(seed uint64, n int) (all []Event) {
 			e.Request = Request{Key: key, Arrival: some(), Came: some(), Deadline: some()}
 		case Queue:
 			e.Due, e.Size, e.Queued = some(), whole(), whole()
+		case Load, Loaded:
+			e.Batch, e.GPU, e.Why = wire.BatchID(r.Uint64()), wire.GPUID(r.IntN(idMax+1)), Why(r.IntN(int(whyEnd)))
+			if e.Kind == Load {
+				e.Size = whole()
+			}
+		case Evict:
+			e.Exec, e.GPU, e.Why, e.For = 0, wire.GPUID(r.IntN(idMax+1)), Why(r.IntN(int(whyEnd))), wire.ModelID(r.IntN(idMax+1))
 		}
 		all = append(all, e)
 	}
@@ -130,7 +137,7 @@ func TestPackedRefusals(t *testing.T) {
 	good := string(packAll(drawn(1, 3)))
 	for text, want := range map[string]string{
 		good[:len(good)-1]: "ends within", "B": "ends within", "Bg": "ends within", "B" + strings.Repeat("/", 13): "more than 64 bits", "C" + strings.Repeat("g", 12) + "Q": "more than 64 bits",
-		"A": "kind 0", "F": "kind 5", "H": "kind 7", good + "!": "no digit", good + "\xff": "no digit", "B/////////BAAAAAAAA": "ends within",
+		"A": "kind 0", "F": "ends within", "H": "ends within", good + "!": "no digit", good + "\xff": "no digit", "B/////////BAAAAAAAA": "ends within",
 		"C" + "A" + "A" + "hgggE" + "AAAAAA": "model", "i////D": "pool", "E" + "A" + "A" + "ggggggggC" + "AAAAA": "32 bits",
 	} {
 		var d decoder

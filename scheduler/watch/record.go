@@ -8,7 +8,7 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// A record is a frequent event (Batch, Done, Drop or Queue) as words: what a model loop writes, what is packed
+// A record is a frequent event (Batch to Evict) as words: what a model loop writes, what is packed
 // (packing) and what is made an Event of for those who ask. Its words, signed ones in two's complement:
 //
 //	head     its kind; from bit 8 on how many words it has, with this one; from bit 32 on the pool
@@ -16,6 +16,9 @@ import (
 //	Done     at, batch, model, GPU, exec, until, fetch, size
 //	Drop     at, id, frontend, model, reason, arrival, came, deadline, margin
 //	Queue    at, model, queued, size, exec, until, due
+//	Load     at, number, model, GPU, why, size, exec, until
+//	Loaded   at, number, model, GPU, why, exec, until
+//	Evict    at, model, GPU, why, for, until
 //
 // Here is how many words each has.
 const (
@@ -24,6 +27,9 @@ const (
 	DoneWords    = 9
 	DropWords    = 10
 	QueueWords   = 8
+	LoadWords    = 9
+	LoadedWords  = 8
+	EvictWords   = 7
 )
 
 const (
@@ -63,7 +69,7 @@ func SetPool(words []uint64, pool int32) {
 }
 
 // frequent reports whether events of a kind are records, rather than lines.
-func (k Kind) frequent() bool { return k >= Batch && k <= Queue }
+func (k Kind) frequent() bool { return k >= Batch && k <= Evict }
 
 // appendRecord appends a frequent event's record.
 func (e *Event) appendRecord(to []uint64) []uint64 {
@@ -83,6 +89,12 @@ func (e *Event) appendRecord(to []uint64) []uint64 {
 		to = append(to, uint64(r.Key.ID), uint64(r.Key.Frontend), uint64(e.Model), uint64(e.Reason), uint64(r.Arrival), uint64(r.Came), uint64(r.Deadline), uint64(e.Margin))
 	case Queue:
 		to = append(to, uint64(e.Model), uint64(e.Queued), uint64(e.Size), uint64(e.Exec), uint64(e.Until), uint64(e.Due))
+	case Load:
+		to = append(to, uint64(e.Batch), uint64(e.Model), uint64(e.GPU), uint64(e.Why), uint64(e.Size), uint64(e.Exec), uint64(e.Until))
+	case Loaded:
+		to = append(to, uint64(e.Batch), uint64(e.Model), uint64(e.GPU), uint64(e.Why), uint64(e.Exec), uint64(e.Until))
+	case Evict:
+		to = append(to, uint64(e.Model), uint64(e.GPU), uint64(e.Why), uint64(e.For), uint64(e.Until))
 	}
 	to[from] = RecordHead(e.Kind, len(to)-from) | uint64(uint32(e.Pool))<<poolBit
 	return to
@@ -111,6 +123,14 @@ func eventOf(w []uint64, list []Request) (Event, []Request) {
 	case Queue:
 		e.Model, e.Queued, e.Size = wire.ModelID(w[2]), int32(w[3]), int32(w[4])
 		e.Exec, e.Until, e.Due = mono.Time(w[5]), mono.Time(w[6]), mono.Time(w[7])
+	case Load:
+		e.Batch, e.Model, e.GPU, e.Why = wire.BatchID(w[2]), wire.ModelID(w[3]), wire.GPUID(w[4]), Why(w[5])
+		e.Size, e.Exec, e.Until = int32(w[6]), mono.Time(w[7]), mono.Time(w[8])
+	case Loaded:
+		e.Batch, e.Model, e.GPU, e.Why = wire.BatchID(w[2]), wire.ModelID(w[3]), wire.GPUID(w[4]), Why(w[5])
+		e.Exec, e.Until = mono.Time(w[6]), mono.Time(w[7])
+	case Evict:
+		e.Model, e.GPU, e.Why, e.For, e.Until = wire.ModelID(w[2]), wire.GPUID(w[3]), Why(w[4]), wire.ModelID(w[5]), mono.Time(w[6])
 	}
 	return e, list
 }

@@ -27,6 +27,8 @@ func (t *Story) saved(s *State) {
 		t.capacity(s, say)
 	case CauseLateScheduler:
 		say("a scheduler that is on time: symphony_loop_lateness_seconds says how late its loops are")
+	case CauseCold:
+		t.coldSaved(say)
 	case CauseRefused:
 		t.admitted(say)
 	}

@@ -34,7 +34,8 @@ type GPUState struct {
 	Size    int32
 	Batch   wire.BatchID
 	From    mono.Time
-	Until   mono.Time // planned, or real once it is known
+	Until   mono.Time    // planned, or real once it is known
+	Memory  *MemoryState // nil: not told
 	busy    [busySlots]mono.Dur
 	slot    int64
 }
@@ -56,6 +57,7 @@ type ModelState struct {
 // Rates are per second, over the span between two counts.
 type Rates struct {
 	Came, Served, Late, Dropped float64
+	Warm, Cold, Loads           float64      // of a paged pool's
 	Reasons                     []ReasonRate // of Dropped, in the order of wire.Reason
 }
 
@@ -109,7 +111,13 @@ func (s *State) Apply(e *Event) {
 		s.pool(e)
 	case GPU:
 		if g := s.gpu(e); g != nil {
-			g.Present, g.Name = !e.Info.Gone, e.Info.Name
+			if g.Present, g.Name = !e.Info.Gone, e.Info.Name; e.Info.Gone {
+				g.Memory = nil
+			}
+		}
+	case Memory:
+		if g := s.gpu(e); g != nil {
+			g.remember(e)
 		}
 	case Counts:
 		if m := s.Model(e.Model); m != nil {
@@ -257,7 +265,8 @@ func (m *ModelState) add(r served) {
 func (m *ModelState) count(e *Event) {
 	if passed := e.At.Sub(m.counted).Seconds(); m.counted > 0 && passed > 0 {
 		per := func(now, before uint64) float64 { return max(0, float64(int64(now-before))) / passed }
-		m.Rate = Rates{Came: per(e.Info.Came, m.counts.Came), Served: per(e.Info.Served, m.counts.Served), Late: per(e.Info.Late, m.counts.Late)}
+		m.Rate = Rates{Came: per(e.Info.Came, m.counts.Came), Served: per(e.Info.Served, m.counts.Served), Late: per(e.Info.Late, m.counts.Late),
+			Warm: per(e.Info.Warm, m.counts.Warm), Cold: per(e.Info.Cold, m.counts.Cold), Loads: per(e.Info.Loads, m.counts.Loads)}
 		for r := wire.ReasonDeadline; int(r) < wire.ReasonCount; r++ {
 			name := r.String()
 			if rate := per(e.Info.Dropped[name], m.counts.Dropped[name]); rate > 0 {

@@ -41,6 +41,8 @@ const (
 	CauseLateScheduler Cause = "late_scheduler"
 	// CauseRefused: it never waited for a GPU; the reason says all.
 	CauseRefused Cause = "refused"
+	// CauseCold: no GPU had its model's weights, and no load of them was in time.
+	CauseCold Cause = "cold"
 	// CauseUnknown: the events that would tell are missing.
 	CauseUnknown Cause = "unknown"
 )
@@ -67,6 +69,8 @@ type Story struct {
 	LostTo *Ran // the batch that was given a GPU while it waited
 	FreeAt mono.Time
 	Short  mono.Dur // by how much earlier that GPU had to be free, or its own batch had to end
+	Load   *Loading // that it waited for; in paged pools
+	Gone   *Evicted // why there had to be one
 	GPUs   []Had    // who had the GPUs meanwhile
 	Saved  []string // what would have saved it
 	Gaps   bool     // events of that time are missing
@@ -163,6 +167,9 @@ func Tell(h *History, s *State, key Key) (*Story, error) {
 	} else {
 		t.whyLate(g, at)
 	}
+	if p := s.Pool(t.Pool); p != nil && p.Paged() {
+		t.tellLoads(&g.loads)
+	}
 	t.saved(s)
 	return t, nil
 }
@@ -212,6 +219,9 @@ func (t *Story) waited() bool {
 // whyDropped finds who had the GPU that it needed.
 func (t *Story) whyDropped(g *gathered, s *State) {
 	switch {
+	case t.Reason == wire.ReasonCold:
+		t.Cause = CauseCold
+		return
 	case !t.waited():
 		t.Cause = CauseRefused
 		return

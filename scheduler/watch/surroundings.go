@@ -17,6 +17,10 @@ func (s *State) Surroundings(at mono.Time) (out []Event) {
 		for g := range p.Rows {
 			if r := &p.Rows[g]; r.Present {
 				out = append(out, Event{Kind: GPU, At: at, Pool: int32(i), GPU: wire.GPUID(g), Info: &Info{Name: r.Name}})
+				if m := r.Memory; m != nil && m.told <= at {
+					kept := m.MemoryInfo
+					out = append(out, Event{Kind: Memory, At: m.told, Pool: int32(i), GPU: wire.GPUID(g), Info: &Info{Memory: &kept}})
+				}
 			}
 		}
 	}

@@ -31,6 +31,10 @@ func all() []Event {
 		{Kind: Counts, At: 16 * ms, Model: 2, Info: &Info{Came: 10, Served: 5, Late: 1, Dropped: map[string]uint64{"shed": 2, "deadline": 1}}},
 		{Kind: Link, At: 17 * ms, Info: &Info{Name: "backend b", Role: "backend", Delay: 12, RTT: 20}},
 		{Kind: Text, At: 18 * ms, Info: &Info{Name: "plan", Lines: []string{"epoch 3", `a "quoted" word`}}},
+		{Kind: Load, At: 18 * ms, Pool: 1, Model: 2, GPU: 1, Batch: 3<<24 | 1, Why: Cold, Size: 7, Exec: 18 * ms, Until: 26 * ms},
+		{Kind: Loaded, At: 27 * ms, Pool: 1, Model: 2, GPU: 1, Batch: 3<<24 | 1, Why: Failed, Exec: 19 * ms, Until: 27 * ms},
+		{Kind: Evict, At: 18 * ms, Pool: 1, Model: 3, GPU: 1, Why: Room, For: 2, Until: 5 * ms},
+		{Kind: Memory, At: 18 * ms, Pool: 1, GPU: 1, Info: &Info{Memory: &MemoryInfo{Pages: 140, Free: 7, Held: 19, Loading: 1, Oldest: 3, Cold: 4, Copies: 5, Failed: 6, Room: 7, Removed: 8, Stray: 9, Busy: 10}}},
 		{Kind: Missed, At: 19 * ms, Size: 12},
 	}
 }
@@ -56,6 +60,7 @@ func TestDocument(t *testing.T) {
 // Counts, which are written by hand, are as encoding/json has them.
 func TestCounts(t *testing.T) {
 	for _, i := range []Info{{}, {Came: 1}, {Came: 12, Served: 9, Late: 2, Dropped: map[string]uint64{"deadline": 1}}, {Late: 1<<64 - 1, Dropped: map[string]uint64{"shed": 3, "deadline": 0, "cancelled": 7}},
+		{Warm: 1, Cold: 2, Loads: 3, Held: 4, Unmet: 5}, {Came: 7, Unmet: -1, Dropped: map[string]uint64{"cold": 1}},
 		{Came: 3, Dropped: map[string]uint64{"shed": 3, "of tomorrow": 1}}} {
 		e := Event{Kind: Counts, At: 5, Pool: 1, Model: 2, Info: &i}
 		text := e.Append(nil)
@@ -64,7 +69,7 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %+v", text, again.Info, err, i)
 		}
 	}
-	i := Info{Came: 12, Served: 9, Late: 2, Dropped: map[string]uint64{"deadline": 1, "shed": 2}}
+	i := Info{Came: 12, Served: 9, Late: 2, Warm: 8, Cold: 3, Loads: 2, Held: 1, Unmet: 77, Dropped: map[string]uint64{"deadline": 1, "shed": 2}}
 	e := Event{Kind: Counts, Info: &i}
 	buffer := e.Append(nil)
 	if n := testing.AllocsPerRun(100, func() { buffer = e.Append(buffer[:0]) }); n != 0 {

@@ -14,7 +14,11 @@ func (t *Story) Headline(s *State) string {
 	after := t.Ended.Sub(t.Request.Arrival)
 	switch t.Outcome {
 	case Served:
-		return fmt.Sprintf("%s request %s was served in time: %v after its arrival, %v before its deadline.", t.Name, t.Request.Key, span(after), span(t.Request.Deadline.Sub(t.Ended)))
+		text := fmt.Sprintf("%s request %s was served in time: %v after its arrival, %v before its deadline.", t.Name, t.Request.Key, span(after), span(t.Request.Deadline.Sub(t.Ended)))
+		if wait := t.loadWait(s); wait != "" {
+			text += " " + wait
+		}
+		return text
 	case Running:
 		return fmt.Sprintf("%s request %s is in a batch that has not been reported.", t.Name, t.Request.Key)
 	case Late:
@@ -41,6 +45,8 @@ func (t *Story) because(s *State) string {
 		return t.slipped(s)
 	case CauseLateScheduler:
 		return "a GPU was free in its window, and no batch was sent: the scheduler was late"
+	case CauseCold:
+		return t.cold(s)
 	case CauseRefused:
 		return "it never waited for a GPU"
 	}
@@ -115,6 +121,14 @@ func span(d mono.Dur) string {
 	return fmt.Sprintf("%.1f ms", d.Millis())
 }
 
+// offPlan is how far something was from its plan.
+func offPlan(d mono.Dur) string {
+	if d < 0 {
+		return span(-d) + " before the plan"
+	}
+	return span(d) + " after the plan"
+}
+
 // gpusMost is how many GPUs a story lists: those that were free first.
 const gpusMost = 8
 
@@ -160,6 +174,7 @@ func (t *Story) Steps(s *State) (out []Step) {
 			say(t.First, "could start from now on; alone it takes %v, so it had to by %s%s", span(t.Alone), t.at(t.Last), t.less())
 		}
 	}
+	t.loadSteps(s, say)
 	if t.LostTo != nil && t.LostTo != t.Needed {
 		say(t.LostTo.Sent, "%s is given a GPU, while this waits", t.LostTo.words(t, s))
 	}
@@ -190,11 +205,11 @@ func (r *Ran) steps(t *Story, s *State, say func(mono.Time, string, ...any)) {
 		return
 	}
 	if r.Fetch > 0 {
-		say(r.Start, "starts, %v after the plan; its inputs took %v", span(r.Start.Sub(r.Exec)), span(r.Fetch))
+		say(r.Start, "starts, %s; its inputs took %v", offPlan(r.Start.Sub(r.Exec)), span(r.Fetch))
 	} else {
-		say(r.Start, "starts, %v after the plan", span(r.Start.Sub(r.Exec)))
+		say(r.Start, "starts, %s", offPlan(r.Start.Sub(r.Exec)))
 	}
-	say(r.End, "ends, %v after the plan", span(r.End.Sub(r.Until)))
+	say(r.End, "ends, %s", offPlan(r.End.Sub(r.Until)))
 }
 
 // who lists what the GPUs did meanwhile, those that were free first before the others.

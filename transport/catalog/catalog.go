@@ -118,6 +118,7 @@ type ModelSpec struct {
 	// they take to get there from the host's, as told or measured.
 	WeightsBytes int64    `json:"weights_bytes,omitempty"`
 	LoadTime     mono.Dur `json:"load_ns,omitempty"`
+	Resident     bool     `json:"resident,omitempty"` // it is on all devices of its pool at all times, also of a paged one
 }
 
 // Key is how models are told apart: "name" and "version".
@@ -147,8 +148,12 @@ type Pool struct {
 	Brought    []Files    `json:"brought,omitempty"`    // those of Ordered, one for each
 	Models     Digest     `json:"models"`               // of the ModelList
 
-	Paged *Paged        `json:"paged,omitempty"` // its devices' memory; nil: all models are resident
-	Held  [][]HeldModel `json:"held,omitempty"`  // per device of a paged pool: what it holds now; nil: nothing
+	Paged *Paged `json:"paged,omitempty"` // its devices' memory; nil: all models are resident
+	// CannotPage is why the pool cannot be paged, in words; empty: it is, or may be by its configuration.
+	CannotPage string `json:"cannot_page,omitempty"`
+	Strict     bool   `json:"strict,omitempty"` // its devices begin no batch before its planned start
+
+	Held [][]HeldModel `json:"held,omitempty"` // per device of a paged pool: what it holds now; nil: nothing
 }
 
 // BackendInfo is a backend's first message. The models themselves travel apart, and

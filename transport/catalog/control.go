@@ -100,7 +100,9 @@ type GPUFacts struct {
 	State      string    `json:"state"`
 	Memory     int64     `json:"memory,omitempty"`   // for models, bytes; 0: unknown, without a bound
 	Measures   bool      `json:"measures,omitempty"` // as Pool has it
-	Stock      []Stocked `json:"stock,omitempty"`    // models that changed; Slot and Devices are not set; Spec as Stocked says, with the first device of a backend's pool
+	Paged      bool      `json:"paged,omitempty"`    // weights come and go: it has no bound but the host's memory
+	CannotPage string    `json:"cannot_page,omitempty"`
+	Stock      []Stocked `json:"stock,omitempty"` // models that changed; Slot and Devices are not set; Spec as Stocked says, with the first device of a backend's pool
 }
 
 // ModelFacts is a routed model as it is now.
@@ -129,4 +131,15 @@ type SubClusterFacts struct {
 	Need       float64 `json:"need"`
 	Rate       float64 `json:"rate"`
 	Busy       float64 `json:"busy"` // share of the GPUs' time
+	// Paged is of one whose models come and go; nil: they are on all of its GPUs.
+	Paged *PagedFacts `json:"paged,omitempty"`
+}
+
+// PagedFacts is the memory of a sub-cluster's GPUs, summed, and what was loaded in the last second.
+type PagedFacts struct {
+	Pages     int     `json:"pages"`
+	Free      int     `json:"pages_free"`
+	Loads     float64 `json:"loads"`       // per second
+	Evictions float64 `json:"evictions"`   // likewise
+	Busy      float64 `json:"loader_busy"` // share of the loaders' time
 }

@@ -30,7 +30,7 @@ func TestDecode(t *testing.T) {
 		survives(t, in, DecodeModels)
 	}
 	survives(t, BackendInfo{Name: "b", Instance: 7, Configured: 8, Pools: []Pool{{DeviceType: "cpu", Devices: 8, Models: DigestOf(nil)}}}, DecodeBackendInfo)
-	paged := Pool{DeviceType: "v100", Devices: 3, Paged: &Paged{Page: 16 << 20, Pages: 1376, Workspace: 512 << 20, IO: 512 << 20},
+	paged := Pool{DeviceType: "v100", Devices: 3, Strict: true, Paged: &Paged{Page: 16 << 20, Pages: 1376, Workspace: 512 << 20, IO: 512 << 20},
 		Held: [][]HeldModel{{{"a/1", 7}, {"b/1", 1 << 31}}, nil, {{"a/1", 1}}}}
 	survives(t, BackendInfo{Name: "b", Pools: []Pool{paged}}, DecodeBackendInfo)
 	survives(t, Held{Pool: 1, Device: 2, Models: paged.Held[0]}, DecodeHeld)

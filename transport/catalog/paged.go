@@ -18,6 +18,11 @@ type Paged struct {
 	IO        int64 `json:"io,omitempty"`        // of inputs and outputs
 }
 
+// Alike reports whether one engine can serve devices of both: with pages of one size, or without (nil).
+func (m *Paged) Alike(n *Paged) bool {
+	return (m == nil) == (n == nil) && (m == nil || m.Page == n.Page)
+}
+
 // PagesMax bounds the pages of a device.
 const PagesMax = 1 << 24
 

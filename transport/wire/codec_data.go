@@ -111,7 +111,7 @@ func (m *Done) Append(dst []byte) []byte {
 	dst = putU64(putU64(begin(dst), uint64(m.Epoch)), uint64(m.Batch))
 	dst = putU64(putU64(dst, uint64(m.Ready)), uint64(m.Start))
 	dst = putU64(putU64(dst, uint64(m.End)), uint64(m.Fetch))
-	dst = putU16(putU16(putU16(dst, m.Ran), m.Failed), uint16(m.Reason))
+	dst = append(putU16(putU16(putU16(dst, m.Ran), m.Failed), uint16(m.Reason)), byte(m.Flags))
 	return end(dst, start, KindDone, 0)
 }
 
@@ -122,6 +122,7 @@ func (m *Done) Decode(body []byte, shift mono.Dur) error {
 	m.Ready, m.Start, m.End = c.instant(shift), c.instant(shift), c.instant(shift)
 	m.Fetch = c.span()
 	m.Ran, m.Failed, m.Reason = c.u16(), c.u16(), c.reason()
+	m.Flags = OutputFlags(c.u8())
 	return c.done()
 }
 

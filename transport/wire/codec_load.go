@@ -20,7 +20,7 @@ func (m *Load) Decode(body []byte, shift mono.Dur) error {
 	m.Device, m.Pool, m.Op = c.u32(), c.u32(), LoadOp(c.u8())
 	m.Generation, m.Earliest = Generation(c.u32()), c.instant(shift)
 	m.Latest, m.Until = c.instant(shift), c.instant(shift)
-	if c.loadOp(m.Op); m.Generation == 0 {
+	if c.loadOp(m.Op); m.Generation == 0 && (m.Op != OpUnload || m.Model != ModelNone) {
 		c.fail("a load of generation 0")
 	}
 	return c.done()

@@ -23,6 +23,9 @@ type (
 	Epoch uint64
 )
 
+// ModelNone is no model's id: an order names those by it that have none.
+const ModelNone = ModelID(1<<32 - 1)
+
 // Priority of a request: of those of its model that are due at the same instant the one with the smaller
 // number goes first. 1 goes first of all and 255 last; 0 is the default, which goes as PriorityDefault.
 type Priority uint8

@@ -312,6 +312,7 @@ type Done struct {
 	Ran    uint16    // items executed
 	Failed uint16    // items answered with a reason instead
 	Reason Reason    // of the whole batch, when it did not run
+	Flags  OutputFlags
 }
 
 // Read pulls a slab's bytes. A stale generation, another request's slab or a
@@ -346,7 +347,7 @@ type Output struct {
 	Model ModelID // which ran: of a request with an App its variant
 }
 
-// OutputFlags say more of an output.
+// OutputFlags say more of an output, and of the batch that it is of.
 type OutputFlags uint8
 
 // OutputCold: its batch was the first one with these weights: the request waited for them.
@@ -354,7 +355,8 @@ const OutputCold OutputFlags = 1
 
 // Load orders a device of a backend to copy a model's weights into pages that are free, or to forget them
 // (Op). Loads of a device are done one after the other, in order of Earliest, each as soon as the device gets to it;
-// an unload at once, and it cannot fail. Each gets exactly one Loaded, but for those that are
+// an unload at once, and it cannot fail. One of ModelNone is of weights whose model the scheduler has no id for: of that generation,
+// or with 0 of any. Each gets exactly one Loaded, but for those that are
 // under way when another scheduler is obeyed, when their link ends, or when their device goes out of service: those are void.
 type Load struct {
 	Epoch      Epoch
@@ -364,7 +366,7 @@ type Load struct {
 	Device     uint32 // index in the backend's own list of the pool's devices
 	Pool       uint32 // index in the backend's own list of pools
 	Op         LoadOp
-	Generation Generation // of the weights that come, or that go; not 0
+	Generation Generation // of the weights that come, or that go; not 0, but where Model is ModelNone
 	Earliest   mono.Time
 	Latest     mono.Time // not begun by then, it is refused: ReasonLate
 	Until      mono.Time // planned end

@@ -41,7 +41,7 @@ func specimens() []message {
 	batch := Batch{Epoch: 3, Batch: 99, Model: 12, GPU: 5, Device: 1, Pool: 2, Exec: 500, Until: 900, Latest: 700, Generation: 0x01020304,
 		Items: []BatchItem{{Request: 1, Frontend: 2, Deadline: 1000, Input: slab}, {Request: 3, Frontend: 4, Deadline: 2000}}}
 	resident := Batch{Epoch: 3, Batch: 99, Model: 12, GPU: 5, Device: 1, Pool: 2, Exec: 500, Until: 900, Latest: mono.Never, Items: []BatchItem{{Request: 1}}}
-	done := Done{Epoch: 3, Batch: 99, Ready: 400, Start: 500, End: 900, Fetch: 42, Ran: 2, Failed: 1, Reason: ReasonNone}
+	done := Done{Epoch: 3, Batch: 99, Ready: 400, Start: 500, End: 900, Fetch: 42, Ran: 2, Failed: 1, Reason: ReasonNone, Flags: OutputCold}
 	read := Read{Sequence: 8, Request: 1, Input: slab}
 	reply := ReadReply{Sequence: 8, Reason: ReasonInput}
 	output := Output{Request: 1, Reason: ReasonExecution, BatchSize: 16, Device: 5, Fetch: 42, Execute: 400, Start: 500}
@@ -234,6 +234,11 @@ func TestBounds(t *testing.T) {
 	bad["load operation 0"] = new(Load).Decode(body((&Load{Generation: 1}).Append(nil)), 0)
 	bad["load operation 3"] = new(Load).Decode(body((&Load{Op: OpUnload + 1, Generation: 1}).Append(nil)), 0)
 	bad["load of generation 0"] = new(Load).Decode(body((&Load{Op: OpLoad}).Append(nil)), 0)
+	bad["load of generation 0"] = new(Load).Decode(body((&Load{Op: OpLoad, Model: ModelNone}).Append(nil)), 0)
+	bad["unload of generation 0"] = new(Load).Decode(body((&Load{Op: OpUnload, Model: 3}).Append(nil)), 0)
+	if err := new(Load).Decode(body((&Load{Op: OpUnload, Model: ModelNone}).Append(nil)), 0); err != nil {
+		t.Errorf("an order to forget what has no id: %v", err)
+	}
 	bad["loaded reason"] = new(Loaded).Decode(body((&Loaded{Op: OpLoad, Reason: reasonEnd}).Append(nil)), 0)
 	bad["empty batch"] = new(Batch).Decode(body((&Batch{}).Append(nil)), 0)
 	bad["batch of 1025"] = new(Batch).Decode(body((&Batch{Items: make([]BatchItem, BatchMax+1)}).Append(nil)), 0)

@@ -23,7 +23,7 @@ type job5 struct {
 }
 
 func (j job5) run(stop func() bool) (Whole, error) {
-	models, err := resnets(models5, mono.FromMillis(j.SLO))
+	models, err := ResNets(models5, mono.FromMillis(j.SLO))
 	if err != nil {
 		return Whole{}, err
 	}
@@ -35,7 +35,7 @@ func (j job5) run(stop func() bool) (Whole, error) {
 	if err != nil {
 		return Whole{}, err
 	}
-	cfg := cluster(j.System, models, 1, source, mono.FromSeconds(j.Warmup), mono.FromSeconds(j.Count), j.Seed)
+	cfg := Cluster(j.System, models, 1, source, mono.FromSeconds(j.Warmup), mono.FromSeconds(j.Count), j.Seed)
 	cfg.Paging.Held = everywhere(models5, 1)
 	rec := record(cfg, mono.FromSeconds(j.Warmup+j.Count), 1, func(wire.ModelID) int { return 0 })
 	res, err := sim.Run(cfg, stop)

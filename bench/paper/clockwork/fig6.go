@@ -2,7 +2,6 @@ package clockwork
 
 import (
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/symphony-serving/symphony/bench/paper"
 	"github.com/symphony-serving/symphony/bench/plot"
@@ -19,50 +18,9 @@ const (
 	slo6                 = 100 * mono.Millisecond
 )
 
-// growing is the arrivals: Minor from the beginning, Major from begin on, spread evenly
-// over models of which there is one more each gap.
-type growing struct {
-	minor, major       workload.Source
-	begin              mono.Time
-	gap                mono.Dur
-	pick               *rand.Rand
-	minorNext, majorAt mono.Time
-}
-
-func newGrowing(begin mono.Time, gap mono.Dur, seed uint64) (*growing, error) {
-	g := &growing{begin: begin, gap: gap, pick: rand.New(rand.NewPCG(seed, 0x6d616a6f72))}
-	for i, to := range []*workload.Source{&g.minor, &g.major} {
-		mix, err := workload.NewMix([]workload.Stream{{Process: workload.Poisson, Rate: []float64{minorRate, majorRate}[i]}}, seed+uint64(i)<<32)
-		if err != nil {
-			return nil, err
-		}
-		*to = mix
-	}
-	g.nextMinor()
-	g.nextMajor()
-	return g, nil
-}
-
-func (g *growing) nextMinor() { g.minorNext, _, _ = g.minor.Next() }
-
-func (g *growing) nextMajor() {
-	at, _, _ := g.major.Next()
-	g.majorAt = at.Add(g.begin.Sub(0))
-}
-
-// active is how many Major models there are.
-func (g *growing) active(now mono.Time) int { return min(majorModels, 1+int(now.Sub(g.begin)/g.gap)) }
-
-// Next implements workload.Source.
-func (g *growing) Next() (mono.Time, int, bool) {
-	if g.minorNext <= g.majorAt {
-		at := g.minorNext
-		g.nextMinor()
-		return at, 0, true
-	}
-	at := g.majorAt
-	g.nextMajor()
-	return at, 1 + g.pick.IntN(g.active(at)), true
+// growing6 is the arrivals: Minor from the beginning, Major from begin on.
+func growing6(begin mono.Time, gap mono.Dur, seed uint64) (*workload.Growing, error) {
+	return workload.NewGrowing(workload.GrowingConfig{Steady: minorRate, Rate: majorRate, Others: majorModels, Begin: begin, Gap: gap, Seed: seed})
 }
 
 // job6 is a run. Speed is how much faster models are added than one a second.
@@ -85,15 +43,15 @@ type found6 struct {
 }
 
 func (j job6) run(stop func() bool) (f found6, err error) {
-	models, err := resnets(1+majorModels, slo6)
+	models, err := ResNets(1+majorModels, slo6)
 	if err != nil {
 		return f, err
 	}
-	source, err := newGrowing(mono.Time(mono.FromSeconds(j.Quiet)), mono.FromSeconds(j.Growth)/majorModels, j.Seed)
+	source, err := growing6(mono.Time(mono.FromSeconds(j.Quiet)), mono.FromSeconds(j.Growth)/majorModels, j.Seed)
 	if err != nil {
 		return f, err
 	}
-	cfg := cluster(j.System, models, 1, source, 0, mono.FromSeconds(j.Quiet+j.Growth+j.Tail), j.Seed)
+	cfg := Cluster(j.System, models, 1, source, 0, mono.FromSeconds(j.Quiet+j.Growth+j.Tail), j.Seed)
 	every := mono.FromSeconds(j.Growth / 60) // a minute of the paper's
 	rec := record(cfg, every, 2, func(m wire.ModelID) int { return min(int(m), 1) })
 	var loaded []mono.Time
@@ -110,7 +68,7 @@ func (j job6) run(stop func() bool) (f found6, err error) {
 	f.Minor, f.Major = rec.groups[0], rec.groups[1]
 	f.Busy, f.Copying, f.Models, f.Max = rec.shares(rec.busy, 1), rec.shares(rec.copying, 1), float64(res.Loads.Resident), f.All.Max
 	if n := int(res.Loads.Resident); n <= len(loaded) && n > 0 {
-		f.FullAt = float64(source.active(loaded[n-1]))
+		f.FullAt = float64(source.Active(loaded[n-1]))
 	}
 	return f, nil
 }

@@ -60,7 +60,7 @@ const (
 )
 
 func (j job7) run(stop func() bool) (f found7, err error) {
-	models, err := resnets(j.N+j.BatchModels, mono.FromMillis(j.SLO))
+	models, err := ResNets(j.N+j.BatchModels, mono.FromMillis(j.SLO))
 	if err != nil {
 		return f, err
 	}
@@ -70,7 +70,7 @@ func (j job7) run(stop func() bool) (f found7, err error) {
 			streams[i] = workload.Stream{Process: workload.Poisson, Rate: j.Rate / float64(j.N)}
 		} else {
 			counts[i], models[i].SLO = j.Concurrency, unhurried
-			if j.System == ours {
+			if j.System == Ours {
 				models[i].Class, models[i].SLO = wire.ClassBestEffort, patient
 			}
 		}
@@ -85,7 +85,7 @@ func (j job7) run(stop func() bool) (f found7, err error) {
 			return f, err
 		}
 	}
-	cfg := cluster(j.System, models, gpus7, source, mono.FromSeconds(j.Warmup), mono.FromSeconds(j.Count), j.Seed)
+	cfg := Cluster(j.System, models, gpus7, source, mono.FromSeconds(j.Warmup), mono.FromSeconds(j.Count), j.Seed)
 	cfg.Paging.Held = everywhere(len(models), gpus7)
 	var busy [2]mono.Dur
 	from, to := mono.Time(cfg.Warmup), mono.Time(cfg.Warmup+cfg.Duration)

@@ -45,10 +45,10 @@ func (j job8) run(stop func() bool) (f found8, err error) {
 	if err != nil {
 		return f, err
 	}
-	cfg := cluster(j.System, models, j.GPUs, source, mono.FromSeconds(j.Warmup), mono.FromSeconds(j.Count), j.Seed)
+	cfg := Cluster(j.System, models, j.GPUs, source, mono.FromSeconds(j.Warmup), mono.FromSeconds(j.Count), j.Seed)
 	if j.Errors {
 		cfg.Jitter.Errors, cfg.Paging.LoadErrors = sim.InferLike(), sim.LoadLike()
-		cfg.Margins = j.System == ours // as the engine does; Clockwork takes 5 ms off each SLO
+		cfg.Margins = j.System == Ours // as the engine does; Clockwork takes 5 ms off each SLO
 	}
 	rec := record(cfg, 60*mono.Second, 1, func(wire.ModelID) int { return 0 })
 	res, err := sim.Run(cfg, stop)

@@ -103,41 +103,9 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// One more Major model each gap, evenly asked; Minor from the beginning.
-func TestGrowing(t *testing.T) {
-	begin := mono.Time(10 * mono.Second)
-	g, err := newGrowing(begin, mono.Second, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	minor, major, high, last := 0, 0, 0, mono.Time(0)
-	for {
-		at, m, _ := g.Next()
-		if at < last {
-			t.Fatalf("%v after %v", at, last)
-		}
-		if last = at; at >= begin.Add(40*mono.Second) {
-			break
-		}
-		if m == 0 {
-			minor++
-			continue
-		}
-		if at < begin || m > g.active(at) {
-			t.Fatalf("at %v a request of Major model %d, of %d", at, m, g.active(at))
-		}
-		if major++; m > g.active(at)/2 {
-			high++
-		}
-	}
-	if math.Abs(float64(minor)-50*minorRate) > 500 || math.Abs(float64(major)-40*majorRate) > 1000 || math.Abs(float64(high)/float64(major)-0.5) > 0.05 {
-		t.Errorf("%d requests of Minor in 50 s, %d of Major in 40 s, %d of its newer half", minor, major, high)
-	}
-}
-
 // Spans are laid into the intervals that they touch; latencies belong to that of the answer.
 func TestRecorder(t *testing.T) {
-	models, err := resnets(2, 100*ms)
+	models, err := ResNets(2, 100*ms)
 	if err != nil {
 		t.Fatal(err)
 	}

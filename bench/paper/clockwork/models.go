@@ -22,19 +22,24 @@ type system struct {
 	make sim.PolicyFactory
 }
 
-// ours is the key of this project's.
-const ours = "symphony"
+// Ours is the key of this project's, oursDeferred that of the same with a limited headroom: nothing is early.
+const Ours, oursDeferred = "symphony", "symphony/deferred"
 
 // systems are Clockwork's own and ours, in this order: `compare` divides the second by the first.
 func systems() []system {
 	return []system{
 		{"Clockwork", "", func(c policy.Config) policy.Scheduler { return clockwork.NewPaged(c, clockwork.Whole()) }},
-		{"Symphony", ours, func(c policy.Config) policy.Scheduler { return deferred.NewPaged(c, deferred.PagedOptions{}) }},
+		{"Symphony", Ours, func(c policy.Config) policy.Scheduler { return deferred.NewPaged(c, deferred.PagedOptions{}) }},
 	}
 }
 
 // factory is the system of that key.
 func factory(key string) sim.PolicyFactory {
+	if key == oursDeferred {
+		return func(c policy.Config) policy.Scheduler {
+			return deferred.NewPaged(c, deferred.PagedOptions{Deferred: true})
+		}
+	}
 	all := systems()
 	return all[max(0, slices.IndexFunc(all, func(s system) bool { return s.key == key }))].make
 }
@@ -57,8 +62,8 @@ func model(w *zoo.Weighted, slo mono.Dur) sim.Model {
 	return sim.Model{Name: w.Name, Profile: w.Profile(), SLO: slo, Pages: w.Pages(zoo.PageSize), LoadTime: w.Transfer}
 }
 
-// resnets are n copies of the model.
-func resnets(n int, slo mono.Dur) ([]sim.Model, error) {
+// ResNets are n copies of the model.
+func ResNets(n int, slo mono.Dur) ([]sim.Model, error) {
 	w, err := resnet50()
 	if err != nil {
 		return nil, err
@@ -84,8 +89,8 @@ func varieties(copies int, slo mono.Dur) []sim.Model {
 	return out
 }
 
-// cluster is a configuration, for the system of that key, of GPUs with Clockwork's memory.
-func cluster(key string, models []sim.Model, gpus int, source workload.Source, warmup, duration mono.Dur, seed uint64) *sim.Config {
+// Cluster is a configuration, for the system of that key, of GPUs with Clockwork's memory.
+func Cluster(key string, models []sim.Model, gpus int, source workload.Source, warmup, duration mono.Dur, seed uint64) *sim.Config {
 	return &sim.Config{Models: models, GPUs: gpus, Source: source, Warmup: warmup, Duration: duration, NeedSpan: 60 * mono.Second,
 		Paging: sim.Paging{Pages: zoo.V100Pages}, NewPolicy: factory(key), Seed: seed}
 }

@@ -29,14 +29,14 @@ type evenRun struct {
 }
 
 func (e even) config(rate float64) (*sim.Config, error) {
-	models, err := resnets(e.N, mono.FromMillis(e.SLO))
+	models, err := ResNets(e.N, mono.FromMillis(e.SLO))
 	if err != nil {
 		return nil, err
 	}
 	for i := range models {
 		models[i].Stream = workload.Stream{Process: workload.Poisson, Rate: rate / float64(e.N)}
 	}
-	cfg := cluster(e.System, models, gpus7, nil, mono.FromSeconds(e.Warmup), mono.FromSeconds(e.Count), e.Seed)
+	cfg := Cluster(e.System, models, gpus7, nil, mono.FromSeconds(e.Warmup), mono.FromSeconds(e.Count), e.Seed)
 	cfg.Paging.Held = everywhere(e.N, gpus7)
 	return cfg, nil
 }

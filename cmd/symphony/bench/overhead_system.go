@@ -47,15 +47,21 @@ func (w wholeSystem) config(dir string) (config.Config, error) {
 			return config.Config{}, err
 		}
 	}
-	cfg := config.Default()
-	cfg.Log.Level, cfg.RDMA.Mode, cfg.TCP.KernelRTT = "error", "never", "never"
-	cfg.Backend.Name, cfg.Backend.Repository = "here", dir
+	cfg := quietSystem(w.Links)
+	cfg.Backend.Repository = dir
 	cfg.Backend.Pools = []config.Pool{{DeviceType: "emulated", Kind: "emulated", Devices: w.GPUs}}
+	return cfg, nil
+}
+
+// quietSystem is the configuration of a system in one process that logs errors only, without a pool.
+func quietSystem(links string) config.Config {
+	cfg := config.Default()
+	cfg.Log.Level, cfg.RDMA.Mode, cfg.TCP.KernelRTT, cfg.Backend.Name = "error", "never", "never", "here"
 	cfg.Scheduler.Listen, cfg.Frontend.Listen = []string{"tcp:127.0.0.1:0"}, "tcp:127.0.0.1:0"
-	if w.Links == "inproc" {
+	if links == "inproc" {
 		cfg.Scheduler.Listen, cfg.Frontend.Listen = []string{"inproc:scheduler"}, "inproc:frontend"
 	}
-	return cfg, nil
+	return cfg
 }
 
 // start serves until end is called; every model has its GPUs then.

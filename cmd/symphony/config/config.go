@@ -146,7 +146,9 @@ type Pool struct {
 	Jitter     float64  `yaml:"jitter"`           // emulated: share by which a run may take longer
 	Models     []string `yaml:"models,omitempty"` // of the repository; empty: all of this device type
 	Zoo        []Zoo    `yaml:"zoo,omitempty"`    // emulated models from a table of profiles
-	Paged      *Paged   `yaml:"paged,omitempty"`  // weights come to the devices and go as requests need them; nothing: all models are resident
+	Paged      *Paged   `yaml:"paged,omitempty"`  // weights come to the devices and go as requests need them; nothing: all models are resident, but where those that the pool begins with do not fit into memory
+	Resident   bool     `yaml:"resident"`         // all models are resident, also where they do not fit: what does not is refused
+	Strict     bool     `yaml:"strict,omitempty"` // no batch begins before the start that was planned for it, as in Clockwork: to compare plans with what is done; else as soon as its inputs are there
 }
 
 // Paged is the memory of each device of a pool with more models than fit.
@@ -184,6 +186,7 @@ type Zoo struct {
 	Copies   int      `yaml:"copies"`           // of each, named Model-0, Model-1, ...; 0 or 1: one, named Model
 	SLO      mono.Dur `yaml:"slo"`              // 0: the table's
 	MaxBatch int      `yaml:"max_batch"`        // 0: 64
+	Resident bool     `yaml:"resident"`         // in a paged pool: on all of its devices at all times
 }
 
 // Default is what holds where nothing is said.

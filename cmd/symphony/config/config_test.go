@@ -196,6 +196,8 @@ func TestWrongInputIsNamed(t *testing.T) {
 		{"scheduler: {qeue_max: 3}", "qeue_max"},
 		{"scheduler: {margin: 5}", "with its unit"},
 		{"scheduler: {margin: fast}", "with its unit"},
+		{"backend: {pools: [{strict: maybe}]}", "\"maybe\" is neither true nor false"},
+		{"backend: {pools: [{resident: 3}]}", "\"3\" is neither true nor false"},
 		{"frontend: {arena: 12 parsecs}", "KiB"},
 		{"scheduler: [", "configuration file"},
 	} {
@@ -250,13 +252,14 @@ func TestGroup(t *testing.T) {
 		t.Errorf("without a word: standby %v, heartbeat %v", d.Standby, d.Heartbeat)
 	}
 	for text, want := range map[string]string{
-		"scheduler: {standby: \"tcp:a:1,tcp:a:1\"}": "scheduler.standby: \"tcp:a:1\" is there twice",
-		"scheduler: {standby: \"tcp:a:1+tcp:b:1\"}": "scheduler.standby: \"tcp:a:1+tcp:b:1\": the schedulers of the group stand apart",
-		"scheduler: {standby: \"udp:a:1\"}":         "scheduler.standby: \"udp:a:1\" is no address",
-		"scheduler: {heartbeat: 1us}":               "scheduler.heartbeat: is 1µs",
-		"scheduler: {heartbeat: 2s}":                "scheduler.heartbeat: is 2000ms",
-		"control: {scheduler: \"tcp:a:1+tcp:a:1\"}": "control.scheduler: \"tcp:a:1\" is there twice",
-		"control: {scheduler: \"tcp:a:1+\"}":        "lacks an address beside +",
+		"scheduler: {standby: \"tcp:a:1,tcp:a:1\"}":                                "scheduler.standby: \"tcp:a:1\" is there twice",
+		"scheduler: {standby: \"tcp:a:1+tcp:b:1\"}":                                "scheduler.standby: \"tcp:a:1+tcp:b:1\": the schedulers of the group stand apart",
+		"scheduler: {listen: [\"tcp:127.0.0.1:1\"], standby: \"tcp:127.0.0.1:1\"}": "scheduler.standby: has this scheduler's own address only",
+		"scheduler: {standby: \"udp:a:1\"}":                                        "scheduler.standby: \"udp:a:1\" is no address",
+		"scheduler: {heartbeat: 1us}":                                              "scheduler.heartbeat: is 1µs",
+		"scheduler: {heartbeat: 2s}":                                               "scheduler.heartbeat: is 2000ms",
+		"control: {scheduler: \"tcp:a:1+tcp:a:1\"}":                                "control.scheduler: \"tcp:a:1\" is there twice",
+		"control: {scheduler: \"tcp:a:1+\"}":                                       "lacks an address beside +",
 	} {
 		if _, err := Load(write(t, text+"\n"), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -293,7 +296,7 @@ func TestPagedPools(t *testing.T) {
 	c, err := Load(write(t, `
 backend:
   pools:
-    - {device_type: a, kind: emulated, devices: 1, paged: {pages: 1376}}
+    - {device_type: a, kind: emulated, devices: 1, strict: true, paged: {pages: 1376}}
     - {device_type: b, kind: emulated, devices: 1, memory: 100MiB, paged: {}}
     - {device_type: c, kind: emulated, devices: 1, memory: 100MiB, paged: {page: 1MiB, pcie: shared, bandwidth: 1GiB}}
     - {device_type: d, kind: emulated, devices: 1, memory: 100MiB}
@@ -309,6 +312,9 @@ backend:
 	}
 	if c, err := Load("../../../examples/paged.yaml", nil, nil); err != nil || c.Backend.Pools[0].Paged.Count(0) != 1376 {
 		t.Errorf("%+v, %v", c.Backend, err)
+	}
+	if !p[0].Strict || p[1].Strict {
+		t.Errorf("strict: %v, %v; want the first alone", p[0].Strict, p[1].Strict)
 	}
 	if p[3].Paged != nil || p[0].Paged.Size() != 16<<20 || p[2].Paged.PCIe != "shared" || p[2].Paged.Bandwidth != 1<<30 {
 		t.Errorf("%+v", p)

@@ -152,7 +152,7 @@ func decode(k *koanf.Koanf) (Config, error) {
 		Tag: "yaml",
 		DecoderConfig: &mapstructure.DecoderConfig{
 			Result: &c, TagName: "yaml", ErrorUnused: true, WeaklyTypedInput: true, ZeroFields: true,
-			DecodeHook: mapstructure.ComposeDecodeHookFunc(spanHook, sizeHook, numberHook, addressesHook, mapstructure.StringToSliceHookFunc(",")),
+			DecodeHook: mapstructure.ComposeDecodeHookFunc(spanHook, sizeHook, boolHook, numberHook, addressesHook, mapstructure.StringToSliceHookFunc(",")),
 		},
 	})
 	return c, err
@@ -180,6 +180,18 @@ func sizeHook(from, to reflect.Type, v any) (any, error) {
 		return v, nil
 	}
 	return ParseSize(fmt.Sprint(v))
+}
+
+// boolHook refuses what is neither true nor false: mapstructure takes any number but 0 for true.
+func boolHook(_, to reflect.Type, v any) (any, error) {
+	if _, is := v.(bool); is || v == "" || to.Kind() != reflect.Bool {
+		return v, nil
+	}
+	b, err := strconv.ParseBool(fmt.Sprint(v))
+	if err != nil {
+		return nil, fmt.Errorf("%q is neither true nor false", fmt.Sprint(v))
+	}
+	return b, nil
 }
 
 // numberHook refuses text that is no number in words: mapstructure's are Go's.

@@ -189,6 +189,7 @@ func (p *Pool) validatePaged(r *report, key string) {
 	if m == nil {
 		return
 	}
+	r.need(!p.Resident, key+".resident", "is true beside paged: leave one of them out (a model of a paged pool stays on its devices if its own config.yaml says resident: true)")
 	key += ".paged"
 	r.need(p.Kind != "cuda", key, "is for pools of kind cpu and emulated: leave it out, and all models are resident")
 	if m.Page != 0 {

@@ -122,12 +122,22 @@ func (s *session) planTable(p *api.Plan, models bool) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.2f\t%.0f %%\t%.1f\t%s\n", c.Name, c.DeviceType, len(c.Models), c.GPUs, c.Seated, c.Need, 100*c.Busy, c.Rate, scheduler)
 	}
 	w.Flush()
+	for i := range p.SubClusters {
+		if c := &p.SubClusters[i]; c.Memory != nil {
+			fmt.Fprintf(s.out, "%s: %s\n", atScheduler(c.Name, c.Scheduler), MemoryWords(c.Memory))
+		}
+	}
 	if !models {
 		return
 	}
 	for _, c := range p.SubClusters {
 		fmt.Fprintf(s.out, "%s: %s\n", atScheduler(c.Name, c.Scheduler), strings.Join(c.Models, " "))
 	}
+}
+
+// MemoryWords are what the GPUs of a sub-cluster hold whose models come and go.
+func MemoryWords(m *api.Memory) string {
+	return fmt.Sprintf("paged, %d of %d pages free; %.1f loads/s, %.1f evictions/s, loaders copy %.0f %% of the time", m.Free, m.Pages, m.Loads, m.Evictions, 100*m.Busy)
 }
 
 type planDiffCmd struct {

@@ -87,7 +87,7 @@ func toldOfPlan() []string {
 }
 
 func toldOfPart() []string {
-	return append(others(reflect.TypeFor[api.SubCluster](), reflect.TypeFor[api.PlanPart]()), "static_bytes", "dynamic_bytes")
+	return append(others(reflect.TypeFor[api.SubCluster](), reflect.TypeFor[api.PlanPart]()), "static_bytes", "dynamic_bytes", "paged")
 }
 
 // others are the fields of a document that another one has not.

@@ -20,6 +20,7 @@ type pagedGroup struct {
 	names   []string
 }
 
+// newPagedGroup starts it. Of pages below 0 the pool has the memory, and is not said to be paged.
 func newPagedGroup(t *testing.T, schedulers, devices, pages, models int) *pagedGroup {
 	t.Helper()
 	g := &pagedGroup{group: &group{cluster: &cluster{t: t}, members: make([]*process, schedulers), devices: devices, models: models, others: 2}, backend: hostPort(freePort(t))}
@@ -35,7 +36,11 @@ func newPagedGroup(t *testing.T, schedulers, devices, pages, models int) *pagedG
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := write(t, "backend:\n  pools:\n  - {device_type: v100, kind: emulated, devices: %d, paged: {pages: %d}, zoo: [{csv: %q, models: [resnet50_v2], copies: %d, slo: 250ms}]}\n", devices, pages, table, models)
+	memory := fmt.Sprintf("paged: {pages: %d}", pages)
+	if pages < 0 {
+		memory = fmt.Sprintf("memory: %dMiB", -16*pages)
+	}
+	path := write(t, "backend:\n  pools:\n  - {device_type: v100, kind: emulated, devices: %d, %s, zoo: [{csv: %q, models: [resnet50_v2], copies: %d, slo: 250ms}]}\n", devices, memory, table, models)
 	start(t, "b", "backend", "-c", path, "--scheduler", strings.Join(g.addresses, "+"), "--name", "b", "--metrics", g.backend)
 	for i := range models {
 		g.names = append(g.names, fmt.Sprint("resnet50_v2-", i))
@@ -96,6 +101,17 @@ func TestPagedPool(t *testing.T) {
 		t.Errorf("the scheduler counts %g loads, %g of them failed, and %g evictions, the backend %d loads, and ten models are there", loads, failed, unloads, g.loads())
 	}
 	t.Logf("%d of the first 30 requests were served; %g loads", served, loads)
+}
+
+// TestPoolBecomesPaged: a pool that is not said to be paged, and whose models do not fit, serves all of them all the same.
+func TestPoolBecomesPaged(t *testing.T) {
+	beside(t)
+	g := newPagedGroup(t, 2, 2, -35, 30)
+	served, cold := g.all(60 * time.Millisecond)
+	at := g.ports[g.leader()]
+	if used := metric(t, at, "symphony_pages"); used != 70 || cold < 11 || g.loads() < served {
+		t.Errorf("%d were served, %d of them cold, by %d loads; the scheduler counts %g pages", served, cold, g.loads(), used)
+	}
 }
 
 // TestPagedTakeover: the scheduler that leads is killed. The spare begins with what the devices hold: nothing is loaded

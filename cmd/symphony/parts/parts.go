@@ -168,13 +168,13 @@ func Pools(in []config.Pool) []backend.PoolConfig {
 	var out []backend.PoolConfig
 	for _, p := range in {
 		b := backend.PoolConfig{DeviceType: p.DeviceType, Kind: p.Kind, Devices: p.Devices, Threads: p.Threads, Jitter: p.Jitter, Models: p.Models,
-			GPUs: p.GPUs, Memory: int64(p.Memory), Precision: cuda.Precision(p.Precision), Provider: cuda.Provider(p.Provider)}
+			GPUs: p.GPUs, Memory: int64(p.Memory), Resident: p.Resident, Page: int64(config.PageDefault), Precision: cuda.Precision(p.Precision), Provider: cuda.Provider(p.Provider), Strict: p.Strict}
 		if m := p.Paged; m != nil {
 			b.Memory = 0 // it is counted in pages
 			b.Paged = &backend.Paged{Page: int64(m.Size()), Pages: m.Count(p.Memory), Shared: m.PCIe == "shared", Bandwidth: int64(m.Bandwidth)}
 		}
 		for _, z := range p.Zoo {
-			b.Zoo = append(b.Zoo, repository.Zoo{CSV: z.CSV, Models: z.Models, Copies: z.Copies, SLO: z.SLO, MaxBatch: z.MaxBatch})
+			b.Zoo = append(b.Zoo, repository.Zoo{CSV: z.CSV, Models: z.Models, Copies: z.Copies, SLO: z.SLO, MaxBatch: z.MaxBatch, Resident: z.Resident})
 		}
 		out = append(out, b)
 	}

@@ -25,6 +25,7 @@ type cluster struct {
 	host      string // of its admin address
 	admin     string // its URL
 	scheduler *exec.Cmd
+	backend   *exec.Cmd
 }
 
 // free is a port of loopback that nobody has now.
@@ -55,15 +56,21 @@ func startCluster(t *testing.T, gpus int, flags ...string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startClusterOf(t, fmt.Sprintf("{device_type: emulated-a100, kind: emulated, devices: %d, zoo: [{csv: %q}]}", gpus, filepath.Join(root, "examples/zoo/zoo_a100.csv")), flags...)
+}
+
+// startClusterOf starts it with a pool, in YAML.
+func startClusterOf(t *testing.T, pool string, flags ...string) *cluster {
+	t.Helper()
 	c := &cluster{binary: binary(t), address: "tcp:" + free(t), host: free(t)}
 	c.admin = "http://" + c.host
 	c.scheduler = start(t, c.binary, append([]string{"scheduler", "--listen", c.address, "--admin", c.host}, flags...)...)
 	config := filepath.Join(t.TempDir(), "backend.yaml")
-	text := fmt.Sprintf("backend:\n  name: emulated\n  pools:\n    - {device_type: emulated-a100, kind: emulated, devices: %d, zoo: [{csv: %q}]}\n", gpus, filepath.Join(root, "examples/zoo/zoo_a100.csv"))
+	text := "backend:\n  name: emulated\n  pools:\n    - " + pool + "\n"
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	start(t, c.binary, "backend", "--config", config, "--scheduler", c.address)
+	c.backend = start(t, c.binary, "backend", "--config", config, "--scheduler", c.address)
 	c.ready(t)
 	return c
 }
@@ -153,20 +160,22 @@ func (c *cluster) open(t *testing.T, file string) string {
 	return url
 }
 
-// used is the share of a processor that the scheduler takes for a span.
-func (c *cluster) used(t *testing.T, span time.Duration) float64 {
+// used is the share of a processor that the scheduler takes for a span, and the backend.
+func (c *cluster) used(t *testing.T, span time.Duration) (scheduler, backend float64) {
 	t.Helper()
-	before, begin := c.ticks(t), time.Now()
+	s, b, begin := ticks(t, c.scheduler), ticks(t, c.backend), time.Now()
 	time.Sleep(span)
-	return float64(c.ticks(t)-before) / 1e9 / time.Since(begin).Seconds()
+	s, b = ticks(t, c.scheduler)-s, ticks(t, c.backend)-b
+	took := time.Since(begin)
+	return float64(s) / float64(took), float64(b) / float64(took)
 }
 
-// ticks is its processor time so far in ns, summed over its threads.
-func (c *cluster) ticks(t *testing.T) (sum int64) {
+// ticks is a process's processor time so far in ns, summed over its threads.
+func ticks(t *testing.T, cmd *exec.Cmd) (sum int64) {
 	t.Helper()
-	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", c.scheduler.Process.Pid))
+	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", cmd.Process.Pid))
 	if err != nil || len(all) == 0 {
-		t.Fatalf("no threads of the scheduler are seen: %v", err)
+		t.Fatalf("no threads of %v are seen: %v", cmd.Args[:2], err)
 	}
 	for _, path := range all {
 		text, err := os.ReadFile(path)

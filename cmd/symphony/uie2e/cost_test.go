@@ -36,34 +36,32 @@ func TestViewerCost(t *testing.T) {
 	c := startCluster(t, gpus, "--set", "scheduler.watch_after=100ms")
 	c.load(t, rate, "--arrivals", "constant")
 	time.Sleep(5 * time.Second)
-	var with, without, cost []float64
+	var with, without, cost, ratio []float64
 	var told seen
 	for i := range pairs {
-		var a, b float64
+		var a, b, beside, besideSeen float64
 		for k := range 2 {
 			if (i+k)%2 == 0 {
-				a = c.used(t, turn)
+				a, beside = c.used(t, turn)
 				without = append(without, a)
 			} else {
 				v := c.view(t)
 				time.Sleep(settle)
-				b = c.used(t, turn)
+				b, besideSeen = c.used(t, turn)
 				with = append(with, b)
 				told.add(t, v.leave(t))
 			}
 			time.Sleep(settle)
 		}
 		cost = append(cost, b-a)
+		ratio = append(ratio, 100*(b/besideSeen/(a/beside)-1))
 	}
-	m := median(cost)
-	var off []float64
-	for _, v := range cost {
-		off = append(off, math.Abs(v-m))
-	}
-	trust := 2 * 1.2533 * 1.4826 * median(off) / math.Sqrt(float64(pairs)) // twice the median's standard error
+	m, trust := middle(cost)
 	t.Logf("the scheduler's processor time at %d requests/s and %d GPUs, %d turns each of %v: %.2f %% of a processor without a viewer (%s), %.2f %% with one (%s)", rate, gpus, pairs, turn,
 		100*median(without), quartiles(without), 100*median(with), quartiles(with))
 	t.Logf("a viewer costs %+.3f +- %.3f points, %+.1f +- %.1f %% of what the scheduler takes", 100*m, 100*trust, 100*m/median(without), 100*trust/median(without))
+	m, trust = middle(ratio)
+	t.Logf("that is %+.2f +- %.2f %% beside what the backend takes in the same turns, which is the same with a viewer but for what else the machine does", m, trust)
 	offered := float64(pairs) * (turn + settle).Seconds() * rate
 	each, share := float64(told.bytes)/offered, float64(told.requests)/offered
 	t.Logf("it is told %.0f bytes for each request, and of %.2f of them, in %d batches with %d reports", each, share, told.batches, told.reports)
@@ -141,6 +139,16 @@ func (v *viewer) leave(t *testing.T) []byte {
 		t.Error(err)
 	}
 	return <-v.stream
+}
+
+// middle is the median, with twice its standard error.
+func middle(all []float64) (m, trust float64) {
+	m = median(all)
+	var off []float64
+	for _, v := range all {
+		off = append(off, math.Abs(v-m))
+	}
+	return m, 2 * 1.2533 * 1.4826 * median(off) / math.Sqrt(float64(len(all)))
 }
 
 func median(all []float64) float64 {

@@ -276,7 +276,7 @@ func sameEvents(t *testing.T, b *browser, file string) {
 	}
 	var doc string
 	b.eval(t, "symphony.store.document()", &doc)
-	frequent := regexp.MustCompile(`(?m)^\{"e":"(?:batch|done|drop|queue)".*$`)
+	frequent := regexp.MustCompile(`(?m)^\{"e":"(?:batch|done|drop|queue|load|loaded|evict)".*$`)
 	has, want := frequent.FindAllString(doc, -1), frequent.FindAllString(string(text), -1)
 	if len(want) == 0 || len(has) != len(want) {
 		t.Fatalf("the page has %d events, the file %d", len(has), len(want))

@@ -22,9 +22,12 @@ func (p *picture) lines(width, height int) []string {
 		if pool != nil && len(out) < height/2 {
 			out = append(out, poolLine(s, pool))
 			out = append(out, gpuLines(s, pool, width, max(1, min(4, (height/2-len(out))/max(1, len(s.Pools)-i))))...)
+			if pool.Paged() {
+				out = append(out, memoryLines(s, pool, height/2-len(out))...)
+			}
 		}
 	}
-	out = append(out, "", fmt.Sprintf("%-22s %7s %7s %6s %9s %8s %6s %7s", "MODEL", "OFFERED", "GOOD", "BAD %", "P99 ms", "SLO ms", "BATCH", "WAITING"))
+	out = append(out, "", modelHead(s))
 	lost := watch.Lost(p.history, 3)
 	room := height - len(out)
 	if len(lost) > 0 {
@@ -60,10 +63,11 @@ func (p *picture) first(width int) string {
 	var all watch.Rates
 	for _, m := range p.state.Models {
 		if m != nil {
-			all.Came += m.Rate.Came
-			all.Served += m.Rate.Served
-			all.Late += m.Rate.Late
-			all.Dropped += m.Rate.Dropped
+			r := m.RateAt(p.state.Now)
+			all.Came += r.Came
+			all.Served += r.Served
+			all.Late += r.Late
+			all.Dropped += r.Dropped
 		}
 	}
 	line := fmt.Sprintf("symphony top  %s  %.0f requests/s  %.0f good  %.2f %% bad", p.title, all.Came, all.Served, 100*all.Bad())
@@ -130,7 +134,9 @@ func modelLines(s *watch.State, most int) (out []string) {
 			all = append(all, m)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *watch.ModelState) int { return cmp.Compare(b.Rate.Came, a.Rate.Came) })
+	slices.SortStableFunc(all, func(a, b *watch.ModelState) int {
+		return cmp.Compare(b.RateAt(s.Now).Came, a.RateAt(s.Now).Came)
+	})
 	for i, m := range all {
 		if i == most-1 && len(all) > most {
 			return append(out, fmt.Sprintf("and %d more models", len(all)-i))
@@ -146,7 +152,12 @@ func modelLines(s *watch.State, most int) (out []string) {
 		if s.Now.Sub(m.Queue.At) < mono.Second {
 			waiting = int(m.Queue.Queued)
 		}
-		out = append(out, strings.TrimRight(fmt.Sprintf("%-22s %7.0f %7.0f %6.2f %9s %8.0f %6s %7d", fit(m.Name, 22), m.Rate.Came, m.Rate.Served, 100*m.Rate.Bad(), p99, m.SLO.Millis(), batch, waiting), " "))
+		if anyPaged(s) {
+			out = append(out, pagedModelLine(s, m, p99, waiting))
+			continue
+		}
+		r := m.RateAt(s.Now)
+		out = append(out, strings.TrimRight(fmt.Sprintf("%-22s %7.0f %7.0f %6.2f %9s %8.0f %6s %7d", fit(m.Name, 22), r.Came, r.Served, 100*r.Bad(), p99, m.SLO.Millis(), batch, waiting), " "))
 	}
 	return out
 }

@@ -31,7 +31,14 @@ type Top struct {
 func (Top) Help() string {
 	return `The picture of the page in a terminal, until q or Ctrl-C. Each GPU is a sign, higher the more of the last seconds it
 was at work; a dot is an idle one, a space one that is away. OFFERED and GOOD are requests/s,
-BAD is dropped or late of what was answered, P99 up to the end of the batch, against the SLO.`
+BAD is dropped or late of what was answered, P99 up to the end of the batch, against the SLO.
+
+Where weights come and go (a pool with paged), a table says of each GPU: its PAGES for weights, how many are FREE, MODELS whose
+weights are there or on their way; loads a second of models that no GPU had (COLD) and of further ones (COPY); weights that went
+a second, for a load (EVICT) or otherwise (OTHER: with their model, or nobody counted on them); the share of the time that the
+LOADER copies; and how long ago the copy was used that is the next to go (OLDEST). And of each model: how many GPUs
+hold it (HELD), the share of its requests that found its weights there (HIT), its LOADS so far, and the work that waits for it and
+that its holders cannot do in time (UNMET).`
 }
 
 const (

@@ -204,6 +204,47 @@ func TestTopFits(t *testing.T) {
 	}
 }
 
+// Of a paged pool it has what each GPU holds and what its loader does, and each model's copies, hits and loads, in 80 by 24.
+func TestTopOfPagedPool(t *testing.T) {
+	p := newPicture()
+	p.head(watch.NewHead("live", "scheduler", 0))
+	p.take(&watch.Event{Kind: watch.Pool, At: ms, Info: &watch.Info{Name: "v100", GPUs: 12, Need: 1.5, Spent: 1, Page: 16 << 20}})
+	for g := range 12 {
+		p.take(&watch.Event{Kind: watch.GPU, At: ms, GPU: wire.GPUID(g), Info: &watch.Info{}})
+	}
+	if text := strings.Join(p.lines(80, 24), "\n"); !strings.Contains(text, "is told in a second") {
+		t.Errorf("before anything is told of memories:\n%s", text)
+	}
+	for i := range 2 {
+		for g := range 12 {
+			p.take(&watch.Event{Kind: watch.Memory, At: ms * mono.Time(100+1000*i), GPU: wire.GPUID(g), Info: &watch.Info{Memory: &watch.MemoryInfo{Pages: 1376, Free: 5, Held: 195, Oldest: ms,
+				Cold: uint64(100 * i), Copies: uint64(12 * i), Room: uint64(110 * i), Removed: uint64(2 * i), Busy: mono.Dur(i) * 950 * mono.Millisecond}}})
+		}
+		for m := range 30 {
+			if i == 0 {
+				p.take(&watch.Event{Kind: watch.Model, At: ms, Model: wire.ModelID(m), Info: &watch.Info{Name: "model-with-quite-a-long-name-" + string(rune('a'+m)), SLO: 100 * mono.Millisecond, MaxBatch: 4}})
+			}
+			p.take(&watch.Event{Kind: watch.Counts, At: ms * mono.Time(100+1000*i), Model: wire.ModelID(m), Info: &watch.Info{Came: uint64(100 * i), Served: uint64(100 * i), Warm: uint64(75 * i), Cold: uint64(25 * i), Loads: 31, Held: 3, Unmet: 42 * mono.Millisecond}})
+		}
+	}
+	lines := p.lines(80, 24)
+	text := strings.Join(lines, "\n")
+	t.Log("\n" + text)
+	for _, l := range lines {
+		if utf8.RuneCountInString(l) > 80 {
+			t.Errorf("%q is longer than a terminal", l)
+		}
+	}
+	for _, want := range []string{"LOADER", "all      16512     60   2340", "GPU 0     1376      5    195    100     12     110     2.0   95 %  1.1 s", "HELD HIT % LOADS  UNMET", "    3    75    31  42 ms", "more models"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+	if len(lines) > 24 {
+		t.Errorf("%d lines", len(lines))
+	}
+}
+
 // The span of --once begins with what the scheduler tells first: however short it is, and however slow the
 // way there, there is a picture.
 func TestTopOnce(t *testing.T) {

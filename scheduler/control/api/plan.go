@@ -48,6 +48,17 @@ type SubCluster struct {
 	Seated int     `json:"seated"` // GPUs in service there now
 	Rate   float64 `json:"rate"`   // requests/s now
 	Busy   float64 `json:"busy"`   // share of the GPUs' time, now
+
+	Memory *Memory `json:"memory,omitempty"` // where weights come and go, now; nil: all models are on all GPUs
+}
+
+// Memory is that of the GPUs of a sub-cluster whose models come and go, summed.
+type Memory struct {
+	Pages     int     `json:"pages"`
+	Free      int     `json:"pages_free"`
+	Loads     float64 `json:"loads"`       // per second
+	Evictions float64 `json:"evictions"`   // likewise
+	Busy      float64 `json:"loader_busy"` // share of the loaders' time
 }
 
 // History is the last plans, the newest first, without their sub-clusters.

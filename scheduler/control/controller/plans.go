@@ -54,9 +54,17 @@ func (c *Controller) whole(ctx context.Context, h schema.Plan) (api.Plan, error)
 	for _, p := range parts {
 		f := now[p.Name]
 		out.SubClusters = append(out.SubClusters, api.SubCluster{Name: p.Name, DeviceType: p.DeviceType, Scheduler: h.Scheduler, Models: p.Models, GPUs: p.GPUs, Need: p.Need,
-			Seated: f.GPUs, Rate: f.Rate, Busy: f.Busy})
+			Seated: f.GPUs, Rate: f.Rate, Busy: f.Busy, Memory: memoryOut(f.Paged)})
 	}
 	return out, nil
+}
+
+func memoryOut(f *catalog.PagedFacts) *api.Memory {
+	if f == nil {
+		return nil
+	}
+	m := api.Memory(*f)
+	return &m
 }
 
 // History implements api.Plans.

@@ -81,6 +81,9 @@ func unplanned(parts []Part) map[string]string {
 	for i := range parts {
 		if err := parts[i].Err; err != nil {
 			why[parts[i].DeviceType] = "no plan: " + err.Error()
+			if over := parts[i].over; over != "" {
+				why[parts[i].DeviceType] = "no plan: " + over
+			}
 		}
 	}
 	return why

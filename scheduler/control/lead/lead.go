@@ -73,6 +73,7 @@ type Lead struct {
 	orderID uint64
 	taskID  uint64
 	task    *draft            // being computed aside
+	over    map[string]string // device types whose models do not fit, as told last
 	noPlan  map[string]string // why none could be made, by device type
 
 	sketched uint64 // plans that were begun
@@ -475,6 +476,7 @@ func (l *Lead) Partitioned(now mono.Time, t *Task, out *Effects) {
 func (l *Lead) finish(now mono.Time, out *Effects) {
 	l.finished = l.sketched
 	l.unplannable(unplanned(l.task.parts), out)
+	l.tellOverfull(overfull(l.task.parts), out)
 	p := l.target(l.task)
 	cause := l.cause
 	if l.byHand { // people's plan holds; the catalogue goes on

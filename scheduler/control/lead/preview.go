@@ -30,6 +30,10 @@ func (l *Lead) Previewed(p *Preview) (plan.Plan, error) {
 	for _, t := range names(why) {
 		p.Notes = append(p.Notes, "device type "+t+": "+why[t]+"; its part of the last plan goes on")
 	}
+	over := overfull(p.draft.parts)
+	for _, t := range names(over) {
+		p.Notes = append(p.Notes, "device type "+t+": "+over[t])
+	}
 	target := l.target(&p.draft)
 	if l.byHand {
 		target = l.amended(&p.draft, &target)

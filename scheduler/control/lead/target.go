@@ -32,6 +32,7 @@ type Part struct {
 	local []string // models of backends' own folders: with their GPUs, they stay in the unplanned sub-cluster
 	kept  int      // those GPUs
 	gpus  int      // the others
+	over  string   // why its models do not fit into its GPUs' memory, and what to do; "": they may
 }
 
 // Solve computes the task's parts. more is asked now and then whether to go on.
@@ -99,6 +100,7 @@ func (l *Lead) sketch() draft {
 		if n := l.subClusters(p); n > 1 {
 			p.Problem = l.problem(p, n)
 		}
+		p.over = l.overfull(p)
 		d.parts = append(d.parts, *p)
 	}
 	return d

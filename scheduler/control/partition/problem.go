@@ -28,15 +28,16 @@ func (o Objective) String() string {
 
 // Model is i of appendix A.
 type Model struct {
-	Name    string    // for messages, and to tell apart models that are alike
-	Rate    float64   // r_i, requests/s
-	Need    float64   // GPUs that its requests keep busy (batching.Need)
-	Batch   float64   // requests in a batch then, on average; 0: not known, counts as 1
-	Slack   float64   // seconds that a request may wait before a batch of its own would be late: SLO - l(1); 0: not known
-	Static  int64     // s_i, bytes: weights, and whatever stays in a GPU's memory
-	Dynamic int64     // d_i, bytes: what a batch takes while it runs; batches of a GPU run one after the other
-	Cost    float64   // c_ij for all j: of loading it in a sub-cluster, or unloading it there
-	Costs   []float64 // c_ij by j, instead of Cost; nil: Cost (of a sub-cluster that is given up it is Cost, too)
+	Name     string    // for messages, and to tell apart models that are alike
+	Rate     float64   // r_i, requests/s
+	Need     float64   // GPUs that its requests keep busy (batching.Need)
+	Batch    float64   // requests in a batch then, on average; 0: not known, counts as 1
+	Slack    float64   // seconds that a request may wait before a batch of its own would be late: SLO - l(1); 0: not known
+	Static   int64     // s_i, bytes: weights, and whatever stays in a GPU's memory
+	Resident bool      // where weights come and go (Paged): it stays on every GPU of its sub-cluster
+	Dynamic  int64     // d_i, bytes: what a batch takes while it runs; batches of a GPU run one after the other
+	Cost     float64   // c_ij for all j: of loading it in a sub-cluster, or unloading it there
+	Costs    []float64 // c_ij by j, instead of Cost; nil: Cost (of a sub-cluster that is given up it is Cost, too)
 }
 
 // Problem is appendix A's. Its Models and From belong to the caller and are not changed.

@@ -18,6 +18,7 @@ import (
 type PagedOptions struct {
 	Policy    batching.Policy
 	Setting   batching.Setting
+	Deferred  bool // not paged.Config.Eager: what a limited headroom is
 	NoLead    bool // as paged.Config has it
 	NoCrowd   bool // likewise
 	Residency residency.Config
@@ -54,7 +55,7 @@ var (
 // NewPaged makes a Paged without models or GPUs. cfg.Pages must be above 0.
 func NewPaged(cfg policy.Config, opts PagedOptions) *Paged {
 	s := &Paged{cfg: cfg, opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}),
-		match: paged.New(paged.Config{ByLatest: opts.Setting.ByLatest, NoLead: opts.NoLead, NoCrowd: opts.NoCrowd, Residency: opts.Residency})}
+		match: paged.New(paged.Config{ByLatest: opts.Setting.ByLatest, Eager: !opts.Deferred, NoLead: opts.NoLead, NoCrowd: opts.NoCrowd, Residency: opts.Residency})}
 	s.shard.SetSetting(mono.Past, opts.Setting, &s.out)
 	s.shard.SetDelay(mono.Past, cfg.Delay, &s.out)
 	return s
@@ -240,7 +241,7 @@ func (s *Paged) inform(now mono.Time, out *policy.Out) {
 		if m, c := &s.models[k.Model], &k.Candidate; c.Size > 0 {
 			m.first = c.Latest.Add(m.profile.Latency(int(c.Size)) - m.profile.Latency(1))
 		}
-		s.match.SetCandidate(k.Model, k.Candidate)
+		s.match.SetCandidate(now, k.Model, k.Candidate)
 	}
 	for i := range s.out.Fills {
 		s.match.Filled(now, s.out.Fills[i])

@@ -1,12 +1,13 @@
 // Package ui is the live picture's server: the page, the stream of events that feeds it, and
 // requests' stories, on the scheduler's admin address or of a file (symphony ui FILE).
 //
-//	Source (scheduler/server) --each 200 ms, while somebody looks--> Hub --> History, State
+//	Source (scheduler/server) --each 400 ms, while somebody looks--> Hub --> History, State
 //	                                                                  +----> viewers (SSE), bounded
 //	GET /ui/          the page: plain modules, embedded, nothing of another host
 //	GET /ui/events    the stream: server-sent events, each line of data a line of a document (package watch), frequent events packed
 //	GET /ui/story     ?request=2-9f3c: why a request was dropped or late; JSON, or text with &format=text
 //	GET /ui/lost      the requests that were dropped or late last; JSON
+//	GET /ui/pages     what the devices of paged pools hold and load, and how their models stand; JSON
 //	GET /ui/save      what is kept, as a document
 //
 // # Rules

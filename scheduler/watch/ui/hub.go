@@ -37,12 +37,12 @@ type Config struct {
 
 const (
 	// every is between two looks at the source. A look costs some 0.2 ms, most of it goroutines and a reader that
-	// wake up: that is more than what is told by it, at thousands of requests/s. The page is 0.4 s behind.
-	every = 200 * time.Millisecond
+	// wake up: that is more than what is told by it, at thousands of requests/s. The page is behind by this and a bit (main.js).
+	every = 400 * time.Millisecond
 	// textsEvery is between two looks at Texts.
 	textsEvery = 2 * time.Second
 	// behindMost is how many looks a viewer may be behind.
-	behindMost = 25
+	behindMost = 12
 	// recent is how much of what was kept a new viewer gets.
 	recent = 20 * mono.Second
 )

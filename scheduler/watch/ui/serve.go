@@ -33,6 +33,7 @@ func (h *Hub) Register(mux *http.ServeMux) {
 	mux.Handle("GET /ui/events", guarded(h.serveEvents))
 	mux.Handle("GET /ui/story", guarded(h.serveStory))
 	mux.Handle("GET /ui/lost", guarded(h.serveLost))
+	mux.Handle("GET /ui/pages", guarded(h.servePages))
 	mux.Handle("GET /ui/save", guarded(h.serveSave))
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -302,6 +303,39 @@ func TestQuestions(t *testing.T) {
 }
 
 // What is saved is read again, and tells the same story.
+// What paged pools hold is an answer, once their schedulers have told it; where all is resident it is none.
+func TestPages(t *testing.T) {
+	f := &fake{}
+	_, url := serve(t, Config{Source: func() Source { return f }, Always: true})
+	ask := func() (pools []PagedPool) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(get(t, url+"pages", http.StatusOK)), &pools); err != nil {
+			t.Fatal(err)
+		}
+		return pools
+	}
+	if all := ask(); all == nil || len(all) != 0 {
+		t.Errorf("of a resident pool %+v is told", all)
+	}
+	f.tell(watch.Event{Kind: watch.Pool, At: ms, Info: &watch.Info{Name: "a100", GPUs: 1, Page: 16 << 20}},
+		watch.Event{Kind: watch.Memory, At: 1000 * ms, Info: &watch.Info{Memory: &watch.MemoryInfo{Pages: 140, Free: 7, Held: 19, Loading: 1, Oldest: 400 * ms, Cold: 9}}},
+		watch.Event{Kind: watch.Memory, At: 2000 * ms, Info: &watch.Info{Memory: &watch.MemoryInfo{Pages: 140, Free: 7, Held: 19, Oldest: 500 * ms, Cold: 12, Copies: 1, Room: 2, Busy: 250 * mono.Millisecond}}},
+		watch.Event{Kind: watch.Counts, At: 2000 * ms, Info: &watch.Info{Came: 10, Warm: 6, Cold: 2, Loads: 3, Held: 1, Unmet: 5}})
+	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		all := ask()
+		if len(all) == 0 && time.Since(begin) < 10*time.Second {
+			continue
+		}
+		hits := 0.75
+		want := []PagedPool{{Pool: "a100", Page: 16 << 20, Devices: []PagedDevice{{Name: "b/0", Pages: 140, Free: 7, Held: 19, Idle: 1500 * mono.Millisecond, Cold: 3, Copies: 1, Room: 2, Busy: 0.25, Loads: 13, Evictions: 2}},
+			Models: []PagedModel{{Model: "m", Held: 1, Hits: &hits, Warm: 6, Cold: 2, Loads: 3, Unmet: 5}}}}
+		if !reflect.DeepEqual(all, want) {
+			t.Errorf("it is\n%+v, want\n%+v", all, want)
+		}
+		return
+	}
+}
+
 func TestSaveAndRead(t *testing.T) {
 	f := &fake{}
 	f.tell(overload()...)
@@ -486,6 +520,13 @@ func TestPageKnowsReasons(t *testing.T) {
 		names = append(names, r.String())
 	}
 	if want := `const reasons = "` + strings.Join(names, " ") + `".split(" ")`; !strings.Contains(string(text), want) {
+		t.Errorf("packed.js lacks %s", want)
+	}
+	names = nil
+	for w := watch.WhyNone; w <= watch.Stray; w++ {
+		names = append(names, w.String())
+	}
+	if want := `const whys = "` + strings.Join(names, ",") + `".split(",")`; !strings.Contains(string(text), want) {
 		t.Errorf("packed.js lacks %s", want)
 	}
 }

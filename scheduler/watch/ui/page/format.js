@@ -24,6 +24,11 @@ export function seconds(ns) {
   return v >= 1 ? (v >= 10 ? v.toFixed(0) : +v.toFixed(2)) + " s" : Math.round(v * 1000) + " ms";
 }
 
+export function bytes(n) {
+  const v = n / 2 ** 20;
+  return v >= 1 ? +v.toFixed(1) + " MiB" : Math.round(n / 1024) + " KiB";
+}
+
 // short is a name of at most so many signs: names of one family differ at their ends.
 export function short(name, most) {
   const tail = Math.floor(most / 2) - 1;

@@ -5,6 +5,7 @@ import { seconds, signed } from "./format.js";
 
 const strip = 22; // px below: drops
 const gap = 10; // px between pools
+const lane = 3; // px of a row of a paged pool: its loader
 
 export class Gantt {
   constructor(canvas, store, palette) {
@@ -117,11 +118,12 @@ export class Gantt {
   }
 
   drawRow(box, now) {
-    const c = this.ctx, list = box.row.batches, h = box.h, bar = Math.max(2, h - (h > 9 ? 2 : 1));
+    const c = this.ctx, list = box.row.batches, h = box.h, lanes = box.pool.info.page && h > 9 ? lane + 1 : 0, bar = Math.max(2, h - (h > 9 ? 2 : 1) - lanes);
     if (box.row.here) {
       c.fillStyle = this.colours.row;
       c.fillRect(this.left, box.y, this.width, bar);
     }
+    if (lanes) this.drawLoads(box, box.y + bar + 1, now);
     let i = lower(list, this.from, (b) => b.end ?? b.until);
     i = Math.max(0, i - 2); // a batch that was late may lie among those after it
     c.textAlign = "center";
@@ -143,6 +145,25 @@ export class Gantt {
         c.fillStyle = onTop(colour);
         c.fillText(b.size, Math.max(x0, this.left) / 2 + Math.min(x1, this.width - this.right) / 2, box.y + bar / 2 + 0.5);
       }
+    }
+  }
+
+  // drawLoads draws a loader's copies, below the batches.
+  drawLoads(box, y, now) {
+    const c = this.ctx, list = box.row.loads;
+    if (box.row.here) {
+      c.fillStyle = this.colours.row;
+      c.fillRect(this.left, y, this.width, lane);
+    }
+    for (let i = Math.max(0, lower(list, this.from, (l) => l.to) - 1); i < list.length; i++) {
+      const l = list[i];
+      if (l.from > this.to) break;
+      if (l.to < this.from) continue;
+      const x0 = this.x(l.from), w = Math.max(1, this.x(l.to) - x0 - 0.6);
+      c.globalAlpha = this.only !== null && this.only !== l.model ? 0.18 : !l.done && l.from > now ? 0.45 : 1;
+      c.fillStyle = l.failed ? this.colours.red : this.palette.of(l.model, this.dark);
+      c.fillRect(x0, y, w, lane);
+      c.globalAlpha = 1;
     }
   }
 

@@ -10,7 +10,7 @@ import * as stories from "./story.js";
 const $ = (id) => document.getElementById(id);
 const store = new Store(), palette = new Palette(), gantt = new Gantt($("gantt"), store, palette);
 const spans = [50e6, 100e6, 200e6, 500e6, 1e9, 2e9, 5e9, 10e9];
-const behind = 0.4e9; // events come in chunks: what is shown as now is a little ago
+const behind = 0.65e9; // events come in chunks, each 0.4 s: what is shown as now is a little ago
 const view = { span: window.innerWidth < 700 ? 2 : 3, at: 0, paused: false, tab: "models", trouble: "", dark: false, fresh: true };
 let unfollow = () => {};
 
@@ -126,6 +126,8 @@ function tables() {
   panels.pools($("pools"), store, now);
   if (view.tab === "models") panels.models($("models"), store, palette, now, view.dark);
   if (view.tab === "lost" && !$("lost").matches(":hover, :focus-within")) panels.lost($("lost"), store, now, explain);
+  $("memoryTab").hidden = !store.paged();
+  if (view.tab === "memory") panels.memory($("memory"), store, now);
   if (view.tab === "links") panels.links($("links"), store);
   if (view.tab === "texts") panels.texts($("texts"), store);
   const lost = store.drops.length + store.late.length;
@@ -209,8 +211,10 @@ function wire() {
   };
   document.addEventListener("keydown", keys);
   window.addEventListener("resize", () => { view.fresh = true; });
-  $("models").onpointerover = (e) => alone(e.target.closest("tr[data-model]"));
-  $("models").onpointerleave = () => alone(null);
+  for (const table of [$("models"), $("memory")]) {
+    table.onpointerover = (e) => alone(e.target.closest("tr[data-model]"));
+    table.onpointerleave = () => alone(null);
+  }
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => theme(dark.matches));
   theme(dark.matches);

@@ -1,8 +1,9 @@
 // Packed events, as scheduler/watch/packed.go writes them: numbers in digits of five bits, most of them as what they are more
 // than one that is known by then.
 
-const kinds = [null, "abnnttpn", "abnnttnn", "ainnntttn", "annntpt"], ofRequest = "intp"; // the layouts of batch, done, drop and queue
+const kinds = [null, "abnnttpn", "abnnttnn", "ainnntttn", "annntpt", "alnnnntp", "alnnntp", "annnnt"], ofRequest = "intp"; // the layouts of batch, done, drop, queue, load, loaded, evict
 const reasons = "none deadline shed full unavailable unknown_model backend_lost execution input expired cancelled draining late cold memory infeasible".split(" ");
+const whys = ",cold,copy,arrived,failed,room,removed,stray".split(",");
 const digits = new Int8Array(128).fill(-1);
 [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].forEach((c, i) => { digits[c.charCodeAt(0)] = i; });
 
@@ -57,6 +58,7 @@ class Packed {
         case "a": w = this.at = wrap(this.at + this.number()); break;
         case "b": w = this.batch = this.long(this.batch); break;
         case "i": w = this.id = this.long(this.id); break;
+        case "l": w = this.long(0n); break; // n in Go
         case "t": w = wrap(this.at + this.number()); break;
         case "p": w = wrap(w + this.number()); break;
         default: w = this.number();
@@ -83,6 +85,9 @@ class Packed {
       }
       case 2: return { e: "done", t: w[0], pool, batch: w[1].toString(16), model: w[2], gpu: w[3], exec: w[4], until: w[5], size: w[7], fetch: w[6] };
       case 3: return { e: "drop", t: w[0], pool, model: w[3], request: w[2] + "-" + w[1].toString(16), reason: reasons[w[4]] || "none", arrival: w[5], came: w[6], deadline: w[7], margin: w[8] };
+      case 5: return { e: "load", t: w[0], pool, load: w[1].toString(16), model: w[2], gpu: w[3], why: whys[w[4]] || "", size: w[5], exec: w[6], until: w[7] };
+      case 6: return { e: "loaded", t: w[0], pool, load: w[1].toString(16), model: w[2], gpu: w[3], why: whys[w[4]] || "", exec: w[5], until: w[6] };
+      case 7: return { e: "evict", t: w[0], pool, model: w[1], gpu: w[2], why: whys[w[3]] || "", for: w[4], until: w[5] };
     }
     return { e: "queue", t: w[0], pool, model: w[1], queued: w[2], size: w[3], exec: w[4], until: w[5], due: w[6] };
   }

@@ -1,5 +1,5 @@
 // The tables beside the picture.
-import { el, ms, percent, rate, seconds, short } from "./format.js";
+import { bytes, el, ms, percent, rate, seconds, short } from "./format.js";
 import { lower } from "./store.js";
 
 // pools says of each sub-cluster what it has and what it needs.
@@ -20,6 +20,14 @@ export function pools(box, store, at) {
     if (i.kept !== undefined && i.kept < here) parts.push(say(String(i.kept), "kept"));
     if (i.deferral !== undefined || i.setting) parts.push(say(percent(i.deferral || 0) + " %", "of the deferral is spent waiting"));
     if (i.ctrl) parts.push(say(ms(i.ctrl, 2), "network bound"));
+    if (i.page) {
+      let pages = 0, free = 0, held = 0, loads = 0, loading = 0, n = 0;
+      for (const r of p.rows) {
+        const m = r.here ? store.memory(r, at) : null;
+        if (m) { n++; pages += m.pages; free += m.free; held += m.held; loads += m.cold + m.copies; loading += m.busy; }
+      }
+      if (n) parts.push(say(String(held), "models held"), say(percent(free / Math.max(1, pages)) + " %", "of pages free"), say(rate(loads), "loads/s"), say(percent(loading / n) + " %", "of the time loaders copy"));
+    }
     if (i.every > 1) parts.push(el("span", { class: "warn" }, "1 batch in " + i.every + " is shown"));
     const d = el("div", { class: "pool" });
     d.append(...parts);
@@ -68,6 +76,60 @@ function queue(w, at) {
   const from = (t) => Math.max(0, Math.round((t - at) / 1e6));
   return el("td", { title: w.size ? "the next batch: " + w.size + ", to start in " + from(w.exec) + " to " + from(w.until) + " ms" : "" },
     String(w.queued), w.size ? el("span", { class: "faint wide" }, " (" + w.size + ")") : "");
+}
+
+// memory has what GPUs of paged pools hold and load, and which models are where.
+export function memory(box, store, at) {
+  const out = [], cell = (text, title) => el("td", title ? { title } : {}, text);
+  for (const p of [...store.pools.values()].sort((a, b) => a.id - b.id)) {
+    if (!p.info.page) continue;
+    const body = el("tbody");
+    for (const r of p.rows.slice(0, rowsMost)) {
+      const m = r.here ? store.memory(r, at) : null;
+      if (!m) continue;
+      const used = 1 - m.free / Math.max(1, m.pages);
+      const bar = el("span", { class: "bar" }, el("i", { width: 100 * used + "%" }));
+      body.append(el("tr", {}, el("td", { class: "name", title: r.name }, "GPU " + r.gpu), el("td", { title: m.pages - m.free + " of " + m.pages + " pages" }, String(m.free) + " ", bar),
+        cell(String(m.held), m.loading + " of them on their way"), cell(rate(m.cold) + " + " + rate(m.copies), m.failed ? rate(m.failed) + " failed a second" : ""),
+        cell(rate(m.room) + " + " + rate(m.removed + m.stray), "to make room; with their model: " + rate(m.removed) + ", nobody counted on them: " + rate(m.stray)),
+        cell(percent(m.busy) + " %"), cell(m.idle === null ? "\u2013" : seconds(m.idle))));
+    }
+    const more = p.rows.length > rowsMost ? [el("p", { class: "faint" }, "and " + (p.rows.length - rowsMost) + " more GPUs")] : [];
+    out.push(el("h3", {}, p.info.name || "pool " + p.id), el("p", { class: "faint" }, "pages of " + bytes(p.info.page)), grid([["GPU", ""], ["free pages", "and the share that is used"], ["models", "whose weights are there or on their way"],
+      ["loads/s", "of models that no GPU held + further copies"], ["evicted/s", "to make room for a load + for other reasons"], ["loader", "share of the time that it copies"],
+      ["oldest", "how long ago the copy was used that is the next to go"]], body), ...more);
+  }
+  const all = [];
+  for (const m of store.models.values()) {
+    const p = store.pools.get(m.pool);
+    if (!p || !p.info.page) continue;
+    const w = store.weights(m, at);
+    if (w) all.push({ m, w, came: store.rates(m, at).came });
+  }
+  all.sort((a, b) => b.w.unmet - a.w.unmet || b.came - a.came || b.w.loads - a.w.loads || a.m.id - b.m.id);
+  const body = el("tbody");
+  for (const { m, w, came } of all.slice(0, rowsMost)) {
+    body.append(el("tr", { "data-model": m.id }, el("td", { class: "name", title: m.name }, short(m.name, 16)), cell(rate(came)), cell(String(w.held)), cell(w.hits === null ? "\u2013" : percent(w.hits) + " %"),
+      cell(String(w.loads), lastGone(m, store, at)), cell(w.unmet ? ms(w.unmet) : "0")));
+  }
+  if (all.length) {
+    out.push(el("h3", {}, "Models"), grid([["model", ""], ["offered", "requests/s"], ["held", "GPUs that have its weights or are loading them"], ["hits", "share of its requests that left in batches which found the weights there, over ten seconds, or ever"],
+      ["loads", "of its weights, since it is served"], ["unmet", "work that waits for it and that its holders cannot do in time: p of the Clockwork paper"]], body));
+    if (all.length > rowsMost) out.push(el("p", { class: "faint" }, "and " + (all.length - rowsMost) + " more models"));
+  }
+  box.replaceChildren(...(out.length ? out : [el("p", { class: "faint" }, "All models are on all GPUs: no pool is paged.")]));
+}
+
+// lastGone says why a model's weights went last.
+function lastGone(m, store, at) {
+  const g = m.gone;
+  if (!g || g.t > at) return "";
+  const who = g.why === "room" ? "to make room for " + (store.models.get(g.for) || { name: "model " + g.for }).name : g.why;
+  return "went from GPU " + g.gpu + " " + seconds(at - g.t) + " ago: " + who;
+}
+
+function grid(heads, body) {
+  return el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(([h, t]) => el("th", { title: t, scope: "col" }, h)))), body);
 }
 
 // lost lists requests that were dropped or late up to an instant, the newest first.

@@ -73,12 +73,16 @@ export class Store {
         this.bin(e.t).bad++;
         break;
       case "queue": this.model(e).queue.push(e); break;
+      case "load": this.load(e); break;
+      case "loaded": this.loaded(e); break;
+      case "evict": this.model(e).gone = e; break;
+      case "memory": this.row(e.pool, e.gpu).memory.push({ t: e.t, ...(e.info || {}).memory }); break;
       case "counts": this.counts(e); break;
       case "missed": this.missed += e.size; break;
       case "now": this.clock(e.t); break;
       default: this.surroundings(e, line);
     }
-    if (e.e !== "model" && e.e !== "pool" && e.e !== "gpu" && e.t < this.from) this.from = e.t;
+    if (e.e !== "model" && e.e !== "pool" && e.e !== "gpu" && e.e !== "memory" && e.t < this.from) this.from = e.t;
   }
 
   // clock learns how far the events' clock is from ours. Chunks come late, never early: the
@@ -114,7 +118,7 @@ export class Store {
 
   row(pool, gpu) {
     const rows = this.pool(pool).rows;
-    while (rows.length <= gpu) rows.push({ gpu: rows.length, name: "", here: false, batches: [], last: 0 });
+    while (rows.length <= gpu) rows.push({ gpu: rows.length, name: "", here: false, batches: [], last: 0, loads: [], memory: [] });
     return rows[gpu];
   }
 
@@ -138,7 +142,7 @@ export class Store {
       const r = this.row(e.pool, e.gpu);
       r.here = !info.gone;
       r.name = info.name || "";
-      if (info.gone) this.cut(r, e.t);
+      if (info.gone) { this.cut(r, e.t); r.memory = []; }
     }
   }
 
@@ -175,6 +179,45 @@ export class Store {
       this.late.push({ t: e.until, batch: b });
       this.bin(e.until).bad += b.late;
     }
+  }
+
+  // load is a copy of weights on its way, by plan; loaded says how it was. They take turns on a GPU.
+  load(e) {
+    const list = this.row(e.pool, e.gpu).loads;
+    list.push({ id: e.load, model: e.model, why: e.why, from: e.exec, to: e.until, sent: e.t, done: false });
+  }
+
+  loaded(e) {
+    const list = this.row(e.pool, e.gpu).loads;
+    for (let i = list.length - 1; i >= 0 && i > list.length - 9; i--) {
+      if (list[i].id === e.load) { Object.assign(list[i], { from: e.exec, to: e.until, done: true, failed: e.why === "failed" }); return; }
+    }
+  }
+
+  // memory is what a GPU holds at an instant, with what its loader does a second: it is told of once a second, if anything changed.
+  memory(row, at) {
+    const i = lower(row.memory, at + 1, (m) => m.t) - 1;
+    if (i < 0) return null;
+    const m = row.memory[i], before = row.memory[i - 1], still = !before || at - m.t > 2e9;
+    const passed = before ? Math.min(1, (m.t - before.t) / 1e9) : 1;
+    const per = (name) => (still ? 0 : Math.max(0, ((m[name] || 0) - (before[name] || 0)) / passed));
+    return { pages: m.pages, free: m.free, held: m.held, loading: m.loading || 0, idle: m.oldest ? Math.max(0, at - m.oldest) : null, cold: per("cold"), copies: per("copies"), failed: per("failed"),
+      room: per("room"), removed: per("removed"), stray: per("stray"), busy: Math.min(1, per("busy") / 1e9) };
+  }
+
+  // weights are how a model of a paged pool stands at an instant.
+  weights(m, at) {
+    const i = lower(m.counts, at + 1, (c) => c.t) - 1;
+    if (i < 0) return null;
+    const c = m.counts[i], k = Math.max(0, Math.min(i - 1, lower(m.counts, at - 1e10, (x) => x.t) - 1)), a = m.counts[k] || {};
+    const warm = (c.warm || 0) - (k < i ? a.warm || 0 : 0), cold = (c.cold || 0) - (k < i ? a.cold || 0 : 0), all = warm + cold;
+    const ever = (c.warm || 0) + (c.cold || 0);
+    return { held: c.held || 0, loads: c.loads || 0, unmet: c.unmet || 0, hits: all > 0 ? warm / all : ever > 0 ? (c.warm || 0) / ever : null };
+  }
+
+  paged() {
+    for (const p of this.pools.values()) if (p.info.page) return true;
+    return false;
   }
 
   bin(t) {
@@ -218,7 +261,11 @@ export class Store {
     }
     for (const p of this.pools.values()) {
       if (p.history.length > 1) p.history.splice(0, Math.max(0, lower(p.history, least, (x) => x.t) - 1));
-      for (const r of p.rows) cut(r.batches, (b) => b.end ?? b.until);
+      for (const r of p.rows) {
+        cut(r.batches, (b) => b.end ?? b.until);
+        cut(r.loads, (l) => l.to);
+        if (r.memory.length > 2) r.memory.splice(0, Math.max(0, lower(r.memory, least, (m) => m.t) - 2));
+      }
     }
     for (const [id, b] of this.batches) {
       if ((b.end ?? b.until) >= least) break; // in the order of their coming, about

@@ -1,0 +1,178 @@
+package watch
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
+)
+
+// pagedStory is a pool of two GPUs that load models on demand; a batch of one takes 5 ms.
+type pagedStory struct {
+	history *History
+	state   State
+}
+
+func newPagedStory() *pagedStory {
+	p := &pagedStory{history: NewHistory(60*mono.Second, 1<<20)}
+	p.tell(Event{Kind: Pool, At: 1, Info: &Info{Name: "v100", GPUs: 2, Page: 16 << 20}}, Event{Kind: GPU, At: 1, Info: &Info{}}, Event{Kind: GPU, At: 1, GPU: 1, Info: &Info{}})
+	for id, name := range []string{"a", "b", "c"} {
+		p.tell(Event{Kind: Model, At: 1, Model: wire.ModelID(id), Info: &Info{Name: name, SLO: 100 * mono.Millisecond, MaxBatch: 4, Profile: &catalog.Profile{Alpha: 1e6, Beta: 4e6}}})
+	}
+	return p
+}
+
+func (p *pagedStory) tell(all ...Event) {
+	for i := range all {
+		p.state.Apply(&all[i])
+		p.history.Add(&all[i])
+	}
+}
+
+// after is so many ms after the request of all these stories comes.
+func after(n float64) mono.Time { return 10*mono.Time(mono.Second) + mono.Time(n*float64(ms)) }
+
+var asked = Request{Key: Key{2, 7}, Arrival: after(0), Came: after(0), Deadline: after(100)}
+
+func (p *pagedStory) story(t *testing.T) (*Story, string) {
+	t.Helper()
+	s, err := Tell(p.history, &p.state, asked.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, strings.Join(s.Lines(&p.state), "\n")
+}
+
+func batchOf(model int, gpu int, number int, sent, exec float64, requests ...Request) []Event {
+	e := Event{Kind: Batch, At: after(sent), Model: wire.ModelID(model), GPU: wire.GPUID(gpu), Batch: wire.BatchID(number << 16), Exec: after(exec), Until: after(exec + 5), Size: max(1, int32(len(requests))), Requests: requests}
+	return []Event{e, {Kind: Done, At: after(exec + 5), Model: e.Model, GPU: e.GPU, Batch: e.Batch, Exec: e.Exec, Until: e.Until, Size: e.Size}}
+}
+
+func mentions(t *testing.T, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("the story is\n%s\nwant %q in it", text, w)
+		}
+	}
+}
+
+// A cold request's story names the load that it waited for, who made room for it, and why the weights had gone; another
+// model's load, and the copy of later, are not its.
+func TestStoryOfColdRequest(t *testing.T) {
+	p := newPagedStory()
+	p.tell(batchOf(0, 1, 1, -3000, -2990)...)
+	p.tell(Event{Kind: Evict, At: after(-2000), Model: 0, GPU: 1, Why: Room, For: 2, Until: after(-2985)},
+		Event{Kind: Load, At: after(-2000), Model: 2, GPU: 1, Batch: 8, Why: Cold, Size: 7, Exec: after(-2000), Until: after(-1992)},
+		Event{Kind: Evict, At: after(0.5), Model: 1, GPU: 0, Why: Room, For: 0, Until: after(-500)},
+		Event{Kind: Load, At: after(0.5), Model: 0, GPU: 0, Batch: 9, Why: Cold, Size: 7, Exec: after(0.5), Until: after(8.5)},
+		Event{Kind: Loaded, At: after(9), Model: 0, GPU: 0, Batch: 9, Why: Arrived, Exec: after(1), Until: after(9)},
+		Event{Kind: Load, At: after(30), Model: 0, GPU: 1, Batch: 10, Why: Copy, Size: 7, Exec: after(30), Until: after(38)})
+	p.tell(batchOf(0, 0, 2, 80, 85, asked)...)
+	s, text := p.story(t)
+	if s.Outcome != Served || s.Load == nil || s.Load.ID != 9 || s.Gone == nil {
+		t.Errorf("outcome %v, load %+v, gone %+v", s.Outcome, s.Load, s.Gone)
+	}
+	mentions(t, text, "was served in time", "they came to GPU 0 at +9.0 ms", "-2000.0 ms  its model's weights go from GPU 1, to make room for c (they were used last 985.0 ms before)",
+		"+0.5 ms  no GPU has its model's weights: their load onto GPU 0 is ordered (7 pages), to end at +8.5 ms", "b (used last 500.5 ms before) makes room", "copied in 8.0 ms, 500 us after the plan")
+}
+
+// One whose weights were there tells of no load.
+func TestStoryOfWarmRequest(t *testing.T) {
+	p := newPagedStory()
+	p.tell(Event{Kind: Load, At: after(-20), Model: 0, GPU: 0, Batch: 9, Why: Cold, Size: 7, Exec: after(-20), Until: after(-12)},
+		Event{Kind: Loaded, At: after(-12), Model: 0, GPU: 0, Batch: 9, Why: Arrived, Exec: after(-20), Until: after(-12)})
+	p.tell(batchOf(0, 0, 2, 80, 85, asked)...)
+	if s, text := p.story(t); s.Load != nil || s.Gone != nil || strings.Contains(text, "weights") {
+		t.Errorf("the story is\n%s", text)
+	}
+}
+
+// One that no load could save says by how much it was too late, and what would have saved it.
+func TestStoryOfRequestGivenUpCold(t *testing.T) {
+	p := newPagedStory()
+	p.tell(Event{Kind: Evict, At: after(-2000), Model: 0, GPU: 1, Why: Room, For: 2, Until: after(-2985)},
+		Event{Kind: Load, At: after(1), Model: 0, GPU: 0, Batch: 9, Why: Cold, Size: 7, Exec: after(90), Until: after(98)},
+		Event{Kind: Drop, At: after(2), Model: 0, Reason: wire.ReasonCold, Request: asked})
+	s, text := p.story(t)
+	if s.Cause != CauseCold {
+		t.Errorf("the cause is %v", s.Cause)
+	}
+	mentions(t, text, "was dropped (cold)", "no GPU had its model's weights, and their load onto GPU 0 ended at +98.0 ms, 3.0 ms too late", "they went from GPU 1 at -2000.0 ms, to make room for c",
+		"an SLO longer by 3.0 ms", "more pages")
+	q := newPagedStory()
+	q.tell(Event{Kind: Drop, At: after(2), Model: 0, Reason: wire.ReasonCold, Request: asked})
+	_, text = q.story(t)
+	mentions(t, text, "no load of them could have ended in time")
+}
+
+// A GPU that was free and had other models' weights is not one that could have run it: the scheduler was not late.
+func TestStoryCountsHolders(t *testing.T) {
+	p := newPagedStory()
+	p.tell(batchOf(0, 0, 1, -100, -90)...) // GPU 0 has its weights, GPU 1 is idle all the time
+	p.tell(Event{Kind: Batch, At: after(-1), Model: 1, GPU: 0, Batch: 2 << 16, Exec: after(-1), Until: after(120), Size: 4})
+	p.tell(Event{Kind: Drop, At: after(95), Model: 0, Reason: wire.ReasonDeadline, Request: asked})
+	s, text := p.story(t)
+	if s.Cause != CauseLongBatch || len(s.GPUs) != 1 || s.GPUs[0].GPU != 0 {
+		t.Errorf("cause %v, GPUs %+v:\n%s", s.Cause, s.GPUs, text)
+	}
+}
+
+// What a GPU's loader did is told as it changes: rates are of the last second, and old ones of nothing.
+func TestMemoryRates(t *testing.T) {
+	p := newPagedStory()
+	at := func(second int, m MemoryInfo) {
+		p.tell(Event{Kind: Memory, At: mono.Time(second) * mono.Time(mono.Second), GPU: 1, Info: &Info{Memory: &m}})
+	}
+	at(10, MemoryInfo{Pages: 140, Free: 7, Held: 19, Cold: 100, Room: 90})
+	at(70, MemoryInfo{Pages: 140, Free: 0, Held: 20, Cold: 103, Copies: 1, Room: 92, Removed: 1, Busy: 33 * mono.Millisecond, Oldest: 5})
+	g := &p.state.Pool(0).Rows[1]
+	if r := g.Memory.Rates(70 * mono.Time(mono.Second)); r.Cold != 3 || r.Copies != 1 || r.Room != 2 || r.Removed != 1 || r.Busy != 0.033 {
+		t.Errorf("rates %+v", r)
+	}
+	if r := g.Memory.Rates(73 * mono.Time(mono.Second)); r != (MemoryRates{}) {
+		t.Errorf("rates of long ago are %+v", r)
+	}
+	p.tell(Event{Kind: GPU, At: 70 * mono.Time(mono.Second), GPU: 0, Info: &Info{}}, Event{Kind: Memory, At: 70 * mono.Time(mono.Second), Info: &Info{Memory: &MemoryInfo{Pages: 60, Held: 2, Oldest: 3}}})
+	sum, rates, gpus := p.state.Pool(0).Memory(70 * mono.Time(mono.Second))
+	if gpus != 2 || sum.Pages != 200 || sum.Held != 22 || sum.Oldest != 3 || rates.Cold != 3 || rates.Busy != 0.033/2 {
+		t.Errorf("%d GPUs: %+v, %+v", gpus, sum, rates)
+	}
+	var again State // of who comes later
+	for _, e := range p.state.Surroundings(80 * mono.Time(mono.Second)) {
+		again.Apply(&e)
+	}
+	if sum2, _, n := again.Pool(0).Memory(80 * mono.Time(mono.Second)); n != 2 || sum2 != sum {
+		t.Errorf("who comes later sees %+v of %d, want %+v", sum2, n, sum)
+	}
+	p.tell(Event{Kind: GPU, At: 80 * mono.Time(mono.Second), GPU: 1, Info: &Info{Gone: true}})
+	if _, _, n := p.state.Pool(0).Memory(80 * mono.Time(mono.Second)); n != 1 {
+		t.Errorf("%d GPUs are there after one went", n)
+	}
+}
+
+// A model's hits are those of lately, or of ever; its rates end with its requests.
+func TestModelHits(t *testing.T) {
+	p := newPagedStory()
+	count := func(second int, i Info) {
+		p.tell(Event{Kind: Counts, At: mono.Time(second) * mono.Time(mono.Second), Info: &i})
+	}
+	m := p.state.Model(0)
+	if _, ok := m.Hits(); ok {
+		t.Error("there are hits before any request")
+	}
+	count(1, Info{Came: 10, Warm: 5, Cold: 5, Held: 1})
+	count(2, Info{Came: 20, Warm: 14, Cold: 6, Held: 2, Loads: 3, Unmet: 7})
+	if share, ok := m.Hits(); !ok || share != 0.9 || m.Counted().Held != 2 || m.RateAt(2*mono.Time(mono.Second)).Came != 10 {
+		t.Errorf("%v, %v, %+v", share, ok, m.Counted())
+	}
+	count(3, Info{Came: 20, Warm: 14, Cold: 6})
+	if share, ok := m.Hits(); !ok || share != 0.7 {
+		t.Errorf("of ever: %v, %v, want 0.7", share, ok)
+	}
+	if r := m.RateAt(60 * mono.Time(mono.Second)); r.Came != 0 {
+		t.Errorf("a minute later it has %v requests/s", r.Came)
+	}
+}
