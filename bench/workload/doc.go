@@ -6,6 +6,7 @@
 //	trace of arrivals, CSV --> Trace ----+--> Source: instant, model
 //	counts per minute, CSV --> Functions-+
 //	synthetic functions --> MAF ---------+
+//	ever more models -----> Growing -----+
 //	clients that wait --> Clients -------+ (told of answers by who drives it)
 //
 // A core: no clock, no file; traces are read from the caller's io.Reader.
