@@ -21,11 +21,11 @@ func Bench(ctx context.Context, opts Options, to io.Writer) error {
 	defer r.store.Close()
 	all, err := r.all(ctx)
 	if err != nil {
-		return errors.Join(summarise(to, all), err)
+		return errors.Join(summarise(to, all, r.opts.Ours), err)
 	}
 	c := &summary{opts: r.opts}
 	for _, o := range all {
-		if _, ok := o.Ratio(Ours); ok {
+		if _, ok := o.Ratio(o.Ours); ok {
 			c.all = append(c.all, o)
 		}
 	}
@@ -39,7 +39,7 @@ func Bench(ctx context.Context, opts Options, to io.Writer) error {
 	if err := c.write(); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	return errors.Join(summarise(to, c.all), said(to, opts.Out))
+	return errors.Join(summarise(to, c.all, r.opts.Ours), said(to, opts.Out))
 }
 
 func said(to io.Writer, out string) error {
@@ -49,12 +49,12 @@ func said(to io.Writer, out string) error {
 
 // explain runs ours and today's at the best other's rate, in the worst mixes.
 func (r *runner) explain(ctx context.Context, all []*Outcome) ([]explained, error) {
-	ratio := func(o *Outcome) float64 { v, _ := o.Ratio(Ours); return v }
+	ratio := func(o *Outcome) float64 { v, _ := o.Ratio(o.Ours); return v }
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b *Outcome) int { return cmp.Compare(ratio(a), ratio(b)) })
 	var out []explained
 	for _, o := range all[:min(worstShown, len(all))] {
 		e := explained{o: o, why: map[string]blame.Blame{}}
-		for _, policy := range []string{Ours, Today} {
+		for _, policy := range compared(o.Ours) {
 			v, ok := o.Ratio(policy)
 			if !ok || v >= 1 {
 				continue
@@ -79,7 +79,7 @@ func (r *runner) why(o *Outcome, policy string, stop func() bool) (blame.Blame, 
 	if err != nil || ok && !slices.Contains(r.fresh(), policy) {
 		return w, err
 	}
-	c, err := newBench(o.Mix, o.Span, 0, stop).config(policy, rate)
+	c, err := newBench(o.Mix, o.Span, grid{}, firstArrivals(), stop).config(policy, rate, firstArrivals()[0])
 	if err != nil {
 		return w, err
 	}

@@ -76,21 +76,34 @@ func (m *Mix) enough(rate float64) (seconds float64, err error) {
 // longer is n times the span.
 func (s Span) longer(n float64) Span { return Span{n * s.Seconds, n * s.Warmup} }
 
-// bench simulates one mix with one seed of arrivals.
+// bench simulates one mix with some seeds of arrivals, which are judged together.
 type bench struct {
-	mix  *Mix
-	span Span
-	seed uint64 // of the arrivals
-	tape *workload.Tape
-	stop func() bool
+	mix      *Mix
+	span     Span
+	grid     grid
+	arrivals []int // numbers of the seeds
+	settled  int   // of a crossing
+	tape     *workload.Tape
+	stop     func() bool
 }
 
-func newBench(m *Mix, s Span, arrivals int, stop func() bool) *bench {
-	return &bench{mix: m, span: s, seed: m.Seed<<32 | uint64(m.Index)<<8 | uint64(arrivals), tape: &workload.Tape{}, stop: stop}
+func newBench(m *Mix, s Span, g grid, arrivals []int, stop func() bool) *bench {
+	b := &bench{mix: m, span: s, grid: g, arrivals: arrivals, settled: settledFirst, tape: &workload.Tape{}, stop: stop}
+	if len(arrivals) > 1 {
+		b.settled = settledAgain
+	}
+	return b
 }
 
-// config of a run.
-func (b *bench) config(policy string, rate float64) (*sim.Config, error) {
+// Places in a row that settle a crossing: with three a goodput varies by a tenth to a sixth
+// less than with two, and costs a third more (TestCrossing).
+const settledFirst, settledAgain = 2, 3
+
+// firstArrivals are those of everything but what is measured again.
+func firstArrivals() []int { return []int{0} }
+
+// config of a run with one seed of arrivals.
+func (b *bench) config(policy string, rate float64, arrivals int) (*sim.Config, error) {
 	p, err := scenario.PolicyOf(policy)
 	if err != nil {
 		return nil, err
@@ -100,15 +113,35 @@ func (b *bench) config(policy string, rate float64) (*sim.Config, error) {
 		return nil, err
 	}
 	return &sim.Config{Models: models, GPUs: b.mix.GPUs, Tape: b.tape, Warmup: mono.FromMillis(1e3 * b.span.Warmup), Duration: mono.FromMillis(1e3 * b.span.Seconds),
-		Frontends: max(1, p.Frontends), Seed: b.seed, NewPolicy: p.New}, nil
+		Frontends: max(1, p.Frontends), Seed: b.mix.Seed<<32 | uint64(b.mix.Index)<<8 | uint64(arrivals), NewPolicy: p.New}, nil
+}
+
+// grid is the rates that are tried, each above the one before by the tolerance.
+type grid struct {
+	base float64 // at place 0
+	step float64 // a factor
+}
+
+func (k Settings) grid(base float64) grid {
+	return grid{base: max(rateLeast, base), step: 1 + k.Tolerance}
+}
+
+// rateLeast is the lowest rate that is tried: in less nobody has a goodput.
+const rateLeast = 1.0
+
+func (g grid) rate(place int) float64 { return g.base * math.Pow(g.step, float64(place)) }
+
+// place is the highest whose rate is at most that, but for rounding.
+func (g grid) place(rate float64) int {
+	return int(math.Floor(math.Log(rate/g.base)/math.Log(g.step) + 1e-6))
 }
 
 // Found is a policy's goodput.
 type Found struct {
-	Rate     float64 `json:"rate"`             // requests/s, the highest that passed
-	TooHigh  float64 `json:"too_high"`         // the lowest that failed
-	Guess    float64 `json:"guess"`            // where the search began; of two, the higher one
-	Runs     int     `json:"runs"`             // simulations
+	Rate     float64 `json:"rate"`             // requests/s; 0: none
+	Lowest   float64 `json:"lowest"`           // that failed
+	Highest  float64 `json:"highest"`          // that passed
+	Runs     int     `json:"runs"`             // rates that were tried
 	Requests int64   `json:"requests"`         // counted, of all of them
 	Worked   float64 `json:"worked"`           // seconds of a processor
 	Failed   string  `json:"failed,omitempty"` // the simulation's error: a bug of the policy
@@ -116,30 +149,42 @@ type Found struct {
 
 // near is how close to the best a goodput is told in full. Rates further down
 // are told roughly, but for ours and today's: what matters is who is best.
-const near, coarse = 0.97, 0.1
+const near = 0.97
 
-// Steps of a search: most policies are within some percent of the best, or far
-// below; the first one has a pilot's word only.
-const stepKnown, stepUnknown = 0.04, 0.1
-
-// search finds a policy's goodput. It begins at the best one that is known, or
-// at a guess while best is 0; rates below the floor are not tried.
-func (b *bench) search(policy string, guess, best, floor, tolerance float64) (Found, error) {
-	find := sim.Search{Guess: max(1.01, guess), Step: stepUnknown, Tolerance: tolerance, Floor: floor, Stop: b.stop,
-		At: func(rate float64) (*sim.Config, error) { return b.config(policy, rate) }}
-	if best > 0 {
-		find.Guess, find.Step = max(1.01, best), stepKnown
-		if policy != Ours && policy != Today {
-			find.Close, find.Coarse = near*best, coarse
+// search finds a policy's goodput. It is told exactly if it is near the best, and not at all where
+// that is hopeless; best 0 has it told exactly.
+func (b *bench) search(policy string, best float64) (Found, error) {
+	var f Found
+	c := crossing{settled: b.settled, least: b.grid.place(rateLeast), near: -beyond, try: func(place int) (bool, error) {
+		var runs []*sim.Config
+		for _, arrivals := range b.arrivals {
+			c, err := b.config(policy, b.grid.rate(place), arrivals)
+			if err != nil {
+				return false, err
+			}
+			runs = append(runs, c)
 		}
+		r, pass, err := sim.Together(runs, nil, b.stop)
+		f.Runs++
+		f.Requests += r.All.Arrived
+		return pass, err
+	}}
+	if best > 0 {
+		c.least, c.near = max(c.least, b.grid.place(hopeless*best)), b.grid.place(near*best)
 	}
-	g, err := find.Run()
-	f := Found{Rate: g.Rate, TooHigh: g.TooHigh, Guess: find.Guess, Runs: g.Runs, Requests: g.Simmed}
+	t, err := c.find()
 	switch {
 	case errors.Is(err, sim.ErrStopped):
 		return f, err
 	case err != nil:
-		f.Rate, f.TooHigh, f.Failed = 0, find.Guess, err.Error()
+		f.Failed = err.Error()
+		return f, nil
+	}
+	if t.low < beyond {
+		f.Lowest = b.grid.rate(t.low)
+	}
+	if t.place >= c.least {
+		f.Rate, f.Highest = b.grid.rate(t.place), b.grid.rate(t.high)
 	}
 	return f, nil
 }
@@ -158,7 +203,7 @@ const overload = 1.5
 // over offers 1.5 times the peak. The rate may change: what came counts.
 func (b *bench) over(policy string, peak float64) (Over, error) {
 	o := Over{Rate: overload * peak}
-	c, err := b.config(policy, o.Rate)
+	c, err := b.config(policy, o.Rate, b.arrivals[0])
 	if err != nil {
 		return o, err
 	}
@@ -195,14 +240,17 @@ func pilot(m *Mix, s Span, stop func() bool) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	b, sum, guess := newBench(m, s, 0, stop), Found{}, 0.7*fluid
+	b, sum, guess := newBench(m, s, grid{}, firstArrivals(), stop), Found{}, max(rateLeast, 0.7*fluid)
 	for _, policy := range pilots() {
-		f, err := b.search(policy, guess, 0, 0, pilotTolerance)
+		find := sim.Search{Guess: guess, Step: pilotTolerance, Tolerance: pilotTolerance, Stop: stop,
+			At: func(rate float64) (*sim.Config, error) { return b.config(policy, rate, b.arrivals[0]) }}
+		g, err := find.Run()
 		if err != nil {
 			return sum, err
 		}
-		sum.add(f)
-		sum.Rate, guess = max(sum.Rate, f.Rate), max(1, f.Rate)
+		sum.add(Found{Runs: g.Runs, Requests: g.Simmed})
+		sum.Rate = max(sum.Rate, g.Rate)
+		guess = max(rateLeast, g.Rate)
 	}
 	return sum, nil
 }

@@ -10,14 +10,18 @@ import (
 
 // Outcome is one mix's results by policy.
 type Outcome struct {
+	Ours  string // the policy that is compared
 	Mix   *Mix
 	Span  Span
 	Found map[string]Found
 	Over  map[string]Over
-	Again []*Outcome // longer ones, with other arrivals; nil: not measured again
-	Ran   Found      // what was simulated now
-	Took  float64    // seconds
+	Again *Outcome // a longer one, with other arrivals; nil: not measured again
+	Ran   Found    // what was simulated now
+	Took  float64  // seconds
 }
+
+// compared are the policies of which a report tells: ours and today's.
+func compared(ours string) []string { return slices.Compact([]string{ours, Today}) }
 
 // Best is the best goodput as first measured; 0 if there is none.
 func (o *Outcome) Best() float64 {
@@ -33,7 +37,7 @@ func (o *Outcome) Best() float64 {
 func (o *Outcome) BestOther(policy string) (rate float64, by string) {
 	rates := o.rates()
 	for _, name := range slices.Sorted(maps.Keys(rates)) {
-		if name != policy && name != Ours && rates[name] > rate {
+		if name != policy && name != o.Ours && rates[name] > rate {
 			rate, by = rates[name], name
 		}
 	}
@@ -43,10 +47,14 @@ func (o *Outcome) BestOther(policy string) (rate float64, by string) {
 // ratioMax stands for infinity where no other has a goodput.
 const ratioMax = 10
 
-// Ratio is a policy's goodput to the best of its others'.
+// Ratio is a policy's goodput to the best of its others'. Where none of these was
+// measured again, which may be with today's, it is as first measured.
 func (o *Outcome) Ratio(policy string) (ratio float64, ok bool) {
 	ours, ok := o.rates()[policy]
 	rate, by := o.BestOther(policy)
+	if by == "" && o.Again != nil {
+		return o.first().Ratio(policy)
+	}
 	if !ok || by == "" && ours == 0 {
 		return 0, false
 	}
@@ -58,7 +66,7 @@ func (o *Outcome) Ratio(policy string) (ratio float64, ok bool) {
 func (o *Outcome) Served(policy string) (served, other float64, ok bool) {
 	v, ok := o.Over[policy]
 	for name, w := range o.Over {
-		if name != policy && name != Ours {
+		if name != policy && name != o.Ours {
 			other = max(other, w.Served)
 		}
 	}
@@ -77,12 +85,12 @@ func (o *Outcome) byRate() []string {
 // Line is the outcome in a line.
 func (o *Outcome) Line() string {
 	var b strings.Builder
-	rate, by := o.first().BestOther(Ours)
+	rate, by := o.first().BestOther(o.Ours)
 	fmt.Fprintf(&b, "%-7s", o.Mix.Name())
-	for _, name := range []string{Ours, Today} {
+	for _, name := range compared(o.Ours) {
 		if ratio, ok := o.Ratio(name); ok {
 			fmt.Fprintf(&b, " %s %.3f", name, ratio)
-			if len(o.Again) > 0 {
+			if o.Again != nil {
 				first, _ := o.first().Ratio(name)
 				fmt.Fprintf(&b, " (first %.3f)", first)
 			}

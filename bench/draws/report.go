@@ -63,17 +63,17 @@ func (c *summary) head() {
 	}
 	c.line("- Goodput: the highest rate at which each model keeps its p99, alone; a dropped request counts as late; tolerance %.2g %%. Counted: %g s; where the rarest model would have fewer than %d requests (of bursty arrivals more, over the root of their shape), up to %g s; where all models have more than %g, down to %g s. A third of that before, at least %g s, is not counted.",
 		100*c.opts.Tolerance, c.opts.Seconds, int(unit*rareRequests), unit*longest, c.opts.Requests, unit*shortest, unit*warmup)
-	c.line("- Below %g of the best a policy's goodput is not told, below %g roughly (but for ours and today's). The best other is chosen for each mix with hindsight; ours is no other of `%s`.", hopeless, near, Today)
+	c.line("- Every search begins at the rate of a pilot, and tries all rates of a grid about the turn, from %d in a row that pass up to as many that fail (%d where it is measured again); the goodput is what the passes among them come to. Below %g of the best it is not told, below %g roughly (but for ours and today's). The best other is chosen for each mix with hindsight; ours is no other of `%s`.", settledFirst, settledAgain, hopeless, near, Today)
 	var requests int64
 	worked, again, sampled := 0.0, 0, 0
 	for _, o := range c.all {
-		for _, one := range append([]*Outcome{o}, o.Again...) {
+		for one := o; one != nil; one = one.Again {
 			for _, f := range one.Found {
 				requests, worked = requests+f.Requests, worked+f.Worked
 			}
 		}
-		if len(o.Again) > 0 {
-			if first, _ := o.first().Ratio(Ours); first >= Line {
+		if o.Again != nil {
+			if first, _ := o.first().Ratio(o.Ours); first >= Line {
 				sampled++
 			} else {
 				again++
@@ -82,7 +82,7 @@ func (c *summary) head() {
 	}
 	c.line("- Simulated: %.4g million counted requests in %.3g processor hours.", float64(requests)/1e6, worked/3600)
 	if again+sampled > 0 {
-		c.line("- Measured again, %d times as long (longer where the rarest model would have too few requests), mean of %d other seeds of arrivals: the %d mixes below %g, and %d of those that were not.", againLonger, againSeeds, again, Line, sampled)
+		c.line("- Measured again with %d other seeds of arrivals, which are judged together (each as long, and longer where the rarest model would have too few requests): the %d mixes below %g, and %d of those that were not.", len(againArrivals()), again, Line, sampled)
 	}
 }
 
@@ -104,13 +104,9 @@ func (c *summary) names() []string {
 	return out
 }
 
-// compared are ours and what it was.
+// compared are those of ours and today's that were measured.
 func (c *summary) compared() []string {
-	out := []string{Ours}
-	if len(ratios(c.all, Today)) > 0 {
-		out = append(out, Today)
-	}
-	return out
+	return slices.DeleteFunc(compared(c.opts.Ours), func(name string) bool { return len(ratios(c.all, name)) == 0 })
 }
 
 func (c *summary) shares() {
@@ -133,7 +129,7 @@ func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 func (c *summary) winners() string {
 	count := map[string]int{}
 	for _, o := range c.all {
-		_, by := o.BestOther(Ours)
+		_, by := o.BestOther(o.Ours)
 		count[by]++
 	}
 	var out []string
@@ -240,8 +236,8 @@ func (c *summary) groups() {
 func (c *summary) worstOnes() {
 	c.line("\n## The worst\n\nThe blocking number is the longest batch that a model may run (l(b) <= SLO/2) as a part of another model's SLO, at worst: above 1 one batch can cost another model's request everything.")
 	for i, e := range c.worst {
-		ratio, _ := e.o.Ratio(Ours)
-		first, _ := e.o.first().Ratio(Ours)
+		ratio, _ := e.o.Ratio(e.o.Ours)
+		first, _ := e.o.first().Ratio(e.o.Ours)
 		c.line("\n%d. **%s: %.3f** (as first measured %.3f), blocking %.2f. %s.", i+1, e.o.Mix.Name(), ratio, first, e.o.Mix.Blocking(), e.o.Mix)
 		c.line("   - Goodput, r/s: %s.", e.o.goodputs())
 		for _, policy := range c.compared() {
@@ -278,7 +274,7 @@ func (c *summary) csv() error {
 	w := csv.NewWriter(f)
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	rows := [][]string{{"seed", "index", "models", "gpus", "gpus_per_model", "kind", "tables", "popularity", "arrivals", "change", "blocking", "span_s", "policy",
-		"goodput_rps", "goodput_first_rps", "too_high_first_rps", "to_best_other", "to_best_other_first", "served_at_1.5", "measured_again", "failed"}}
+		"goodput_rps", "goodput_first_rps", "lowest_failed_first_rps", "highest_passed_first_rps", "to_best_other", "to_best_other_first", "served_at_1.5", "measured_again", "failed"}}
 	for _, o := range c.all {
 		m, rates := o.Mix, o.rates()
 		for _, name := range c.names() {
@@ -291,7 +287,7 @@ func (c *summary) csv() error {
 			_, again := rates[name]
 			rows = append(rows, []string{strconv.FormatUint(m.Seed, 10), strconv.Itoa(m.Index), strconv.Itoa(len(m.Models)), strconv.Itoa(m.GPUs), number(m.PerModel()), m.Kind,
 				strconv.FormatBool(m.Models[0].Table != nil), m.Popularity, m.Arrivals, m.Change, number(m.Blocking()), number(o.Span.Seconds), name,
-				number(rates[name]), number(found.Rate), number(found.TooHigh), number(ratio), number(first), number(o.Over[name].Served), strconv.FormatBool(again && len(o.Again) > 0), found.Failed})
+				number(rates[name]), number(found.Rate), number(found.Lowest), number(found.Highest), number(ratio), number(first), number(o.Over[name].Served), strconv.FormatBool(again && o.Again != nil), found.Failed})
 		}
 	}
 	return errors.Join(w.WriteAll(rows), f.Close())
@@ -313,8 +309,8 @@ func (c *summary) plot() error {
 }
 
 // summarise prints the shares of the ratios.
-func summarise(to io.Writer, all []*Outcome) error {
-	for _, policy := range []string{Ours, Today} {
+func summarise(to io.Writer, all []*Outcome, ours string) error {
+	for _, policy := range compared(ours) {
 		values := ratios(all, policy)
 		if len(values) == 0 {
 			continue

@@ -19,8 +19,8 @@ import (
 	"github.com/symphony-serving/symphony/bench/sim/scenario"
 )
 
-// Ours is the policy that is compared, Today what it was before it waited only
-// when that pays.
+// Ours is the policy that is compared, unless Options.Ours says another; Today
+// what it was before it waited only when that pays.
 const (
 	Ours  = "symphony"
 	Today = "symphony/defer"
@@ -45,6 +45,7 @@ type Options struct {
 	Seed     uint64
 	Mixes    []int    // indices
 	Policies []string // that are measured; others count where they are kept
+	Ours     string   // the policy that is compared with the best of all others; "": Ours
 	Out      string   // folder
 	Again    bool     // measure what came out below the line again
 	Fresh    bool     // measure the policies again, those that are kept too
@@ -70,8 +71,12 @@ func newRunner(opts Options) (*runner, error) {
 	if len(opts.Policies) == 0 {
 		opts.Policies = Policies()
 	}
+	opts.Ours = cmp.Or(opts.Ours, Ours)
 	if err := checkPolicies(opts.Policies); err != nil {
 		return nil, err
+	}
+	if _, err := scenario.PolicyOf(opts.Ours); err != nil {
+		return nil, fmt.Errorf("--ours: %w", err)
 	}
 	if err := os.MkdirAll(opts.Out, 0o755); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
@@ -81,21 +86,12 @@ func newRunner(opts Options) (*runner, error) {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
 	r := &runner{opts: opts, store: store, names: slices.Clone(opts.Policies)}
-	for _, name := range Policies() {
+	for _, name := range append(Policies(), opts.Ours) {
 		if !slices.Contains(r.names, name) {
 			r.names = append(r.names, name)
 		}
 	}
-	// Ours comes last: its search begins at the best of all others.
-	slices.SortStableFunc(r.names, func(a, b string) int { return cmp.Compare(lastly(a), lastly(b)) })
 	return r, nil
-}
-
-func lastly(name string) int {
-	if name == Ours {
-		return 1
-	}
-	return 0
 }
 
 // all measures the mixes, several at a time, and returns what there is of them,
@@ -147,7 +143,7 @@ func (r *runner) say(o *Outcome) {
 
 // key of a result.
 type key struct {
-	Kind      string  `json:"kind"` // pilot, goodput, over, blame
+	Kind      string  `json:"kind"` // pilot, turn, over, blame
 	Generator int     `json:"generator"`
 	Core      int     `json:"core"` // sim.CoreVersion
 	Seed      uint64  `json:"seed"`
@@ -155,8 +151,8 @@ type key struct {
 	Policy    string  `json:"policy,omitempty"`
 	Span      Span    `json:"span,omitzero"`
 	Tolerance float64 `json:"tolerance,omitempty"`
-	Arrivals  int     `json:"arrivals,omitempty"` // number of the arrivals' seed
-	Rate      string  `json:"rate,omitempty"`     // offered, over; three digits
+	Arrivals  []int   `json:"arrivals,omitempty"` // numbers of the arrivals' seeds
+	Rate      string  `json:"rate,omitempty"`     // offered, over, in three digits; where a search began
 }
 
 func (r *runner) key(kind string, m *Mix) key {
@@ -194,7 +190,7 @@ func keep[T any](r *runner, k key, v T) error {
 
 // mix measures one mix.
 func (r *runner) mix(m *Mix, stop func() bool) (*Outcome, error) {
-	o := &Outcome{Mix: m, Found: map[string]Found{}, Over: map[string]Over{}}
+	o := &Outcome{Ours: r.opts.Ours, Mix: m, Found: map[string]Found{}, Over: map[string]Over{}}
 	began := time.Now()
 	k := r.key("pilot", m)
 	k.Span = r.opts.pilotSpan(m)
@@ -211,7 +207,7 @@ func (r *runner) mix(m *Mix, stop func() bool) (*Outcome, error) {
 	if o.Span, err = r.opts.span(m, at.Rate); err != nil {
 		return nil, err
 	}
-	s := &searches{r: r, o: o, names: r.names, policies: r.opts.Policies, fresh: r.fresh(), bench: newBench(m, o.Span, 0, stop), guess: at.Rate}
+	s := &searches{r: r, o: o, names: r.names, policies: r.opts.Policies, fresh: r.fresh(), bench: newBench(m, o.Span, r.opts.grid(at.Rate), firstArrivals(), stop)}
 	if err := s.run(); err != nil {
 		return nil, err
 	}
@@ -245,7 +241,7 @@ func (r *runner) over(o *Outcome, stop func() bool) error {
 	if peak == 0 {
 		return nil
 	}
-	b := newBench(o.Mix, o.overloaded(), 0, stop)
+	b := newBench(o.Mix, o.overloaded(), grid{}, firstArrivals(), stop)
 	for _, name := range r.names {
 		if f, ok := o.Found[name]; !ok || f.Rate == 0 {
 			continue

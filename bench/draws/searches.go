@@ -1,23 +1,23 @@
 package draws
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
 
-// searches are those of one mix with one seed of arrivals.
+// searches are those of one mix, on one grid, with the same arrivals.
 type searches struct {
 	r        *runner
 	o        *Outcome
-	names    []string // all policies that count, ours last
+	names    []string // all policies that count
 	policies []string // those that are measured
 	fresh    []string // those that are measured though they are kept
 	bench    *bench
-	arrivals int
-	guess    float64 // where nothing is known
 }
 
-// run searches for the goodput of each policy that has none yet.
+// run searches for the goodput of each policy that has none yet. What is known of the others
+// decides only who need not be told exactly: all searches begin at one rate.
 func (s *searches) run() error {
 	for _, name := range s.names {
 		f, ok, err := find[Found](s.r, s.key(name))
@@ -32,60 +32,33 @@ func (s *searches) run() error {
 		if _, ok := s.o.Found[name]; ok || !slices.Contains(s.policies, name) {
 			continue
 		}
-		best := s.o.Best()
-		floor := hopeless * best
-		if name == Ours || name == Today {
-			floor = 0
-		}
-		if err := s.search(name, best, floor); err != nil {
+		if err := s.search(name); err != nil {
 			return err
-		}
-	}
-	return s.level()
-}
-
-// level tries each policy that came near the best at the best's rate, unless its
-// search began there: who began higher may end higher, for a search may stop at
-// a rate that fails by chance, below one that passes.
-func (s *searches) level() error {
-	for range 2 { // what is found may be a new best
-		for _, name := range s.names {
-			f, ok := s.o.Found[name]
-			best := s.o.Best()
-			if !ok || f.Rate < near*best || f.Rate == best || f.Guess >= best {
-				continue
-			}
-			if err := s.search(name, best, best); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
 func (s *searches) key(policy string) key {
-	k := s.r.key("goodput", s.o.Mix)
-	k.Policy, k.Span, k.Tolerance, k.Arrivals = policy, s.bench.span, s.r.opts.Tolerance, s.arrivals
+	k := s.r.key("turn", s.o.Mix)
+	k.Policy, k.Span, k.Tolerance, k.Rate = policy, s.bench.span, s.r.opts.Tolerance, fmt.Sprintf("%.6g", s.bench.grid.base)
+	k.Arrivals = s.bench.arrivals
 	return k
 }
 
-// search finds a goodput and keeps it; one that is there counts if it is
-// higher.
-func (s *searches) search(name string, best, floor float64) error {
+// search finds a goodput and keeps it.
+func (s *searches) search(name string) error {
 	began := time.Now()
-	f, err := s.bench.search(name, s.guess, best, floor, s.r.opts.Tolerance)
+	best := s.o.Best()
+	if name == s.o.Ours || name == Today {
+		best = 0
+	}
+	f, err := s.bench.search(name, best)
 	if err != nil {
 		return err
 	}
 	f.Worked = time.Since(began).Seconds()
 	s.o.Ran.add(f)
-	if was, ok := s.o.Found[name]; ok {
-		if f.Rate <= was.Rate {
-			f.Rate, f.TooHigh = was.Rate, was.TooHigh
-		}
-		f.Guess = max(f.Guess, was.Guess)
-		f.add(was)
-	}
 	s.o.Found[name] = f
 	return keep(s.r, s.key(name), f)
 }

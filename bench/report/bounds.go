@@ -52,7 +52,7 @@ type Load struct {
 // The need rises with the rate, so the largest rate is found by bisection.
 func Fluid(models []Load, gpus int) float64 {
 	low, high := 0.0, 1.0
-	for need(models, high) <= float64(gpus) {
+	for Need(models, high) <= float64(gpus) {
 		low, high = high, 2*high
 		if high > 1e12 {
 			return math.Inf(1) // models without requests
@@ -60,7 +60,7 @@ func Fluid(models []Load, gpus int) float64 {
 	}
 	for range 60 {
 		mid := (low + high) / 2
-		if need(models, mid) <= float64(gpus) {
+		if Need(models, mid) <= float64(gpus) {
 			low = mid
 		} else {
 			high = mid
@@ -69,8 +69,8 @@ func Fluid(models []Load, gpus int) float64 {
 	return low
 }
 
-// need is the GPUs that a total rate keeps busy.
-func need(models []Load, rate float64) float64 {
+// Need is the GPUs that a total rate keeps busy in the mix, as Fluid has it.
+func Need(models []Load, rate float64) float64 {
 	sum := 0.0
 	for _, m := range models {
 		lambda := rate * m.Share

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/symphony-serving/symphony/bench/policy/shepherd"
@@ -159,5 +160,65 @@ func (v *verdicts) add(t *testing.T, c *verdictCase, groups []int, rate float64,
 	}
 	if WorstBadRate(&twice, groups) > BadRateMax {
 		v.near++
+	}
+}
+
+// TestTogether: runs are judged as if they were one, and what cannot pass any more is not simulated.
+func TestTogether(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("long, and nothing in it runs side by side: without the race detector")
+	}
+	passed, failed, given, against := 0, 0, 0, 0
+	for rate := 600.0; rate < 2400; rate *= 1.03 {
+		cfgs := func() (out []*Config) {
+			for seed := range uint64(3) {
+				out = append(out, smallMix(t, workload.Poisson, rate, seed))
+			}
+			return out
+		}
+		whole, alone := &Result{}, 0
+		for _, c := range cfgs() {
+			r, err := Run(c, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole.add(r)
+			if WorstBadRate(r, nil) > BadRateMax {
+				alone++
+			}
+		}
+		got, pass, err := Together(cfgs(), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := WorstBadRate(whole, nil) <= BadRateMax; pass != want {
+			t.Fatalf("at %.0f r/s: pass is %v; all runs have a worst bad rate of %g", rate, pass, WorstBadRate(whole, nil))
+		}
+		if pass && got.All != whole.All {
+			t.Errorf("a pass at %.0f r/s has %+v, the runs %+v", rate, got.All, whole.All)
+		}
+		switch {
+		case pass:
+			passed++
+		case got.All.Arrived < whole.All.Arrived:
+			given++
+			fallthrough
+		default:
+			failed++
+		}
+		if pass && alone > 0 || !pass && alone < 3 {
+			against++ // the verdicts of single runs differ
+		}
+	}
+	if passed < 5 || failed < 5 || given < 5 || against < 2 {
+		t.Errorf("%d passed, %d failed, %d of them given up, in %d runs differ: too few to tell", passed, failed, given, against)
+	}
+	if _, _, err := Together(nil, nil, nil); !errors.Is(err, ErrInvalid) {
+		t.Errorf("no runs: %v", err)
+	}
+	other := smallMix(t, workload.Gamma, 900, 1)
+	other.Models = other.Models[:2]
+	if _, _, err := Together([]*Config{smallMix(t, workload.Gamma, 900, 0), other}, nil, nil); !errors.Is(err, ErrInvalid) {
+		t.Errorf("other models: %v", err)
 	}
 }

@@ -18,9 +18,10 @@ type drawsCmd struct {
 	Mixes    int      `help:"How many." default:"200"`
 	Only     []int    `help:"These alone, by their indices." placeholder:"INDEX"`
 	Policies []string `help:"What is measured: names as of symphony sim --policy; all by default. Others count where they are kept." placeholder:"NAME"`
+	Ours     string   `help:"The policy that is compared with the best of all others." default:"symphony" placeholder:"NAME"`
 	Seconds  float64  `help:"Counted, of most simulations; a third as long before is not." default:"60"`
 	Requests float64  `help:"Counted, of all models of a mix; where more would come, simulations are shorter." default:"300000"`
-	Again    bool     `help:"Measure what came out below 0.99 again, twice as long or more and with three other seeds of arrivals, and a part of the rest."`
+	Again    bool     `help:"Measure what came out below 0.99 again, longer and with three other seeds of arrivals judged together, and a part of the rest."`
 	List     bool     `help:"Print the mixes and measure nothing."`
 	JSON     bool     `name:"json" help:"With --list: as JSON."`
 	Out      string   `help:"Folder for the report, data, plot, and the results that need not be simulated again (default build/draws)." type:"path" default:"build/draws" placeholder:"FOLDER"`
@@ -48,7 +49,7 @@ func (c drawsCmd) Run() error {
 }
 
 func (c drawsCmd) options() (draws.Options, error) {
-	o := draws.Options{Settings: draws.Defaults(), Seed: c.Seed, Mixes: c.Only, Policies: c.Policies, Out: c.Out, Fresh: c.Fresh, Again: c.Again, Progress: os.Stdout}
+	o := draws.Options{Settings: draws.Defaults(), Seed: c.Seed, Mixes: c.Only, Policies: c.Policies, Ours: c.Ours, Out: c.Out, Fresh: c.Fresh, Again: c.Again, Progress: os.Stdout}
 	o.Command = strings.Join(append([]string{"symphony"}, os.Args[1:]...), " ")
 	o.Seconds, o.Requests = c.Seconds, c.Requests
 	if err := c.checkMixes(); err != nil {
