@@ -72,6 +72,9 @@ type Blob struct{}
 // ReadBlob fails without cgo.
 func ReadBlob(string, *catalog.ModelSpec, int) (*Blob, error) { return nil, Load("") }
 
+// Close has nothing to give back.
+func (*Blob) Close() {}
+
 // Measure fails without cgo.
 func (*Blob) Measure() (*Session, int64, mono.Dur, error) { return nil, 0, 0, Load("") }
 
