@@ -4,7 +4,7 @@
 // and plots.
 //
 //	discovery, conformance                     Driver, NVML, drivertest
-//	outputs, latency, spread, overlap          Direct: models on a device, no scheduler
+//	outputs, latency, spread, overlap, loads   Direct: models on a device, no scheduler
 //	goodput, prediction, timeline              System: frontend, scheduler, backend over TCP
 //	scaling                                    the scheduler alone
 //

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/symphony-serving/symphony/backend/cuda/fakecuda"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -18,7 +19,7 @@ import (
 // and everything that was opened is closed.
 func TestDirectParts(t *testing.T) {
 	r := newRig()
-	o := options(t, "discovery", "conformance", "outputs", "latency", "spread", "overlap", "scaling")
+	o := options(t, "discovery", "conformance", "outputs", "latency", "spread", "overlap", "loads", "scaling")
 	res, err := Run(t.Context(), r.machine(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -52,19 +53,26 @@ func TestDirectParts(t *testing.T) {
 		v.timeline = nil
 		t.Errorf("overlap: %+v", v)
 	}
+	w := res.Sections["loads"].(*loads)
+	if w.Alone.Runs < spreadLeast || w.Alone.P50MS < rigTime(w.Batch).Millis() || w.Loads.P99MS < w.Loads.P50MS || w.Copies.Runs < spreadLeast || w.Loaded < 1 || w.LoadMS < rigTime(1).Millis() || w.Bytes == 0 {
+		t.Errorf("loads: %s; %d of %d bytes", w.summary(), w.Loaded, w.Bytes)
+	}
+	if most := float64(2 << 30); w.Peak > 1.01*most || w.Peak < most/4 || w.BesideRate > 1.01*most || w.BatchRate <= 0 || w.BatchRate > w.Peak*1.01 { // the fake's bandwidth
+		t.Errorf("copies of %g bytes/s, beside execution %g, of batches %g", w.Peak, w.BesideRate, w.BatchRate)
+	}
 	text, err := os.ReadFile(filepath.Join(o.Out, "REPORT.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"**PASSED**", "Fake GPU", "1 passed, 0 failed", "equal enough", "plots/latency.svg", "plots/overlap.svg", "plots/spread.svg", "too few cores"} {
+	for _, want := range []string{"**PASSED**", "Fake GPU", "1 passed, 0 failed", "equal enough", "plots/latency.svg", "plots/overlap.svg", "plots/loads.svg", "plots/spread.svg", "too few cores"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the report has no %q", want)
 		}
 	}
-	if n := len(files(t, o.Out, "plots/*.svg")); n != 3 {
+	if n := len(files(t, o.Out, "plots/*.svg")); n != 4 {
 		t.Errorf("%d plots", n)
 	}
-	if n := len(files(t, o.Out, "data/*.csv")); n != 4 {
+	if n := len(files(t, o.Out, "data/*.csv")); n != 5 {
 		t.Errorf("%d tables", n)
 	}
 	text, err = os.ReadFile(filepath.Join(o.Out, "data", "result.json"))
@@ -88,6 +96,29 @@ func TestSizeFor(t *testing.T) {
 	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
+	}
+	r.leaks(t)
+}
+
+// A model that cannot be loaded once more fails the part, which has what it measured without that.
+func TestLoadsRefused(t *testing.T) {
+	r := newRig()
+	m := r.machine()
+	open := m.Open
+	m.Open = func(ctx context.Context) (*Direct, error) {
+		d, err := open(ctx)
+		d.Runtime.(*fakecuda.Runtime).FailLoads(errRig)
+		return d, err
+	}
+	res, err := Run(t.Context(), m, options(t, "loads"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := outcome(t, res, "loads"); o.Status != Failed || !strings.Contains(o.Error, "loading doubles/1 once more: ") {
+		t.Errorf("%+v", o)
+	}
+	if l := res.Sections["loads"].(*loads); l.Peak == 0 || l.Alone.Runs == 0 || l.Loaded != 0 {
+		t.Errorf("%s", l.summary())
 	}
 	r.leaks(t)
 }
@@ -149,7 +180,7 @@ func TestPartsFailAlone(t *testing.T) {
 		t.Errorf("scaling: %+v", s)
 	}
 	text, err := os.ReadFile(filepath.Join(o.Out, "REPORT.md"))
-	if err != nil || !strings.Contains(string(text), "**FAILED**: of 10 parts, 10 failed.") || !strings.Contains(string(text), "3 before 2") {
+	if err != nil || !strings.Contains(string(text), "**FAILED**: of 11 parts, 11 failed.") || !strings.Contains(string(text), "3 before 2") {
 		t.Errorf("%v\n%.600s", err, text)
 	}
 }

@@ -40,6 +40,7 @@ func parts() []part {
 		{"latency", "l(b)", 80 * s, direct, measureLatency},
 		{"spread", "The spread of execution times", 35 * s, direct, measureSpread},
 		{"overlap", "Copies beside execution", 25 * s, direct, measureOverlap},
+		{"loads", "Loads beside execution", 30 * s, direct, measureLoads},
 		{"goodput", "Goodput through the real path", 130 * s, system, measureGoodput},
 		{"prediction", "The plan's error", 25 * s, system, measurePrediction},
 		{"timeline", "The GPU's time", 10 * s, system, drawTimeline},

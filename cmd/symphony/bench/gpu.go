@@ -21,7 +21,7 @@ import (
 
 type gpuCmd struct {
 	Quick  bool          `help:"A look, in some two minutes; the report goes to build/gpu/report."`
-	Only   []string      `help:"These parts alone: discovery, conformance, outputs, latency, spread, overlap, goodput, prediction, timeline, scaling." sep:"," placeholder:"PARTS"`
+	Only   []string      `help:"These parts alone: discovery, conformance, outputs, latency, spread, overlap, loads, goodput, prediction, timeline, scaling." sep:"," placeholder:"PARTS"`
 	Out    string        `help:"Folder for REPORT.md, data and plots; bench/gpu if not given." type:"path" placeholder:"FOLDER"`
 	Limit  time.Duration `help:"Of everything; 9m if not given, with --quick 2m30s." placeholder:"SPAN"`
 	Models []string      `help:"Repositories of the models to measure: those that make zoo and make models write." default:"build/zoo,examples/digits/models" sep:"," placeholder:"FOLDERS"`
@@ -32,7 +32,7 @@ type gpuCmd struct {
 
 // Help is shown by --help.
 func (gpuCmd) Help() string {
-	return "Whether this machine's NVIDIA GPUs do what the system assumes, and what the system makes of them: devices and NVML, the driver's conformance suite, outputs against the CPU's, l(b), the spread of execution times, copies beside execution, goodput through the real path beside its bound and eager dispatch, the plan's error, a timeline, and the scheduler on many cores. Each part may fail alone. make test-gpu builds and fetches what it needs first. Ctrl-C ends it with a report of what was done. Exit status 1 if a part failed, was interrupted, or had no time; without a GPU at once, with what is missing."
+	return "Whether this machine's NVIDIA GPUs do what the system assumes, and what the system makes of them: devices and NVML, the driver's conformance suite, outputs against the CPU's, l(b), the spread of execution times, copies and loads beside execution, goodput through the real path beside its bound and eager dispatch, the plan's error, a timeline, and the scheduler on many cores. Each part may fail alone. make test-gpu builds and fetches what it needs first. Ctrl-C ends it with a report of what was done. Exit status 1 if a part failed, was interrupted, or had no time; without a GPU at once, with what is missing."
 }
 
 // Run measures, and writes the report.

@@ -121,8 +121,8 @@ func TestGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range r.Parts {
-		// What a busy machine carries in a moment is not for a test to demand.
-		if p.Status != gpu.Done && p.Status != gpu.Skipped && p.Part != "goodput" || p.Status == gpu.Skipped && p.Part != "scaling" {
+		// What a busy machine carries in a moment is not for a test to demand, nor that a model is loaded in it.
+		if p.Status != gpu.Done && p.Status != gpu.Skipped && p.Part != "goodput" && p.Part != "loads" || p.Status == gpu.Skipped && p.Part != "scaling" {
 			t.Errorf("%s: %s: %s", p.Part, p.Status, p.Error)
 		}
 		if r.Sections[p.Part] == nil && p.Status != gpu.Skipped {
