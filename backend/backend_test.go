@@ -139,7 +139,12 @@ func (c *cluster) backend(change ...func(*Config)) *Backend {
 
 func (c *cluster) wait(what string, ok func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	c.waitFor(20*time.Second, what, ok)
+}
+
+func (c *cluster) waitFor(most time.Duration, what string, ok func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		c.mu.Lock()
 		done := ok()
 		c.mu.Unlock()
@@ -147,7 +152,7 @@ func (c *cluster) wait(what string, ok func() bool) {
 			return
 		}
 	}
-	c.t.Fatalf("%s: not within 20 s", what)
+	c.t.Fatalf("%s: not within %v", what, most)
 }
 
 // admit tells the backend an epoch, the frontends (without any: the one that listens on

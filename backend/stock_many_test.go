@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -31,7 +32,8 @@ func TestThousandModels(t *testing.T) {
 			k.Device = d
 			s.keep(k)
 		}
-		s.wait(fmt.Sprintf("%d models", has), func() bool {
+		// Files are fetched and loaded by threads of the lowest priority: on a busy machine they stand still.
+		s.waitFor(2*time.Minute, fmt.Sprintf("%d models", has), func() bool {
 			if st.states()[catalog.StateReady] != has {
 				return false
 			}
