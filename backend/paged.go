@@ -101,7 +101,7 @@ func sizeOf(kind string, m *repository.Model) (static, dynamic int64) {
 // fitsResident says why a model has no room on a paged pool's devices: with those that are to stay there, beside the largest
 // of the others, which has to come and go in what they leave.
 func (p *pool) fitsResident(m *repository.Model) error {
-	stay, others, largest := 0, 0, 0
+	stay, staying, largest := 0, 0, 0 // pages, models; pages of one of the others
 	seen := map[string]bool{}
 	count := func(spec *catalog.ModelSpec) {
 		if spec == nil || seen[spec.Key()] {
@@ -114,7 +114,7 @@ func (p *pool) fitsResident(m *repository.Model) error {
 			return
 		}
 		stay += pages
-		others++
+		staying++
 	}
 	count(&m.Spec)
 	for i := range p.specs {
@@ -133,7 +133,7 @@ func (p *pool) fitsResident(m *repository.Model) error {
 		rest = fmt.Sprintf(", and the largest of the others %d", largest)
 	}
 	return fmt.Errorf("%w: %d models that are to stay on the devices (resident: true) take %d pages of a device's %d%s: leave resident out of some of them, or raise paged.pages, or memory where the pool became paged by itself",
-		errRoom, others, stay, p.doc.Paged.Pages, rest)
+		errRoom, staying, stay, p.doc.Paged.Pages, rest)
 }
 
 // weigh says in a model's specification what its weights take of a paged pool's devices, and why they do not fit.

@@ -36,7 +36,7 @@ func TestGivenBackAtItsLatest(t *testing.T) {
 	w.run(5, 0, 1)
 	w.served(5)
 	w.checkPages(6, Weights{0, 1})
-	w.run(6, 1, 9, soon) // without weights: at once
+	w.run(6, 1, 9) // without weights: at once
 	w.returned(6, wire.ReasonCold)
 	w.close()
 	w.checkOnce()

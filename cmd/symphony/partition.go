@@ -174,8 +174,12 @@ func (c partitionCmd) problem() (*partition.Problem, planBefore, error) {
 	} else if p.SubClusters, err = partition.Fewest(p, c.Seed, fewestSteps); err != nil {
 		return nil, before, c.explained(err)
 	}
-	if c.GPUs > 0 && p.SubClusters > c.GPUs && before.paged == "" {
-		return nil, before, fmt.Errorf("%d sub-clusters need a GPU each, and there are %d (--gpus): give more GPUs, or more --memory, so that fewer sub-clusters hold the models; or --residency paged, if the devices can load on demand", p.SubClusters, c.GPUs)
+	if c.GPUs > 0 && p.SubClusters > c.GPUs {
+		or := "--residency paged, if the devices can load on demand"
+		if before.paged != "" {
+			or = "mark fewer models resident, where that is why there are so many"
+		}
+		return nil, before, fmt.Errorf("%d sub-clusters need a GPU each, and there are %d (--gpus): give more GPUs, or more --memory, so that fewer sub-clusters hold the models; or %s", p.SubClusters, c.GPUs, or)
 	}
 	return p, before, p.Validate()
 }

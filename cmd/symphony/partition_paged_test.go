@@ -36,6 +36,10 @@ func TestPartitionPaged(t *testing.T) {
 	if out, _, err := partitioned(t, partitionCmd{Models: fileOf(t, "staying.csv", staying), Memory: "800MiB", GPUs: 1, Residency: "auto", JSON: "-"}); err != nil || planOf(t, out).SubClusters[0].Static != 400<<20 {
 		t.Errorf("a resident model: %v, %s", err, out)
 	}
+	all := strings.ReplaceAll(strings.Replace(modelsCSV, "cost\n", "cost,resident\n", 1), "5ms,1\n", "5ms,1,true\n") // more stay than the GPUs have room for: no sub-cluster is left without a GPU
+	if out, _, err := partitioned(t, partitionCmd{Models: fileOf(t, "all.csv", all), Memory: "600MiB", GPUs: 1, Residency: "auto", JSON: "-"}); err == nil || !strings.Contains(err.Error(), "mark fewer models resident") {
+		t.Errorf("too many resident models: %v, %s", err, out)
+	}
 	for want, c := range map[string]partitionCmd{
 		"--residency paged, if the devices": {Memory: "600MiB", GPUs: 1, Residency: "resident"},
 		"model a alone asks for":            {Memory: "450MiB", GPUs: 1, Residency: "auto"},

@@ -33,8 +33,8 @@ func (r *Residency) lookAtPins() {
 	}
 }
 
-// keepPinned orders the loads of pinned models that are missing. It is a walk over all of them and all GPUs, when either has
-// changed or a load was reported.
+// keepPinned orders the loads of pinned models that are missing. It is a walk over all of them, and of one that is missing over all
+// GPUs, when either has changed or a load was reported.
 func (r *Residency) keepPinned(now mono.Time, out *Out) {
 	if now < r.pins {
 		return
@@ -43,6 +43,9 @@ func (r *Residency) keepPinned(now mono.Time, out *Out) {
 	r.believe(now)
 	for _, id := range r.pinned {
 		m := &r.models[id]
+		if m.copies == r.count { // nearly always
+			continue
+		}
 		for on := range r.gpus {
 			g := &r.gpus[on]
 			if !g.present || g.pages < int(m.pages) || r.places.of(m, wire.GPUID(on)) != none {

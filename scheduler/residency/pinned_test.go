@@ -2,6 +2,7 @@ package residency
 
 import (
 	"testing"
+	"time"
 
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -66,4 +67,31 @@ func TestPinnedModelOnPagesThatWereMissing(t *testing.T) {
 	s.at(8*ms).fails("m0 g0", wire.ReasonMemory, 2).told("displace m0 g0 #2", "unload m4294967295 g0 #0")
 	s.pinned(2, 10).step()
 	s.at(healing+20*ms).dueNow().step("load m2 g0 #3 1020ms-1028ms", "place m2 g0 #3 from 1028ms")
+}
+
+// Where all pinned models are everywhere a report of a load costs a look at each, and none at GPUs and holders: with 40 of them on 64 GPUs
+// that was 215 us, for thousands of reports a second.
+func TestPinnedModelsThatAreThereCostNothing(t *testing.T) {
+	const gpus, pinned, looks = 64, 40, 200
+	r, out, held := New(Config{}), &Out{}, []wire.ModelID(nil)
+	for id := range wire.ModelID(pinned) {
+		r.AddModel(id, Model{Pages: 1, LoadTime: 8 * ms, Pinned: true})
+		held = append(held, id)
+	}
+	for id := range wire.GPUID(gpus) {
+		r.AddGPU(0, id, pinned, held, out)
+	}
+	least, now := time.Hour, mono.Time(0)
+	for range 20 { // of the tries on a busy machine one is not disturbed
+		begin := time.Now()
+		for range looks {
+			now++
+			r.lookAtPins()
+			r.Step(now, out)
+		}
+		least = min(least, time.Since(begin))
+	}
+	if len(out.Loads) > 0 || least > looks*20*time.Microsecond {
+		t.Errorf("%d looks take %v, and order %d loads", looks, least, len(out.Loads))
+	}
 }

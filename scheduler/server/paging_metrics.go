@@ -63,7 +63,7 @@ func (m *pagingMetrics) collect(ch chan<- prometheus.Metric, p *pool) {
 func (m *pagingMetrics) collectModels(ch chan<- prometheus.Metric, models []served) {
 	for i := range models {
 		k := &models[i]
-		if k.pool == nil || k.pool.paged == nil || k.count == nil {
+		if k.pool == nil || k.pool.paged == nil || k.count == nil || k.leaving != nil { // one that leaves may be back under another id, and of a series there is one
 			continue
 		}
 		cold, warm := k.count.cold.Load(), k.count.warm.Load()

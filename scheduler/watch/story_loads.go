@@ -30,7 +30,7 @@ type Evicted struct {
 	GPU  wire.GPUID
 	Name string // of the model
 	At   mono.Time
-	Used mono.Time // last
+	Used mono.Time // last, with a deadline; Past: never
 	Why  Why
 	For  string // to make Room: the model that came
 }
@@ -158,7 +158,7 @@ const roomMost = 3
 func (t *Story) makeRoom() string {
 	var names []string
 	for _, v := range t.Load.Room[:min(len(t.Load.Room), roomMost)] {
-		names = append(names, fmt.Sprintf("%s (used last %v before)", v.Name, span(v.At.Sub(v.Used))))
+		names = append(names, fmt.Sprintf("%s (%s)", v.Name, v.use()))
 	}
 	text := strings.Join(names, ", ")
 	if more := len(t.Load.Room) - roomMost; more > 0 {
@@ -170,11 +170,19 @@ func (t *Story) makeRoom() string {
 	return text + " make room"
 }
 
+// use is when they were used last. Those that were loaded for best effort, and only used by it, say no instant.
+func (v *Evicted) use() string {
+	if v.Used == mono.Past {
+		return "used for best effort alone"
+	}
+	return fmt.Sprintf("used last %v before", span(v.At.Sub(v.Used)))
+}
+
 // why says why weights went.
 func (v *Evicted) why() string {
 	switch v.Why {
 	case Room:
-		return fmt.Sprintf(", to make room for %s (they were used last %v before)", v.For, span(v.At.Sub(v.Used)))
+		return fmt.Sprintf(", to make room for %s (%s)", v.For, v.use())
 	case Removed:
 		return ", for the model was removed"
 	}

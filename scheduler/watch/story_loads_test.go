@@ -75,8 +75,20 @@ func TestStoryOfColdRequest(t *testing.T) {
 	if s.Outcome != Served || s.Load == nil || s.Load.ID != 9 || s.Gone == nil {
 		t.Errorf("outcome %v, load %+v, gone %+v", s.Outcome, s.Load, s.Gone)
 	}
-	mentions(t, text, "was served in time", "they came to GPU 0 at +9.0 ms", "-2000.0 ms  its model's weights go from GPU 1, to make room for c (they were used last 985.0 ms before)",
+	mentions(t, text, "was served in time", "they came to GPU 0 at +9.0 ms", "-2000.0 ms  its model's weights go from GPU 1, to make room for c (used last 985.0 ms before)",
 		"+0.5 ms  no GPU has its model's weights: their load onto GPU 0 is ordered (7 pages), to end at +8.5 ms", "b (used last 500.5 ms before) makes room", "copied in 8.0 ms, 500 us after the plan")
+}
+
+// Weights that best effort alone has used have no last use: they are told of without one, in all forms of the event.
+func TestStoryOfRoomThatBestEffortMade(t *testing.T) {
+	p := newPagedStory()
+	evict := Event{Kind: Evict, At: after(0.5), Model: 1, GPU: 0, Why: Room, For: 0, Until: mono.Past}
+	gone := Event{Kind: Evict, At: after(-5), Model: 0, GPU: 1, Why: Room, For: 2, Until: mono.Past}
+	p.tell(gone, evict, Event{Kind: Load, At: after(0.5), Model: 0, GPU: 0, Batch: 9, Why: Cold, Size: 7, Exec: after(0.5), Until: after(8.5)},
+		Event{Kind: Loaded, At: after(9), Model: 0, GPU: 0, Batch: 9, Why: Arrived, Exec: after(1), Until: after(9)})
+	p.tell(batchOf(0, 0, 2, 80, 85, asked)...)
+	_, text := p.story(t)
+	mentions(t, text, "b (used for best effort alone) makes room", "to make room for c (used for best effort alone)")
 }
 
 // One whose weights were there tells of no load.

@@ -100,10 +100,13 @@ func (w *wheel) turn(t testing.TB, e *end) error {
 
 func newEnd() *end { return &end{frame: make(chan struct{}, 1), closed: make(chan error, 1)} }
 
-// footprint is what this process holds.
+// footprint is what this process holds. maps leaves out those of threads: a busy machine has the runtime begin more of them.
 type footprint struct {
-	maps, resident, goroutines int
+	maps, resident, goroutines, threads int
 }
+
+// mapsOfThread is how many mappings the C library makes for one: stack and arena, and what guards each.
+const mapsOfThread = 4
 
 func measure(t *testing.T) footprint {
 	t.Helper()
@@ -119,7 +122,9 @@ func measure(t *testing.T) footprint {
 	f := footprint{maps: bytes.Count(maps, []byte("\n")), goroutines: runtime.NumGoroutine()}
 	for line := range strings.Lines(string(status)) {
 		fmt.Sscanf(line, "VmRSS: %d kB", &f.resident)
+		fmt.Sscanf(line, "Threads: %d", &f.threads)
 	}
+	f.maps -= mapsOfThread * f.threads
 	return f
 }
 

@@ -302,7 +302,6 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// What is saved is read again, and tells the same story.
 // What paged pools hold is an answer, once their schedulers have told it; where all is resident it is none.
 func TestPages(t *testing.T) {
 	f := &fake{}
@@ -336,6 +335,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// What is saved is read again, and tells the same story.
 func TestSaveAndRead(t *testing.T) {
 	f := &fake{}
 	f.tell(overload()...)
