@@ -22,6 +22,7 @@ type group struct {
 	level     string // of their logs
 	devices   int    // of each
 	others    int    // backends, and the client
+	heartbeat string // scheduler.heartbeat; "": its default
 }
 
 // newGroup starts n schedulers, backends with emulated devices, and a client of all.
@@ -58,7 +59,11 @@ func newGroupWith(t *testing.T, level string, n, backends, devices int, models .
 
 // launch starts a member of the group.
 func (g *group) launch(i int) {
-	g.members[i] = start(g.t, fmt.Sprint("scheduler-", i), "scheduler", "--listen", g.addresses[i], "--standby", strings.Join(g.addresses, ","), "--metrics", g.ports[i])
+	args := []string{"scheduler", "--listen", g.addresses[i], "--standby", strings.Join(g.addresses, ","), "--metrics", g.ports[i]}
+	if g.heartbeat != "" {
+		args = append(args, "--set", "scheduler.heartbeat="+g.heartbeat)
+	}
+	g.members[i] = start(g.t, fmt.Sprint("scheduler-", i), args...)
 }
 
 // launchBackend starts a backend.
