@@ -18,6 +18,7 @@ type model struct {
 	known    bool
 	pinned   bool
 	pages    int32
+	hosts    int             // of a pinned one: the GPUs that are large enough for it
 	load     estimate.Window // durations of its loads
 	failures uint            // of loads since the last that succeeded
 	heals    mono.Time       // until when they count
@@ -167,6 +168,7 @@ func (r *Residency) Adopt(now mono.Time, id wire.GPUID, pages int, held []Weight
 	}
 	r.gpus[id] = gpu{present: true, began: now, generation: gen, pages: pages, free: pages, load: idleLoad, rests: mono.Past, oldest: none, newest: none, spares: none}
 	r.count++
+	r.countHosts(&r.gpus[id], 1)
 	for _, w := range held {
 		name, m, g := w.Model, r.model(w.Model), &r.gpus[id]
 		if w.Generation == 0 {
@@ -203,6 +205,7 @@ func (r *Residency) RemoveGPU(now mono.Time, id wire.GPUID, out *Out) {
 		r.drop(p)
 		r.counts.Lost++
 	}
+	r.countHosts(g, -1)
 	r.gpus[id] = gpu{generation: g.generation}
 	r.loaders.Remove(uint32(id))
 	r.count--
