@@ -30,6 +30,12 @@ func TestPinnedModelsStay(t *testing.T) {
 	}
 }
 
+// Of what a GPU holds when it comes, and has no room for, it stays, also where it is told last.
+func TestPinnedModelsAreAdoptedFirst(t *testing.T) {
+	s := tell(t, Config{}, 5, 5).pinned(2, 5).gpu(0, 10, 0, 1, 2)
+	s.step("unload m1 g0 #1", "place m2 g0 #1 from 0ms", "place m0 g0 #1 from 0ms").due(mono.Never)
+}
+
 // Others make room for it, also those with requests; what is in use does not, and it is looked at again.
 func TestRoomForPinnedModels(t *testing.T) {
 	s := tell(t, Config{}, 5, 5).gpu(0, 10, 0, 1).told("place m0 g0 #1 from 0ms", "place m1 g0 #1 from 0ms")
