@@ -56,15 +56,19 @@ func (cfg *PoolConfig) cannotPage() string {
 	return ""
 }
 
-// pageIfNeeded makes a pool paged whose models do not all fit into its devices' memory, if it may be; why: it was, in words.
+// pageIfNeeded makes a pool paged whose models do not all fit into its devices' memory, if it may be; why: it was, in words. Those that
+// its devices cannot run whatever their memory are none of them.
 func (cfg *PoolConfig) pageIfNeeded(models []repository.Model) (why string, err error) {
 	if cfg.Paged != nil || cfg.Memory <= 0 || cfg.Page <= 0 || cfg.cannotPage() != "" {
 		return "", nil
 	}
-	static, dynamic := int64(0), int64(0)
+	static, dynamic, n := int64(0), int64(0), 0
 	for i := range models {
-		s, d := sizeOf(cfg.Kind, &models[i])
-		static, dynamic = static+s, max(dynamic, d)
+		if residentLoader(cfg).check(&models[i]) != nil {
+			continue
+		}
+		s, d := sizeOf(cfg, &models[i])
+		static, dynamic, n = static+s, max(dynamic, d), n+1
 	}
 	if static+dynamic <= cfg.Memory {
 		return "", nil
@@ -72,9 +76,9 @@ func (cfg *PoolConfig) pageIfNeeded(models []repository.Model) (why string, err 
 	pages := (cfg.Memory - dynamic) / cfg.Page
 	if pages < 1 || pages > catalog.PagesMax {
 		return "", fmt.Errorf("pool %s: its %d models take %s, a device has %s, and that has %d pages of %s: raise the pool's memory, give it paged with smaller pages, or say resident: true, and what does not fit is refused",
-			cfg.DeviceType, len(models), inMiB(static+dynamic), inMiB(cfg.Memory), max(0, pages), inMiB(cfg.Page))
+			cfg.DeviceType, n, inMiB(static+dynamic), inMiB(cfg.Memory), max(0, pages), inMiB(cfg.Page))
 	}
-	why = fmt.Sprintf("its %d models take %s, and a device has %s for them", len(models), inMiB(static+dynamic), inMiB(cfg.Memory))
+	why = fmt.Sprintf("its %d models take %s, and a device has %s for them", n, inMiB(static+dynamic), inMiB(cfg.Memory))
 	cfg.Paged, cfg.Memory = &Paged{Page: cfg.Page, Pages: int(pages)}, 0
 	return why, nil
 }
@@ -89,12 +93,17 @@ func (b *Backend) page(cfg *PoolConfig, models []repository.Model) error {
 	return err
 }
 
-// sizeOf is what the loader of a resident pool reserves for a model on a device.
-func sizeOf(kind string, m *repository.Model) (static, dynamic int64) {
-	n := (&emulatedLoader{}).need(m)
-	if kind == KindCPU {
-		n = (&cpuLoader{}).need(m)
+// residentLoader is the loader of a resident pool that is not of kind cuda, as far as it needs no devices.
+func residentLoader(cfg *PoolConfig) loader {
+	if cfg.Kind == KindCPU {
+		return &cpuLoader{}
 	}
+	return &emulatedLoader{deviceType: cfg.DeviceType}
+}
+
+// sizeOf is what the loader of a resident pool reserves for a model on a device.
+func sizeOf(cfg *PoolConfig, m *repository.Model) (static, dynamic int64) {
+	n := residentLoader(cfg).need(m)
 	return n.static, n.dynamic
 }
 

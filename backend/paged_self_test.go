@@ -102,6 +102,39 @@ func TestResidentModelsOfAPagedPool(t *testing.T) {
 	}
 }
 
+// A pool does not become paged for models that it does not serve: their labels are too long to tell, or its devices run none of their
+// platform.
+func TestRefusedModelsPageNoPool(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ label, static string }{"good": {"dog", "3MiB"}, "long": {strings.Repeat("x", 5000), "11MiB"}} {
+		if err := os.MkdirAll(dir+"/"+name+"/1", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir+"/"+name+"/config.yaml", []byte(strings.Replace(labelledModel, "dog", c.label, 1)+"memory: {static: "+c.static+"}\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cl := newCluster(t)
+	defer cl.close()
+	b := cl.backend(func(cfg *Config) {
+		cfg.Repository, cfg.Pools[0].Zoo = dir, nil
+		cfg.Pools[0].Memory, cfg.Pools[0].Page = 10<<20, 1<<20
+	})
+	defer b.Close()
+	if p := b.pools[0]; p.doc.Paged != nil || len(p.specs) != 1 || len(p.refused) != 1 {
+		t.Errorf("%d models are there, %d refused, pages %+v", len(p.specs), len(p.refused), p.doc.Paged)
+	}
+	for _, kind := range []string{KindCPU, KindEmulated} {
+		other := map[string]string{KindCPU: repository.PlatformEmulated, KindEmulated: repository.PlatformONNX}[kind]
+		cfg := PoolConfig{Kind: kind, Memory: 1, Page: 1}
+		m := repository.Model{Path: dir + "/long/config.yaml", Static: 7, Spec: catalog.ModelSpec{Platform: other}}
+		if why, err := cfg.pageIfNeeded([]repository.Model{m}); cfg.Paged != nil || err != nil {
+			t.Errorf("a pool of kind %s is paged for a model of platform %s: %q, %v", kind, other, why, err)
+		}
+	}
+}
+
 // What a model of files takes is what its loader reserves for it; of files that are not there nothing.
 func TestSizeOf(t *testing.T) {
 	dir := t.TempDir()
@@ -109,10 +142,10 @@ func TestSizeOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := repository.Model{Path: dir + "/model.onnx", Static: 7, Dynamic: 3, Spec: catalog.ModelSpec{MaxBatch: 2, Inputs: []catalog.TensorSpec{{Type: catalog.FP32, Shape: []int64{4}}}}}
-	if s, d := sizeOf(KindCPU, &m); s != 1000 || d != 32 {
+	if s, d := sizeOf(&PoolConfig{Kind: KindCPU}, &m); s != 1000 || d != 32 {
 		t.Errorf("of files: %d, %d", s, d)
 	}
-	if s, d := sizeOf(KindEmulated, &m); s != 7 || d != 3 {
+	if s, d := sizeOf(&PoolConfig{Kind: KindEmulated}, &m); s != 7 || d != 3 {
 		t.Errorf("of an emulated one: %d, %d", s, d)
 	}
 }

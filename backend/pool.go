@@ -92,17 +92,18 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	if err != nil {
 		return nil, err
 	}
-	if err := b.page(&cfg, models); err != nil {
-		return nil, err
-	}
-	p := &pool{cfg: cfg, documents: make([]atomic.Pointer[documents], len(b.uplinks)), doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated, Paged: cfg.paging(), CannotPage: cfg.cannotPage(), Strict: cfg.Strict}}
+	var refused []refusal
 	models = slices.DeleteFunc(models, func(m repository.Model) bool {
 		err := checkLabels(&m.Spec)
 		if err != nil {
-			b.refuse(p, m, err)
+			refused = append(refused, refusal{m, err})
 		}
 		return err != nil
 	})
+	if err := b.page(&cfg, models); err != nil { // by what is served
+		return nil, err
+	}
+	p := &pool{cfg: cfg, refused: refused, documents: make([]atomic.Pointer[documents], len(b.uplinks)), doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated, Paged: cfg.paging(), CannotPage: cfg.cannotPage(), Strict: cfg.Strict}}
 	switch cfg.Kind {
 	case KindEmulated:
 		emulate := b.emulate

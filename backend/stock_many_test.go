@@ -13,7 +13,8 @@ import (
 )
 
 // A thousand models come, get a second version each, and go; nothing of them is left: no
-// goroutine, slot, id, counter, and no more memory than a little.
+// goroutine, slot, id, counter, and no more memory than a little. Each step may take minutes: files are fetched and loaded by threads of
+// the lowest priority, which stand still on a busy machine.
 func TestThousandModels(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	const n = 1000
@@ -32,7 +33,6 @@ func TestThousandModels(t *testing.T) {
 			k.Device = d
 			s.keep(k)
 		}
-		// Files are fetched and loaded by threads of the lowest priority: on a busy machine they stand still.
 		s.waitFor(2*time.Minute, fmt.Sprintf("%d models", has), func() bool {
 			if st.states()[catalog.StateReady] != has {
 				return false

@@ -27,7 +27,11 @@ func TestStrict(t *testing.T) {
 		}
 		var orders []*Order
 		for i := range wire.BatchID(3) {
-			o := planned(i+1, mono.Dur(1+i)*200*mono.Millisecond, item(wire.RequestID(i+1), 0, 20*mono.Second))
+			in := 3600 * mono.Second
+			if strict {
+				in = mono.Dur(1+i) * 200 * mono.Millisecond
+			}
+			o := planned(i+1, in, item(wire.RequestID(i+1), 0, 7200*mono.Second))
 			orders = append(orders, o)
 			w.exec.Submit(o)
 		}
@@ -42,33 +46,48 @@ func TestStrict(t *testing.T) {
 				early++
 			}
 		}
-		if strict && early > 0 || !strict && early == 0 {
-			t.Errorf("strict %v: %d of 3 began before their start", strict, early)
+		if want := map[bool]int{false: 3, true: 0}[strict]; early != want {
+			t.Errorf("strict %v: %d of 3 began before their start, want %d", strict, early, want)
 		}
 		w.close()
 	}
 }
 
-// On a strict device one whose time has come passes one whose has not; one that is planned beyond its own deadline is not kept
-// for longer than that; and what waits at Close is forgotten.
+// On a strict device one whose time has come passes one whose has not, also behind others that wait for longer; one that is planned
+// beyond its own deadline is not kept for longer than that; and what waits at Close is forgotten.
 func TestStrictOrder(t *testing.T) {
 	defer goleak.VerifyNone(t)
+	const never = 3600 * mono.Second // in this test
 	w := newWorld(t, 1, &copier{t: t})
-	defer w.close()
 	w.exec.Strict()
-	first := make(chan wire.BatchID, 8)
-	w.told = func(d *wire.Done) { first <- d.Batch }
-	w.exec.Submit(planned(1, 500*mono.Millisecond, item(1, 0, 20*mono.Second)))
-	w.exec.Submit(planned(2, -1, item(2, 0, 20*mono.Second)))
-	w.exec.Submit(planned(3, 3600*mono.Second, item(3, 0, 700*mono.Millisecond)))
-	for _, want := range []wire.BatchID{2, 1, 3} {
-		if got := <-first; got != want {
-			t.Errorf("batch %d is reported, want %d", got, want)
-		}
+	type report struct {
+		batch wire.BatchID
+		at    mono.Time
 	}
-	w.exec.Submit(planned(4, 3600*mono.Second, item(4, 0, 3600*mono.Second)))
-	for end := time.Now().Add(10 * time.Second); !w.exec.waits() && time.Now().Before(end); {
+	told := make(chan report, 8)
+	w.told = func(d *wire.Done) { told <- report{d.Batch, mono.Now()} }
+	w.exec.Submit(planned(1, never, item(1, 0, 2*never)))
+	w.exec.Submit(planned(2, -1, item(2, 0, never)))
+	if r := <-told; r.batch != 2 {
+		t.Errorf("batch %d is reported, want 2", r.batch)
+	}
+	soon, bound := planned(3, 200*mono.Millisecond, item(3, 0, never)), planned(4, never, item(4, 0, 300*mono.Millisecond))
+	from := map[wire.BatchID]mono.Time{3: soon.Exec, 4: bound.Items[0].Deadline}
+	w.exec.Submit(soon)
+	w.exec.Submit(bound)
+	for range 2 {
+		r := <-told // in any order: a slow machine may have both to do at once
+		if at := from[r.batch]; at == 0 || r.at < at {
+			t.Errorf("batch %d is reported at %v, want 3 and 4, from %v on", r.batch, r.at, from)
+		}
+		delete(from, r.batch)
+	}
+	for !w.exec.waits() { // until its inputs are there
 		time.Sleep(time.Millisecond)
+	}
+	w.close()
+	if len(told) > 0 {
+		t.Errorf("%+v is reported, which waited", <-told)
 	}
 }
 

@@ -13,6 +13,8 @@ type PagingLook struct {
 	At     mono.Time
 	GPUs   []GPUMemory     // by id, those that are not there with Pages 0
 	Models []ModelStanding // by id
+
+	era uint64 // of paging, when it was taken
 }
 
 // GPUMemory and ModelStanding are residency's.
@@ -28,33 +30,48 @@ func (e *Engine) LookAtPages() {
 	}
 }
 
-// PagesSeen is the last look; nil: there was none since the last call of ForgetPages.
+// PagesSeen is the last look; nil: none has begun since the last call of ForgetPages.
 func (e *Engine) PagesSeen() *PagingLook {
 	if p := e.rank.paging; p != nil {
-		return p.seen.Load()
+		if look := p.seen.Load(); look != nil && look.era == p.era.Load() {
+			return look
+		}
 	}
 	return nil
 }
 
-// ForgetPages gives the last look's memory back: nobody looks any more.
+// ForgetPages gives the last look's memory back: nobody looks any more, and who does next sees none of before, one that is under way
+// now included.
 func (e *Engine) ForgetPages() {
 	if p := e.rank.paging; p != nil {
+		p.era.Add(1)
 		p.seen.Store(nil)
 	}
 }
 
 // lookLoop takes a look.
 func (p *paging) lookLoop(now mono.Time) {
+	p.showLoop(p.takeLoop(now))
+	p.asked.Store(false)
+}
+
+func (p *paging) takeLoop(now mono.Time) *PagingLook {
 	r := p.match.Residency()
-	look := &PagingLook{At: now, GPUs: make([]GPUMemory, len(p.lives)), Models: make([]ModelStanding, r.Models())}
+	look := &PagingLook{At: now, GPUs: make([]GPUMemory, len(p.lives)), Models: make([]ModelStanding, r.Models()), era: p.era.Load()}
 	for id := range look.GPUs {
 		look.GPUs[id], _ = r.Memory(wire.GPUID(id))
 	}
 	for id := range look.Models {
 		look.Models[id], _ = r.Standing(now, wire.ModelID(id))
 	}
-	p.seen.Store(look)
-	p.asked.Store(false)
+	return look
+}
+
+// showLoop has a look be the last one, unless it was forgotten meanwhile: before it is stored, which is seen here, or after that.
+func (p *paging) showLoop(look *PagingLook) {
+	if p.seen.Store(look); look.era != p.era.Load() {
+		p.seen.Store(nil)
+	}
 }
 
 // load tells of a load that is ordered.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/symphony-serving/symphony/scheduler/paged"
 	"github.com/symphony-serving/symphony/scheduler/residency"
 	"github.com/symphony-serving/symphony/scheduler/watch"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -72,6 +73,27 @@ func TestPagedIsTold(t *testing.T) {
 	e.Watch(0)
 	if e.ForgetPages(); e.rank.paging.tap.Load() != nil || e.PagesSeen() != nil {
 		t.Error("there is a ring, or a look, after nobody watches any more")
+	}
+}
+
+// A look that is under way when all are forgotten is none for whoever looks next, and keeps no memory; one that begins later is.
+func TestLookThatWasForgotten(t *testing.T) {
+	e, err := New(Config{GPUsMax: 1, RequestsMax: 1, Paged: &paged.Config{}}, newPagers(t, 1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := e.rank.paging
+	look := p.takeLoop(1)
+	e.ForgetPages()
+	p.seen.Store(look)
+	if e.PagesSeen() != nil {
+		t.Error("it is seen as soon as it is stored")
+	}
+	if p.showLoop(look); p.seen.Load() != nil {
+		t.Error("it is kept")
+	}
+	if p.lookLoop(2); e.PagesSeen() == nil || e.PagesSeen().At != 2 {
+		t.Errorf("the next look is %+v", e.PagesSeen())
 	}
 }
 

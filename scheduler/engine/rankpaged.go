@@ -35,6 +35,7 @@ type paging struct {
 	tap   atomic.Pointer[tap]        // Shared: nil while nobody watches (Watch)
 	asked atomic.Bool                // Shared: a rankLook is on its way
 	seen  atomic.Pointer[PagingLook] // Shared: written by the loop
+	era   atomic.Uint64              // Shared: how often looks were forgotten
 }
 
 // event hands an event to the core, m and w with it if it is mail; false: it is of a life that has ended, and so of nothing.

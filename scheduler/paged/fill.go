@@ -22,6 +22,9 @@ type fill struct {
 	rest  mono.Time    // no look for whom to load before
 	asks  wire.ModelID // for whom weights are asked to make room (Yields)
 	slice mono.Dur     // of GPU time that those who make room have had more, at least
+
+	openings residency.Openings // of this look for whom to load, if counted
+	counted  bool
 }
 
 // placed: a GPU has the weights of a model, or is loading them until from.

@@ -54,6 +54,7 @@ func (p *Paged) notice() {
 // furnish loads for those who lack weights.
 func (p *Paged) furnish(out *Out) {
 	f := &p.fill
+	f.counted = false
 	for tries := furnishTries; p.now >= f.rest; {
 		id, from, ok := f.Gaps.Lacking()
 		if !ok || from > p.now {
@@ -74,6 +75,7 @@ func (p *Paged) furnish(out *Out) {
 // that is the only time at which its model can make room.
 func (p *Paged) swap(out *Out) {
 	f := &p.fill
+	f.counted = false
 	for _, gpu := range f.freed {
 		id, _, ok := f.Gaps.Lacking()
 		if !ok {
@@ -88,6 +90,7 @@ func (p *Paged) swap(out *Out) {
 func (p *Paged) load(id wire.ModelID, gpu uint32, out *Out) {
 	p.residency.LoadSpare(p.now, id, wire.GPUID(gpu), &p.fill, &p.effects)
 	p.apply(out)
+	p.fill.counted = false
 }
 
 // seat is the GPU that takes a model with the least harm: an idle one before one that best effort has, and the highest id of those alike.
@@ -129,10 +132,18 @@ func (p *Paged) seatOn(id wire.ModelID, gpu uint32) residency.Seat {
 	if seat == residency.NoSeat || further && seat == residency.SeatTaken || !p.fits(id, gpu, idle) {
 		return residency.NoSeat
 	}
-	if p.residency.LoadTime(id) > max(loadLeast, f.loads.Least(p.now)/2) && !p.residency.Another(wire.GPUID(gpu)) {
+	if p.residency.LoadTime(id) > max(loadLeast, f.loads.Least(p.now)/2) && !p.openings().Beside(wire.GPUID(gpu)) {
 		return residency.NoSeat
 	}
 	return seat
+}
+
+// openings are those of residency. A look asks for each GPU there is: it walks over them once, and again when it has loaded.
+func (p *Paged) openings() residency.Openings {
+	if f := &p.fill; !f.counted {
+		f.openings, f.counted = p.residency.Openings(), true
+	}
+	return p.fill.openings
 }
 
 // fits tells whether the model's shortest batch fits into the gap there is on a GPU, or, where best effort runs, may be as long.

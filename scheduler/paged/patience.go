@@ -14,6 +14,10 @@ import "github.com/symphony-serving/symphony/transport/mono"
 //   - while pages are short nothing is deferred, even if it is not Eager: requests that wait keep the weights that they need,
 //     and nothing else can be loaded. 30 models asked at once with room for ten were 12 served.
 //
+// When that changes by itself, candidates that there are stay as they were set, until their model's next one or a change of its
+// holders: who is deferred waits for its exec, which is in time, and who is ready, or about to be, may start before it. Only where
+// pages become short all are set anew (tighten).
+//
 // Eager or not, a free GPU takes the candidate that is due first: who waits for a busy GPU is as before.
 //
 // Rejected: to defer where the work that arrives, each request alone, is 0.6 of the GPUs and more, but for models

@@ -174,6 +174,7 @@ type Counts struct {
 	Failed  uint64 // loads that failed
 	Lost    uint64 // models on GPUs that were removed, or that a GPU did not have any more
 	Floors  uint64 // told
+	Walked  uint64 // GPUs that were passed to find where others could load, and pinned models that are missing: work that tests bound
 }
 
 // Holder is a GPU that has a model or is loading it.

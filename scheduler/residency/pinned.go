@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/symphony-serving/symphony/scheduler/invariants"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -19,6 +20,21 @@ const pinAgain = 10 * mono.Millisecond
 func (r *Residency) pin(id wire.ModelID) {
 	r.pinned = append(r.pinned, id)
 	r.pins = mono.Past
+	m := &r.models[id]
+	for on := range r.gpus {
+		if g := &r.gpus[on]; g.present && g.pages >= int(m.pages) {
+			m.hosts++
+		}
+	}
+}
+
+// countHosts counts a GPU that comes, by 1, or goes, by -1, for the pinned models that it is large enough for.
+func (r *Residency) countHosts(g *gpu, by int) {
+	for _, id := range r.pinned {
+		if m := &r.models[id]; g.pages >= int(m.pages) {
+			m.hosts += by
+		}
+	}
 }
 
 // unpin ends that: the model is removed.
@@ -40,14 +56,20 @@ func (r *Residency) keepPinned(now mono.Time, out *Out) {
 		return
 	}
 	r.pins, r.crowded = mono.Never, false
-	r.believe(now)
+	believed := false
 	for _, id := range r.pinned {
 		m := &r.models[id]
-		if m.copies == r.count { // nearly always
+		invariants.Check(m.copies <= m.hosts, "residency: a pinned model on a GPU that is too small for it")
+		if m.copies == m.hosts { // nearly always
 			continue
+		}
+		if !believed {
+			r.believe(now)
+			believed = true
 		}
 		for on := range r.gpus {
 			g := &r.gpus[on]
+			r.counts.Walked++
 			if !g.present || g.pages < int(m.pages) || r.places.of(m, wire.GPUID(on)) != none {
 				continue
 			}

@@ -18,6 +18,7 @@ type model struct {
 	known    bool
 	pinned   bool
 	pages    int32
+	hosts    int             // of a pinned one: the GPUs that are large enough for it
 	load     estimate.Window // durations of its loads
 	failures uint            // of loads since the last that succeeded
 	heals    mono.Time       // until when they count
@@ -142,8 +143,8 @@ func (r *Residency) RemoveModel(now mono.Time, id wire.ModelID, out *Out) {
 }
 
 // AddGPU begins a life of a GPU that has so many pages and holds these models, least recently used
-// first. They are Placed, of the generation that is returned (tell the backend). What does not fit or is not
-// known is Unloaded.
+// first. They are Placed, those that are pinned before the others, of the generation that is returned (tell the backend). What does
+// not fit or is not known is Unloaded.
 func (r *Residency) AddGPU(now mono.Time, id wire.GPUID, pages int, held []wire.ModelID, out *Out) Generation {
 	weights := make([]Weights, len(held))
 	for i, name := range held {
@@ -167,25 +168,38 @@ func (r *Residency) Adopt(now mono.Time, id wire.GPUID, pages int, held []Weight
 	}
 	r.gpus[id] = gpu{present: true, began: now, generation: gen, pages: pages, free: pages, load: idleLoad, rests: mono.Past, oldest: none, newest: none, spares: none}
 	r.count++
+	r.countHosts(&r.gpus[id], 1)
 	for _, w := range held {
-		name, m, g := w.Model, r.model(w.Model), &r.gpus[id]
-		if w.Generation == 0 {
-			w.Generation = gen
+		if m := r.model(w.Model); m != nil && m.pinned { // first: whoever is there before them does not make room
+			r.adopt(now, id, w, gen, out)
 		}
-		if m == nil || int(m.pages) > g.free || m.copies >= r.cfg.Copies && !m.pinned || r.places.of(m, id) != none {
-			if m == nil || r.places.of(m, id) == none { // else it was told twice
-				out.Unloads = append(out.Unloads, Unload{Model: name, GPU: id, Generation: w.Generation, Used: now})
-				r.gpus[id].did.unloads[Stray]++
-			}
-			continue
+	}
+	for _, w := range held {
+		if m := r.model(w.Model); m == nil || !m.pinned {
+			r.adopt(now, id, w, gen, out)
 		}
-		r.arrived(r.settle(now, name, id, w.Generation, now))
-		out.Places = append(out.Places, Place{name, id, w.Generation, now})
 	}
 	r.openLoader(id)
 	r.recount(now)
 	r.lookAtPins()
 	return gen
+}
+
+// adopt settles weights that a GPU begins with, of generation gen where they have none; it is to forget those that have no room or name.
+func (r *Residency) adopt(now mono.Time, id wire.GPUID, w Weights, gen Generation, out *Out) {
+	name, m, g := w.Model, r.model(w.Model), &r.gpus[id]
+	if w.Generation == 0 {
+		w.Generation = gen
+	}
+	if m == nil || int(m.pages) > g.free || m.copies >= r.cfg.Copies && !m.pinned || r.places.of(m, id) != none {
+		if m == nil || r.places.of(m, id) == none { // else it was told twice
+			out.Unloads = append(out.Unloads, Unload{Model: name, GPU: id, Generation: w.Generation, Used: now})
+			g.did.unloads[Stray]++
+		}
+		return
+	}
+	r.arrived(r.settle(now, name, id, w.Generation, now))
+	out.Places = append(out.Places, Place{name, id, w.Generation, now})
 }
 
 // RemoveGPU ends it: all its models are Displaced, its loads forgotten.
@@ -203,6 +217,7 @@ func (r *Residency) RemoveGPU(now mono.Time, id wire.GPUID, out *Out) {
 		r.drop(p)
 		r.counts.Lost++
 	}
+	r.countHosts(g, -1)
 	r.gpus[id] = gpu{generation: g.generation}
 	r.loaders.Remove(uint32(id))
 	r.count--

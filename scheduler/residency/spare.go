@@ -134,16 +134,28 @@ func (r *Residency) LoadSpare(now mono.Time, id wire.ModelID, on wire.GPUID, pee
 	return true
 }
 
-// Another tells whether a GPU beside this one could begin a load of any model now.
-func (r *Residency) Another(beside wire.GPUID) bool {
+// Openings are the GPUs that could begin a load of any model at an instant, as far as it takes to tell for each GPU whether there is
+// one beside it.
+type Openings struct {
+	n    int // 2: two or more
+	last wire.GPUID
+}
+
+// Openings finds them: a walk over the GPUs, until there are two. They hold until something changes.
+func (r *Residency) Openings() (o Openings) {
 	for id := range r.gpus {
-		g := &r.gpus[id]
-		if wire.GPUID(id) != beside && g.present && g.undoneN == 0 && g.room()+g.idle >= r.largest {
-			return true
+		r.counts.Walked++
+		if g := &r.gpus[id]; g.present && g.undoneN == 0 && g.room()+g.idle >= r.largest {
+			if o.n, o.last = o.n+1, wire.GPUID(id); o.n == 2 {
+				break
+			}
 		}
 	}
-	return false
+	return o
 }
+
+// Beside tells whether another GPU than this one is among them.
+func (o Openings) Beside(gpu wire.GPUID) bool { return o.n > 1 || o.n == 1 && o.last != gpu }
 
 // Healed is until when no load of the model is tried without need, for the last ones failed.
 func (r *Residency) Healed(id wire.ModelID) mono.Time {

@@ -84,7 +84,7 @@ func TestSpareLoadWaits(t *testing.T) {
 		t.Errorf("it may be tried at %v", at)
 	}
 	s.at(16*ms+healing).spare(1, 0, nobody, SeatFree, "load m1 g0 #4 1016ms-1024ms", "place m1 g0 #4 from 1024ms")
-	if s.r.Another(0) {
+	if s.r.Openings().Beside(0) {
 		t.Error("there is another GPU")
 	}
 }

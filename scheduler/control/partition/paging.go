@@ -1,6 +1,9 @@
 package partition
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Paged is the problem where weights come to GPUs and go as requests need them: of a model only what is Resident is on every GPU of
 // its sub-cluster, and of the others there is room for each of them. An *Infeasible names a model that is too large for a GPU by
@@ -27,7 +30,10 @@ func (p *Problem) Overfull(subClusters int) string {
 	for i := range p.Models {
 		static, dynamic = static+p.Models[i].Static, max(dynamic, p.Models[i].Dynamic)
 	}
-	most := p.MemoryMax * int64(subClusters)
+	most := int64(math.MaxInt64)
+	if subClusters > 0 && p.MemoryMax <= most/int64(subClusters) {
+		most = p.MemoryMax * int64(subClusters)
+	}
 	if p.MemoryMax == 0 || subClusters <= 0 || static+dynamic <= most {
 		return ""
 	}

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 )
@@ -16,6 +17,9 @@ func TestPaged(t *testing.T) {
 	}
 	if why := p.Overfull(2); why != "" {
 		t.Errorf("two are overfull: %q", why)
+	}
+	if why := p.Overfull(math.MaxInt); why != "" {
+		t.Errorf("more memory than can be counted is overfull: %q", why)
 	}
 	if _, _, err := Solve(p, Effort{Seed: 1, More: func(steps int64) bool { return steps < 1e4 }}); err == nil {
 		t.Error("twelve fit into ten")
