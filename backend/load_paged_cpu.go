@@ -28,28 +28,29 @@ type sharedBlob struct {
 
 // check also says what the model takes: see weigh.
 func (l *pagedCPULoader) check(m *repository.Model) error {
-	s, err := l.measure(m)
+	b, s, err := l.measure(m)
 	if s != nil {
 		s.Close()
+		b.Close()
 	}
 	return err
 }
 
-// measure opens a model once, for its caller to close, and weighs it.
-func (l *pagedCPULoader) measure(m *repository.Model) (*onnx.Session, error) {
+// measure opens a model once and weighs it. Both are the caller's to close; nil: it cannot be opened.
+func (l *pagedCPULoader) measure(m *repository.Model) (*onnx.Blob, *onnx.Session, error) {
 	if m.Spec.Platform != repository.PlatformONNX {
-		return nil, errNotEmulated
+		return nil, nil, errNotEmulated
 	}
 	b, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer b.Close() // the session has its own copy
 	s, bytes, took, err := b.Measure()
 	if err != nil {
-		return nil, err
+		b.Close()
+		return nil, nil, err
 	}
-	return s, l.pool.weigh(m, bytes, took)
+	return b, s, l.pool.weigh(m, bytes, took)
 }
 
 // need: sessions are counted in pages; files in the host's memory are not.
@@ -66,12 +67,18 @@ func (l *pagedCPULoader) load(_ context.Context, device, slot int, m *repository
 		if err != nil {
 			return need{}, err
 		}
-		b = &sharedBlob{Blob: read}
-		l.blobs[m.Path] = b
+		b = l.keep(m, read)
 	}
 	b.uses++
 	l.devices[device].Put(slot, b.Blob)
 	return need{}, nil
+}
+
+// keep has devices make sessions of a file that was read, until the last of them has left. Caller holds mu, or nobody else is there yet.
+func (l *pagedCPULoader) keep(m *repository.Model, read *onnx.Blob) *sharedBlob {
+	b := &sharedBlob{Blob: read}
+	l.blobs[m.Path] = b
+	return b
 }
 
 func (l *pagedCPULoader) unload(device, slot int) {
@@ -93,7 +100,7 @@ func (l *pagedCPULoader) aside(m *repository.Model) (executor.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
+	defer b.Close() // once the session is closed
 	s, err := b.Open()
 	if err != nil {
 		return nil, err
@@ -115,7 +122,7 @@ func (b *Backend) loadPagedCPU(ctx context.Context, p *pool, cfg PoolConfig, mod
 	}
 	for _, m := range models {
 		unmeasured := m
-		s, err := l.measure(&m)
+		blob, s, err := l.measure(&m)
 		if err == nil {
 			if m.Spec.Profile, err = b.profileOf(ctx, s, &m, cfg); err != nil {
 				err = fmt.Errorf("it loads, but its profile cannot be made: %w", err)
@@ -123,6 +130,11 @@ func (b *Backend) loadPagedCPU(ctx context.Context, p *pool, cfg PoolConfig, mod
 		}
 		if s != nil {
 			s.Close()
+		}
+		if err == nil {
+			l.keep(&m, blob)
+		} else if blob != nil {
+			blob.Close()
 		}
 		for d := range l.devices {
 			if err == nil {

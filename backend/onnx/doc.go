@@ -7,7 +7,7 @@
 // to; one pair of tensors per model and batch size is made once and reused.
 // The thread runs at a lower priority than the loops that must be on time.
 //
-// A Paged device makes its sessions on demand, from files in the host's memory.
+// A Paged device makes its sessions on demand, from models in the host's memory (Blob), as ONNX Runtime has optimised them.
 //
 // CUDA is the same library on GPUs, for backend/cuda: a cuda.Runtime.
 package onnx

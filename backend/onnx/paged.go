@@ -9,7 +9,7 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// Paged is a Device that makes the sessions of its models on demand, from files in the host's memory: LOAD is
+// Paged is a Device that makes the sessions of its models on demand, from the host's memory: LOAD is
 // a session and one run of it, UNLOAD its end. Sessions are made beside what runs, one at a time, and take processor time.
 // Its pages are a budget: how much a session takes was measured (Blob.Measure), and the executor loads no more than fits.
 type Paged struct {

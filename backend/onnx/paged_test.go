@@ -90,6 +90,76 @@ func TestPagedDevice(t *testing.T) {
 	goleak.VerifyNone(t)
 }
 
+// Sessions use the bytes that they are made of, and have them until they are closed, whoever has closed the Blob.
+func TestSessionsKeepTheirBytes(t *testing.T) {
+	load(t)
+	m := digits(t)
+	b, err := ReadBlob(m.Path, &m.Spec, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS == "linux" && !b.optimised {
+		t.Fatal("digits-cnn is not kept as ONNX Runtime has optimised it")
+	}
+	var all []*Session
+	for range 2 {
+		s, err := b.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	b.Close()
+	b = nil
+	runtime.GC()
+	want := batch(&m.Spec, 3)
+	whole, err := Open(m.Path, &m.Spec, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	if err := whole.Run(want); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range all {
+		got := batch(&m.Spec, 3)
+		if err := s.Run(got); err != nil {
+			t.Fatal(err)
+		}
+		for k := range got.Outputs {
+			if !bytes.Equal(got.Outputs[k], want.Outputs[k]) {
+				t.Errorf("session %d, item %d: another output than from the file", i, k)
+			}
+		}
+		of := s.of
+		s.Close()
+		if of != nil && (of.data == nil) != (i == len(all)-1) {
+			t.Errorf("with %d sessions closed of %d the bytes are gone: %v", i+1, len(all), of.data == nil)
+		}
+	}
+}
+
+// What ONNX Runtime cannot put into its own format is served from the file.
+func TestFileInPlaceOfTheOptimised(t *testing.T) {
+	load(t)
+	m := digits(t)
+	b := &Blob{path: m.Path, spec: m.Spec, threads: 1}
+	if err := b.readFile(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if b.Close(); b.data != nil || s.of != nil {
+		t.Error("the session has its own copy of the weights, and the file is kept")
+	}
+	if err := s.Run(batch(&m.Spec, 2)); err != nil {
+		t.Error(err)
+	}
+}
+
 // A file that is none, or not the one that the configuration describes, is an error with its name.
 func TestBlobsThatAreNone(t *testing.T) {
 	load(t)

@@ -47,6 +47,7 @@ type Session struct {
 	inputs  []buffer
 	outputs []buffer
 	tensors map[int]bound // by batch size
+	of      *Blob         // whose bytes it uses; nil: it has its own
 }
 
 // buffer is one tensor's memory for the largest batch, outside the Go heap.
@@ -266,5 +267,8 @@ func (s *Session) Close() {
 	for _, b := range append(s.inputs, s.outputs...) {
 		_ = unix.Munmap(b.bytes)
 	}
-	s.tensors, s.session, s.inputs, s.outputs = nil, nil, nil, nil
+	if s.of != nil {
+		s.of.left()
+	}
+	s.tensors, s.session, s.inputs, s.outputs, s.of = nil, nil, nil, nil, nil
 }

@@ -22,7 +22,7 @@ var pagedSequences = flag.Int("paged-sequences", 300, "random histories of a pag
 
 // Histories of a paged engine whose loops are turned by hand, under a virtual clock: requests, reports, loads that fail,
 // batches that are refused, GPUs that are lost and come back with what they hold or go to another engine with loads under way,
-// reports of others' loads, or again, or of what nobody ordered, models that go and come back, in any
+// reports of others' loads, or again, or of what nobody ordered, models that go and come back or that a plan gives to the other engine, in any
 // order and with mail, floors and orders under way. Every request is answered once, those of best effort among them, which no device
 // that is left idle keeps waiting; no order asks a device for what it cannot do; and when all is over the pages that the engines reckon
 // with are those of the devices.
@@ -40,7 +40,7 @@ func TestPagedSequences(t *testing.T) {
 		all.add(&w.tally)
 	}
 	t.Logf("%+v", all)
-	if slices.Contains([]int{all.served, all.dropped, all.failed, all.memory, all.refused, all.missing, all.lost, all.adopted, all.moved, all.foreign, all.forged, all.forgotten, all.short, all.removed, all.unloads, all.effort, all.spare, all.cancelled}, 0) {
+	if slices.Contains([]int{all.served, all.dropped, all.failed, all.memory, all.refused, all.missing, all.lost, all.adopted, all.moved, all.foreign, all.forged, all.forgotten, all.short, all.removed, all.unloads, all.effort, all.spare, all.cancelled, all.handed}, 0) {
 		t.Errorf("the histories show too little: %+v", all)
 	}
 }
@@ -48,10 +48,11 @@ func TestPagedSequences(t *testing.T) {
 type tally struct {
 	served, dropped, failed, memory, refused, missing, lost, adopted, moved, foreign, forged, forgotten, short, removed, unloads int
 	effort, spare, cancelled                                                                                                     int
+	handed                                                                                                                       int // with a load of the model under way
 }
 
 func (a *tally) add(b *tally) {
-	a.effort, a.spare, a.cancelled = a.effort+b.effort, a.spare+b.spare, a.cancelled+b.cancelled
+	a.effort, a.spare, a.cancelled, a.handed = a.effort+b.effort, a.spare+b.spare, a.cancelled+b.cancelled, a.handed+b.handed
 	a.served, a.dropped, a.failed, a.memory, a.refused = a.served+b.served, a.dropped+b.dropped, a.failed+b.failed, a.memory+b.memory, a.refused+b.refused
 	a.missing, a.lost, a.adopted, a.moved, a.foreign = a.missing+b.missing, a.lost+b.lost, a.adopted+b.adopted, a.moved+b.moved, a.foreign+b.foreign
 	a.forged, a.forgotten, a.short, a.removed, a.unloads = a.forged+b.forged, a.forgotten+b.forgotten, a.short+b.short, a.removed+b.removed, a.unloads+b.unloads
@@ -71,9 +72,10 @@ type pagedWorld struct {
 	now     mono.Time
 	next    wire.RequestID
 	answers map[wire.RequestID]int
-	efforts []worldEffort    // that were submitted
-	calm    bool             // nothing fails any more
-	models  [worldModels]int // pages; 0: not served
+	efforts []worldEffort                // that were submitted
+	calm    bool                         // nothing fails any more
+	models  [worldModels]residency.Model // of 0 pages: not served
+	gone    [worldModels]*worldSide      // that has handed the model to the other one; nil: both serve it
 	gpus    [worldGPUs]*worldGPU
 	reports []LoadReport // that were sent
 	late    [worldGPUs][]lateReport
@@ -146,8 +148,10 @@ func (w *pagedWorld) event() {
 		w.done(w.gpus[w.pick(worldGPUs)])
 	case n < 87:
 		w.changeGPU(w.pick(worldGPUs))
-	case n < 91:
+	case n < 90:
 		w.changeModel(wire.ModelID(w.pick(worldModels)))
+	case n < 91:
+		w.handOver(wire.ModelID(w.pick(worldModels)))
 	case n < 93:
 		w.loses(w.gpus[w.pick(worldGPUs)])
 	case n < 94:
@@ -215,30 +219,55 @@ func (w *pagedWorld) cancel() {
 }
 
 func (w *pagedWorld) addModel(id wire.ModelID) {
-	p, err := profile.Linear(mono.Millisecond/2, 2*mono.Millisecond, 8)
-	if err != nil {
-		w.fail("%v", err)
-		return
-	}
-	w.models[id] = 1 + w.pick(3)
-	weights := residency.Model{Pages: w.models[id], LoadTime: mono.Dur(1+w.pick(8)) * mono.Millisecond}
+	w.models[id], w.gone[id] = residency.Model{Pages: 1 + w.pick(3), LoadTime: mono.Dur(1+w.pick(8)) * mono.Millisecond}, nil
 	for _, side := range w.sides {
-		if err := side.e.AddPagedModel(id, batching.Config{Profile: p, SLO: 50 * mono.Millisecond, QueueMax: 64}, weights); err != nil {
-			w.fail("model %d: %v", id, err)
-		}
+		w.addTo(side, id)
+	}
+}
+
+func (w *pagedWorld) addTo(side *worldSide, id wire.ModelID) {
+	p, err := profile.Linear(mono.Millisecond/2, 2*mono.Millisecond, 8)
+	if err == nil {
+		err = side.e.AddPagedModel(id, batching.Config{Profile: p, SLO: 50 * mono.Millisecond, QueueMax: 64}, w.models[id])
+	}
+	if err != nil {
+		w.fail("model %d: %v", id, err)
 	}
 }
 
 // changeModel removes a model, or brings it back, perhaps with other weights.
 func (w *pagedWorld) changeModel(id wire.ModelID) {
-	if w.models[id] == 0 {
+	if w.models[id].Pages == 0 {
 		w.addModel(id)
 		return
 	}
-	w.models[id] = 0
+	w.models[id], w.gone[id] = residency.Model{}, nil
 	w.removed++
 	for _, side := range w.sides {
 		side.e.RemoveModel(id, wire.ReasonUnavailable)
+	}
+}
+
+// handOver gives a model to the other engine, with what waits, as a plan does, or has both serve it again.
+func (w *pagedWorld) handOver(id wire.ModelID) {
+	if w.models[id].Pages == 0 {
+		return
+	}
+	if from := w.gone[id]; from != nil {
+		w.gone[id] = nil
+		w.addTo(from, id)
+		return
+	}
+	i := w.pick(2)
+	from, to := w.sides[i], w.sides[1-i]
+	if err := from.e.HandOver(id, to.e); err != nil {
+		w.fail("model %d: %v", id, err)
+	}
+	w.gone[id] = from
+	for _, g := range w.gpus {
+		if g.side == from && slices.ContainsFunc(g.loads, func(o worldLoad) bool { return o.Model == id && !o.foreign }) {
+			w.handed++
+		}
 	}
 }
 
@@ -419,7 +448,7 @@ func (s *worldSide) Dispatch(_ int, d *shard.Dispatch) {
 }
 
 // pagesOf is by what the engine reckons; of a model that is not served any more nobody knows.
-func (w *pagedWorld) pagesOf(id wire.ModelID) int { return max(1, w.models[id]) }
+func (w *pagedWorld) pagesOf(id wire.ModelID) int { return max(1, w.models[id].Pages) }
 
 // FlushLoads implements Loader.
 func (w *pagedWorld) FlushLoads() {}

@@ -39,7 +39,7 @@ type Config struct {
 	Ahead       mono.Dur // a loader gets work while it has less than this [5 ms]
 	Outstanding int      // unreported loads of a GPU, at most 4 [2]
 	Copies      int      // GPUs that hold one model, at most [16]
-	Lag         mono.Dur // a load that cannot begin that long after its planned start is void [10 ms]
+	Lag         mono.Dur // a load that cannot begin that long after its planned start is void [10 ms]; by BySaving see latest
 	Looks       int      // candidates that one choice looks at [64]
 	Rest        mono.Dur // between a choice that found nothing and the next [100 us]; 16 times that after some
 	// Packed has BySaving make room on a small id although a larger one has free pages: fewer GPUs

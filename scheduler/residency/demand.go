@@ -218,10 +218,40 @@ func (r *Residency) loadTime(now mono.Time, m *model) mono.Dur {
 }
 
 // slackOf is how much later than planned to expect the end of a load: the p99 of how much later the last ones
-// ended, up to what an order may be late at all; and 0 long after the last one, for the same reason.
-func (r *Residency) slackOf(now mono.Time) mono.Dur {
+// ended, up to Lag; and 0 long after the last one, for the same reason. What a load can help is judged with it.
+func (r *Residency) slackOf(now mono.Time) mono.Dur { return min(r.cfg.Lag, r.errorOf(now)) }
+
+func (r *Residency) errorOf(now mono.Time) mono.Dur {
 	if now.Sub(r.measured) > fresh {
 		return 0
 	}
 	return r.slack
+}
+
+// lagOf is by how much a load of the model may begin late, and is reckoned with to end late. A load that takes long may well be
+// off by more than Lag: a session of ONNX Runtime is made with what others leave of a processor.
+func (r *Residency) lagOf(m *model) mono.Dur {
+	if r.cfg.Rule != BySaving { // as in the paper
+		return r.cfg.Lag
+	}
+	return max(r.cfg.Lag, m.load.P99())
+}
+
+// from is when to count on the weights of a load that is planned to end at until. A batch that is sent too early stands at its GPU, and is
+// one of the few that may be on the way to it: who waits for models that are there pays for that.
+//
+// Rejected: that much in slackOf, too. The lengths that are planned with are long ones already, and loads that
+// would have come in time were not begun.
+func (r *Residency) from(now, until mono.Time, m *model) mono.Time {
+	return until.Add(min(r.lagOf(m), r.errorOf(now)))
+}
+
+// latest is until when a load of the model may begin: while it helps any who wait now, and for a while after its planned start. Too late, it
+// would be ordered again, by those who still wait: its GPU's pages are free meanwhile, and nobody has them.
+func (r *Residency) latest(start mono.Time, m *model) mono.Time {
+	at := start.Add(r.lagOf(m))
+	if n := m.waiting.Len(); n > 0 && r.cfg.Rule == BySaving {
+		at = max(at, mono.Time(m.waiting.At(n-1).Key).Add(-m.load.P99()))
+	}
+	return at
 }

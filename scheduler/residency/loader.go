@@ -70,7 +70,8 @@ func (r *Residency) order(now mono.Time, id wire.ModelID, on wire.GPUID, spare b
 	start := max(now, g.until())
 	until := start.Add(length)
 	g.generation++
-	p := r.settle(now, id, on, g.generation, until.Add(r.slackOf(now)))
+	from := r.from(now, until, m)
+	p := r.settle(now, id, on, g.generation, from)
 	name := r.number(on)
 	invariants.Check(g.undoneN < r.cfg.Outstanding, "residency: more unreported loads of a GPU than allowed")
 	g.undone[g.undoneN] = order{id: name, place: p, ordered: now, until: until, told: until, length: length, unloaded: g.unloaded}
@@ -83,8 +84,8 @@ func (r *Residency) order(now mono.Time, id wire.ModelID, on wire.GPUID, spare b
 		g.did.cold++
 	}
 	r.openLoader(on)
-	out.Loads = append(out.Loads, Load{ID: name, Model: id, GPU: on, Generation: g.generation, Pages: int(m.pages), Start: start, Until: until, Latest: start.Add(r.cfg.Lag), Spare: spare, Copies: m.copies})
-	out.Places = append(out.Places, Place{id, on, g.generation, until.Add(r.slackOf(now))})
+	out.Loads = append(out.Loads, Load{ID: name, Model: id, GPU: on, Generation: g.generation, Pages: int(m.pages), Start: start, Until: until, Latest: r.latest(start, m), Spare: spare, Copies: m.copies})
+	out.Places = append(out.Places, Place{id, on, g.generation, from})
 	r.refresh(now, id, m)
 }
 
@@ -128,7 +129,7 @@ func (r *Residency) learn(now mono.Time, g *gpu, o *order, rep Report) {
 	g.did.busy += max(0, rep.End.Sub(rep.Start))
 	if rep.OK {
 		r.errors.Add(rep.End.Sub(o.told))
-		r.slack, r.measured = min(r.errors.Over(latenessP), r.cfg.Lag), now
+		r.slack, r.measured = r.errors.Over(latenessP), now
 	} else {
 		r.counts.Failed++
 		g.did.failed++
@@ -188,8 +189,8 @@ func (r *Residency) follow(now mono.Time, g *gpu, i int, end mono.Time, out *Out
 		}
 		o.until = until
 		at := &r.places.all[o.place]
-		at.from = until.Add(r.slackOf(now))
 		if at.owned {
+			at.from = r.from(now, until, &r.models[at.model])
 			out.Places = append(out.Places, Place{at.model, at.gpu, at.generation, at.from})
 			r.refresh(now, at.model, &r.models[at.model])
 		}

@@ -246,3 +246,36 @@ func TestOnePauseIsForgotten(t *testing.T) {
 	s.r.Doomed(s.now, 0, 1)
 	s.at(10309*ms).arrive(0, 1, 10400*ms).step("displace m1 g0 #3", "unload m1 g0 #3", "load m0 g0 #4 10309ms-10325ms", "place m0 g0 #4 from 10325ms")
 }
+
+// Loads that take long are off by more than Lag: a model's weights are counted on so much later than planned, and a load may begin as
+// late as it helps anybody. Whether one can help is reckoned with Lag, and so is all of the paper's rules.
+func TestLongLoadsAreLate(t *testing.T) {
+	for _, rule := range []Rule{BySaving, ByPriority} {
+		s := &story{t: t, r: New(Config{Rule: rule}), ids: map[string]LoadID{}}
+		for id := range wire.ModelID(3) {
+			s.r.AddModel(id, Model{Pages: 4, LoadTime: 80 * ms})
+		}
+		s.gpu(0, 12).arrive(0, 1, 900*ms).step("load m0 g0 #2 0ms-80ms", "place m0 g0 #2 from 80ms")
+		s.at(120*ms).loaded("m0 g0", 0, true).step("place m0 g0 #2 from 120ms")
+		s.began(0, 0, 1, 2)
+		if s.r.Slack(s.now) != 10*ms {
+			t.Errorf("%v", s.r.Slack(s.now))
+		}
+		s.arrive(1, 1, 900*ms)
+		s.r.Step(s.now, &s.out)
+		lag, latest := 10*ms, mono.Time(130*ms)
+		if rule == BySaving {
+			lag, latest = s.r.errors.Over(1), mono.Time(900*ms-80*ms) // 40 ms and what a histogram adds
+		}
+		if l, p := s.out.Loads, s.out.Places; len(l) != 1 || len(p) != 1 || l[0].Latest != latest || p[0].From != l[0].Until.Add(lag) {
+			t.Errorf("rule %d: %+v, %+v, want latest %v and %v late", rule, l, p, latest, lag)
+		}
+	}
+	// Nobody waits: it may begin as late as it takes.
+	s := tell(t, Config{}, 4).gpu(0, 12)
+	s.r.AddModel(1, Model{Pages: 4, LoadTime: 80 * ms, Pinned: true})
+	s.r.Step(s.now, &s.out)
+	if l := s.out.Loads; len(l) != 1 || l[0].Latest != mono.Time(80*ms) {
+		t.Errorf("%+v", l)
+	}
+}

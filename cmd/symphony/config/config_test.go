@@ -328,7 +328,7 @@ backend:
     - {kind: cuda, paged: {pages: -1}}
 `), nil, nil)
 	for _, want := range []string{"pools[0].paged.pages: memory (0B) has 0 pages of 16MiB", "pools[1].paged.pages: memory (8MiB)", "pools[2].paged.page: is 1", "pools[2].paged.pages: is 3 beside a memory of 100MiB",
-		`pools[2].paged.pcie: is "own"`, "pools[3].paged: is for pools of kind", "pools[3].paged.pages: is -1", "configuration: 7 errors:\n"} {
+		`pools[2].paged.pcie: is "own"`, "pools[3].paged: is for pools of kind", "pools[3].paged.pages: is -1, must be 1 to 16777216; left out, a device has as many", "configuration: 7 errors:\n"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

@@ -195,7 +195,7 @@ func (p *Pool) validatePaged(r *report, key string) {
 	if m.Page != 0 {
 		r.between(key+".page", int64(m.Page), 4<<10, 1<<34)
 	}
-	r.between(key+".pages", int64(m.Pages), 0, 1<<24)
+	r.need(m.Pages >= 0 && m.Pages <= 1<<24, key+".pages", "is %d, must be 1 to %d; left out, a device has as many as the pool's memory", m.Pages, 1<<24)
 	r.need(m.Pages == 0 || p.Memory == 0, key+".pages", "is %d beside a memory of %v: give one of them", m.Pages, p.Memory)
 	n := int64(p.Memory / m.Size())
 	r.need(m.Pages != 0 || n >= 1 && n <= 1<<24, key+".pages", "memory (%v) has %d pages of %v, must be 1 to %d: give pages, or the pool's memory", p.Memory, n, m.Size(), 1<<24)

@@ -17,6 +17,7 @@ import (
 type pagedGroup struct {
 	*group
 	backend string // its metrics
+	config  string // its file
 	names   []string
 }
 
@@ -41,8 +42,8 @@ func newPagedGroup(t *testing.T, schedulers, devices, pages, models int) *pagedG
 	if pages < 0 {
 		memory = fmt.Sprintf("memory: %dMiB", -16*pages)
 	}
-	path := write(t, "backend:\n  pools:\n  - {device_type: v100, kind: emulated, devices: %d, %s, zoo: [{csv: %q, models: [resnet50_v2], copies: %d, slo: 250ms}]}\n", devices, memory, table, models)
-	start(t, "b", "backend", "-c", path, "--scheduler", strings.Join(g.addresses, "+"), "--name", "b", "--metrics", g.backend)
+	g.config = write(t, "backend:\n  pools:\n  - {device_type: v100, kind: emulated, devices: %d, %s, zoo: [{csv: %q, models: [resnet50_v2], copies: %d, slo: 250ms}]}\n", devices, memory, table, models)
+	g.host("b", g.backend)
 	for i := range models {
 		g.names = append(g.names, fmt.Sprint("resnet50_v2-", i))
 	}
@@ -50,6 +51,12 @@ func newPagedGroup(t *testing.T, schedulers, devices, pages, models int) *pagedG
 	g.waitGPUs(g.names[0], devices, 20*time.Second)
 	g.settled()
 	return g
+}
+
+// host starts a backend.
+func (g *pagedGroup) host(name, metrics string) *process {
+	g.t.Helper()
+	return start(g.t, name, "backend", "-c", g.config, "--scheduler", strings.Join(g.addresses, "+"), "--name", name, "--metrics", metrics)
 }
 
 // all asks each model once, so long after each other, and counts who is served and who waited for its weights. On a
@@ -140,5 +147,51 @@ func TestPagedTakeover(t *testing.T) {
 	}
 	if used := metric(t, g.ports[1-at], "symphony_pages", `state="used"`); int(used) != 7*before {
 		t.Errorf("the spare counts %g pages in use, %d loads took seven each", used, before)
+	}
+}
+
+// TestPagedBackendKilled: a backend is killed while its devices load. What waits is served by the other one, whose pages are all that
+// the scheduler counts; and when it is back, empty, it is loaded onto again.
+func TestPagedBackendKilled(t *testing.T) {
+	beside(t)
+	const apart = 20 * time.Millisecond
+	g := newPagedGroup(t, 2, 2, 35, 30)
+	second := hostPort(freePort(t))
+	at, victim := g.ports[g.leader()], g.host("c", second)
+	g.waitGPUs(g.names[0], 4, 20*time.Second)
+	g.all(apart)
+	if n := metric(t, second, "symphony_backend_loads_total", `result="done"`); n == 0 {
+		t.Fatal("nothing is loaded onto the second backend")
+	}
+	go func() {
+		time.Sleep(time.Duration(len(g.names)) * apart / 2)
+		victim.kill()
+	}()
+	g.all(apart) // three loads of four are under way or to come
+	g.waitGPUs(g.names[0], 2, 20*time.Second)
+	g.all(3 * apart)
+	agree := func() error {
+		for _, state := range []string{"free", "used"} {
+			mine := metric(t, at, "symphony_pages", `state="`+state+`"`)
+			theirs := metric(t, g.backend, "symphony_backend_pages", `state="free"`)
+			if state == "used" {
+				theirs = metric(t, g.backend, "symphony_backend_pages", `state="all"`) - theirs
+			}
+			if mine != theirs {
+				return fmt.Errorf("the scheduler counts %g %s pages, the backend %g", mine, state, theirs)
+			}
+		}
+		return nil
+	}
+	eventually(t, 5*time.Second, "both count the same pages", agree)
+	g.host("c", second)
+	g.waitGPUs(g.names[0], 4, 20*time.Second)
+	g.all(apart)
+	g.all(apart)
+	if n := metric(t, second, "symphony_backend_loads_total", `result="done"`); n == 0 {
+		t.Error("nothing is loaded onto the backend that is back")
+	}
+	if n := metric(t, at, "symphony_pages", `state="missing"`); n != 0 {
+		t.Errorf("%g pages are missing", n)
 	}
 }

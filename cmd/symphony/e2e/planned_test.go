@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,12 +30,15 @@ type planned struct {
 	backends   []*process
 	folder     string // with a cache of each backend, and the models' files
 	devices    int    // of each backend
+	memory     string // of its pool, if not plannedMemory
 	models     []emulated
 	moves      int // of epochs: see move
 }
 
 // plannedPool is large enough for all models that these tests have.
-const plannedPool = "backend:\n  cache: %q\n  pools: [{device_type: emulated, kind: emulated, devices: %d, memory: 16GiB}]\n"
+const plannedPool = "backend:\n  cache: %q\n  pools: [{device_type: emulated, kind: emulated, devices: %d, " + plannedMemory + "}]\n"
+
+const plannedMemory = "memory: 16GiB"
 
 // startPlanned starts one with models that are served; flags say where the controller's
 // state is.
@@ -74,7 +78,7 @@ func (p *planned) startController() {
 func (p *planned) startBackend(i int) {
 	p.t.Helper()
 	name := fmt.Sprint("b", i)
-	path := write(p.t, plannedPool, filepath.Join(p.folder, "cache-"+name), p.devices)
+	path := write(p.t, strings.ReplaceAll(plannedPool, plannedMemory, cmp.Or(p.memory, plannedMemory)), filepath.Join(p.folder, "cache-"+name), p.devices)
 	p.backends[i] = start(p.t, name, "backend", "-c", path, "--scheduler", "tcp:"+p.cluster.address, "--name", name)
 }
 
