@@ -78,9 +78,6 @@ func (*Blob) Close() {}
 // Measure fails without cgo.
 func (*Blob) Measure() (*Session, int64, mono.Dur, error) { return nil, 0, 0, Load("") }
 
-// Close does nothing.
-func (*Blob) Close() {}
-
 // Open fails without cgo.
 func (*Blob) Open() (*Session, error) { return nil, Load("") }
 
