@@ -2,6 +2,7 @@ package tuner
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -50,8 +51,11 @@ const (
 	// full batches take, for the deferral not to be put into force.
 	learnSpan = 5 * mono.Second
 	scarce    = 0.6
-	// memoryBase and memoryPerModel are how many requests a tally holds before it counts them half.
+	// memoryBase and memoryPerModel are how many requests a tally goes by when the load changes.
 	memoryBase, memoryPerModel = 100_000, 2_000
+	// memoryLong times as many it holds, while nothing does, before it counts them half: of 1,000 requests of a
+	// tight model that loses one in a hundred, two settings that differ by a third differ by chance.
+	memoryLong = 16
 )
 
 // outlook is what a shadow has seen.
@@ -89,13 +93,13 @@ func (t *Tuner) Choose(now mono.Time) (changed bool) {
 	t.pass, t.shadow = t.pass[:0], 0
 	t.alarm.passed(now)
 	changed = t.choose(now)
-	if t.mirror.tally.requests() > t.memory() {
+	if t.mirror.tally.requests() > memoryLong*t.memory() {
 		t.fade(0.5)
 	}
 	return changed
 }
 
-// memory is how many requests a tally holds.
+// memory is how many requests are lately: what a change of the load leaves a part of.
 func (t *Tuner) memory() float64 {
 	return float64(memoryBase + memoryPerModel*len(t.mirror.tally.models))
 }
@@ -107,9 +111,14 @@ func (t *Tuner) fade(by float64) {
 	}
 }
 
-// forget is fade for another load: nothing that was before tells much of it.
+// recall leaves so large a part of what was seen lately, and of what was seen before nothing more.
+func (t *Tuner) recall(part float64) {
+	t.fade(part * min(1, t.memory()/max(1, t.mirror.tally.requests())))
+}
+
+// forget is recall for another load: nothing that was before tells much of it.
 func (t *Tuner) forget() {
-	t.fade(fadeOther)
+	t.recall(fadeOther)
 	for _, s := range t.shadows {
 		s.debt = 0
 	}
@@ -128,6 +137,9 @@ func (t *Tuner) shadowOf(set batching.Setting) *shadow {
 func (t *Tuner) choose(now mono.Time) bool {
 	force := t.shadowOf(t.choice.Setting)
 	drift := t.drift(now, force)
+	if force.stale() {
+		t.recall(1)
+	}
 	t.choice.Deferral, t.choice.Chosen = t.shadowOf(batching.Setting{}).outlook(), force.outlook()
 	t.choice.Chosen.Cost += drift
 	best := t.choice.Chosen
@@ -151,6 +163,16 @@ func (t *Tuner) choose(now mono.Time) bool {
 	}
 	t.take(now, best)
 	return true
+}
+
+// stale tells whether a shadow has lately lost more than the tally says, by more than chance makes of it: the rate of
+// all arrivals is the same, but they are others. Bursts make more of chance than this reckons with. Then the tallies are
+// as short as if nothing were known of the load, which is no harm.
+func (s *shadow) stale() bool {
+	bad, _ := s.tally.badRates()
+	expected := float64(bad * (s.lately.served + s.lately.bad))
+	more := s.lately.bad - expected
+	return more > float64(driftPart*expected) && more > driftSigmas*math.Sqrt(expected+driftSigmas)
 }
 
 // learns tells whether the shadows have not run for long and full batches alone take a good part of the

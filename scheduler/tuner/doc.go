@@ -36,7 +36,8 @@
 // budget, and with a limited headroom what is used beyond the GPUs that are kept. The setting in
 // force has a small advantage, and the drop policy head and caps a doubt against them. The former is held to
 // what the mirror loses, a shadow that has the real
-// scheduler's past (mirror.go). When the load has changed the past counts little (load.go); and
+// scheduler's past (mirror.go). While the load stays the same much is remembered, for a tight model is rare and its losses are rarer;
+// when it has changed (load.go), or more is lost than the past explains, the past counts little; and
 // when the real scheduler loses far more than was expected, before the shadows can tell, the whole
 // deferral is put into force (alarm.go). While the shadows have hardly run it is in force where full
 // batches alone take most of the GPUs. (choice.go)

@@ -331,7 +331,7 @@ func (t *Tuner) age() {
 	case loadOther:
 		t.forget()
 	case loadDrifted:
-		t.fade(fadeDrifted)
+		t.recall(fadeDrifted)
 	}
 	t.news = loadSame
 }
@@ -355,7 +355,7 @@ func (t *Tuner) begin(now mono.Time) bool {
 	t.age()
 	t.wake()
 	spare := int(t.credit/t.each/float64(t.awake())) - len(t.next)
-	if t.mirror.tally.requests() > t.memory()/2 {
+	if t.mirror.tally.requests() > memoryLong*t.memory()/2 {
 		spare /= dreamRest
 	}
 	span := min(dreamMost, dreamTimes*now.Sub(t.begun))
