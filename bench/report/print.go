@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -13,7 +14,8 @@ import (
 func (p *Report) Print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "model\tanswered\tgoodput r/s\tbad rate\tp50 ms\tp99 ms\tp99.9 ms\tmax ms\t")
-	for _, s := range append(slices.Clone(p.Models), p.All) {
+	models, left := p.worst()
+	for _, s := range append(models, p.All) {
 		name := s.Model
 		if name == "" {
 			name = "ALL"
@@ -21,7 +23,10 @@ func (p *Report) Print(w io.Writer) {
 		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.3f %%\t%.2f\t%.2f\t%.2f\t%.2f\t\n", name, s.Answered, s.Goodput, 100*s.BadRate, s.P50, s.P99, s.P999, s.Max)
 	}
 	t.Flush()
-	fmt.Fprintf(w, "\noffered %.1f r/s for %.1f s; sent %d, lost %d, answered twice %d; generator lag mean %.2f ms, max %.1f ms\n",
+	if left > 0 {
+		fmt.Fprintf(w, "and %d more models, none of them with a higher bad rate; a report as JSON has all\n", left)
+	}
+	fmt.Fprintf(w, "\noffered %.1f r/s for %.1f s; sent %d with the warm-up, lost %d, answered twice %d; generator lag mean %.2f ms, max %.1f ms\n",
 		p.Offered, p.Seconds, p.Sent, p.Lost, p.Duplicates, p.LagMean, p.LagMax)
 	if len(p.All.Bad) > 0 {
 		fmt.Fprintf(w, "bad by reason: %s\n", Counts(p.All.Bad))
@@ -33,6 +38,21 @@ func (p *Report) Print(w io.Writer) {
 		fmt.Fprintf(w, "GPU busy share: %s\n", busy(p.GPUBusy))
 	}
 	fmt.Fprintln(w, p.Verdict)
+}
+
+// modelsMost is how many models are printed; of more, only the worst worstMost.
+const modelsMost, worstMost = 40, 20
+
+// worst are the models to print, and how many are left out.
+func (p *Report) worst() (models []Summary, left int) {
+	models = slices.Clone(p.Models)
+	if len(models) <= modelsMost {
+		return models, 0
+	}
+	slices.SortStableFunc(models, func(a, b Summary) int {
+		return cmp.Or(cmp.Compare(b.BadRate, a.BadRate), cmp.Compare(b.Answered-b.Served, a.Answered-a.Served), cmp.Compare(b.P99, a.P99))
+	})
+	return models[:worstMost], len(models) - worstMost
 }
 
 // Counts is how often each was counted, in one line.

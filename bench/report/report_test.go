@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,6 +64,24 @@ func TestFewRequests(t *testing.T) {
 		if p.Judge(); !p.Valid || !strings.HasPrefix(p.Verdict, "WITHIN") || !strings.HasSuffix(p.Verdict, want) {
 			t.Errorf("%v: valid %v, verdict %q, want one that ends in %q", answered, p.Valid, p.Verdict, want)
 		}
+	}
+}
+
+// Of a thousand models the worst are printed, and how many are not.
+func TestPrintMany(t *testing.T) {
+	p := Report{}
+	for i := range 1000 {
+		p.Models = append(p.Models, Summary{Model: fmt.Sprintf("m-%d", i), Answered: 100, Served: 100})
+	}
+	p.Models[700].Served, p.Models[700].BadRate = 50, 0.5
+	var b bytes.Buffer
+	p.Print(&b)
+	lines := strings.Split(b.String(), "\n")
+	if !strings.Contains(lines[1], "m-700") || !strings.Contains(b.String(), "and 980 more models") || len(lines) > 30 {
+		t.Errorf("the worst is not first, or too much is printed:\n%s", b.String())
+	}
+	if p.Models[0].Model != "m-0" {
+		t.Errorf("printing changed the report: %s is first", p.Models[0].Model)
 	}
 }
 

@@ -108,7 +108,11 @@ func Parse(text string) (Model, error) {
 func parse(fields []string, noun string) (Model, error) {
 	names := strings.Split(header, ",")
 	if len(fields) != len(names) {
-		return Model{}, fmt.Errorf("%d %ss, must be %d: %s", len(fields), noun, len(names), header)
+		like := header
+		if noun == "part" {
+			like = strings.Join(names, ":")
+		}
+		return Model{}, fmt.Errorf("%d %ss, must be %d: %s", len(fields), noun, len(names), like)
 	}
 	m := Model{Name: strings.TrimSpace(fields[0])}
 	for i, to := range []*mono.Dur{&m.Alpha, &m.Beta, &m.SLO} {

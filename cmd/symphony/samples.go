@@ -34,8 +34,8 @@ type sample struct {
 }
 
 // showSamples sends every image of the folder to the model at once, over
-// HTTP, and prints a table.
-func showSamples(ctx context.Context, w io.Writer, url, admin, model, dir string) (right, total int, err error) {
+// HTTP, and prints a table; and what to do next, unless that is to end.
+func showSamples(ctx context.Context, w io.Writer, url, admin, model, dir string, once bool) (right, total int, err error) {
 	list, err := readSamples(dir)
 	if err != nil {
 		return 0, 0, err
@@ -57,6 +57,9 @@ func showSamples(ctx context.Context, w io.Writer, url, admin, model, dir string
 	}
 	wait.Wait()
 	right = printSamples(w, model, list)
+	if once { // it ends now
+		return right, len(list), nil
+	}
 	printGuide(w, url, admin, model, filepath.Join(dir, list[0].file))
 	return right, len(list), nil
 }

@@ -69,7 +69,7 @@ func (c serveCmd) Run() error {
 		return cli.Interrupted(ctx, err)
 	}
 	if c.Samples != "" {
-		err = samples(ctx, s, c.Samples, c.Model)
+		err = samples(ctx, s, c.Samples, c.Model, c.Once)
 	}
 	if err == nil && !c.Once {
 		err = s.Web.Wait(ctx)
@@ -78,11 +78,11 @@ func (c serveCmd) Run() error {
 }
 
 // samples waits until the model is ready and shows it at work.
-func samples(ctx context.Context, s *parts.System, dir, model string) error {
+func samples(ctx context.Context, s *parts.System, dir, model string, once bool) error {
 	if err := awaitModel(ctx, s, model); err != nil {
 		return err
 	}
-	right, total, err := showSamples(ctx, os.Stdout, "http://"+s.Web.Address, s.Admin, model, dir)
+	right, total, err := showSamples(ctx, os.Stdout, "http://"+s.Web.Address, s.Admin, model, dir, once)
 	if err != nil {
 		return err
 	}

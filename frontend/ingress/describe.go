@@ -18,7 +18,7 @@ func (s *Server) index(x *exchange) error {
 	text := "Symphony " + s.cfg.Version + "\n\n"
 	for _, r := range s.routes {
 		if r.text != "" && s.served(&r, x.door) {
-			text += fmt.Sprintf("%-5s %-28s %s\n", r.method, r.pattern, r.text)
+			text += fmt.Sprintf("%-5s %-32s %s\n", r.method, r.pattern, r.text)
 		}
 	}
 	x.ctx.SetContentType("text/plain; charset=utf-8")

@@ -14,8 +14,12 @@ func (t *Story) saved(s *State) {
 	say := func(format string, args ...any) { t.Saved = append(t.Saved, fmt.Sprintf(format, args...)) }
 	switch t.Cause {
 	case CauseLateRecord:
-		short := t.First.Sub(t.Last)
-		say("a way to the scheduler shorter by %v (it took %v), or an SLO longer by as much", span(short), span(t.came().Sub(t.Request.Arrival)))
+		short, took := t.First.Sub(t.Last), t.came().Sub(t.Request.Arrival)
+		if took < short { // no way is that short
+			say("a deadline later by %v", span(short))
+			break
+		}
+		say("a way to the scheduler shorter by %v (it took %v), or an SLO longer by as much", span(short), span(took))
 	case CauseLateInputs, CauseOverrun:
 		t.slipSaved(s, say)
 	case CauseLongBatch:

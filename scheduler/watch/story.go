@@ -148,8 +148,8 @@ var ErrNotKnown = errors.New("nothing is known of this request")
 func Tell(h *History, s *State, key Key) (*Story, error) {
 	at, inside := h.find(key)
 	if at == nil {
-		return nil, fmt.Errorf("%w: request %s is in no event from %v to %v, which is all that is kept; events are kept only while somebody looks (or always, with scheduler.watch: always)",
-			ErrNotKnown, key, h.From(), h.To())
+		return nil, fmt.Errorf("%w: request %s is in no event that is kept; events are kept for a minute, and only while somebody looks: symphony top, the page, or a question like this in the last half minute (or always, with scheduler.watch: always)",
+			ErrNotKnown, key)
 	}
 	t := &Story{Model: at.Model, Name: s.Name(at.Model), Pool: at.Pool, Cause: CauseUnknown, Gaps: h.Missed() > 0 || sampled(s, at.Pool)}
 	if at.Kind == Drop {

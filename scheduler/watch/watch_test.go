@@ -249,6 +249,16 @@ func TestNoStory(t *testing.T) {
 	}
 }
 
+// A way to the scheduler that was shorter than what was missing could not have saved a request.
+func TestNoShorterWay(t *testing.T) {
+	for came, want := range map[mono.Time]string{101 * ms: "a deadline later by 5.0 ms", 108 * ms: "a way to the scheduler shorter by 5.0 ms"} {
+		story := Story{Cause: CauseLateRecord, Request: Request{Arrival: 100 * ms, Came: came}, First: 110 * ms, Last: 105 * ms}
+		if story.saved(&State{}); len(story.Saved) != 1 || !strings.HasPrefix(story.Saved[0], want) {
+			t.Errorf("came at %v: %q, want %q", came, story.Saved, want)
+		}
+	}
+}
+
 // Where events are missing the story says so, and blames nobody.
 func TestStoryWithGaps(t *testing.T) {
 	h, s := NewHistory(mono.Second, 1<<20), &State{}

@@ -43,7 +43,7 @@ func words(v *api.Version) string {
 	case api.Failed:
 		text += ": " + v.Reason
 		if !v.Next.IsZero() {
-			text += fmt.Sprintf("; tried %d times, again at %s", v.Tries, v.Next.Local().Format(time.TimeOnly))
+			text += fmt.Sprintf("; tries so far: %d, the next at %s", v.Tries, v.Next.Local().Format(time.TimeOnly))
 		}
 		return text
 	}
@@ -127,7 +127,11 @@ func (s *session) shareLine(m *api.Model) {
 
 // showModel prints a model; version "": all of them.
 func (s *session) showModel(m *api.Model, version string) {
-	fmt.Fprintf(s.out, "%s: %s, %s\n", m.Name, m.Desired, policyText(m.Policy))
+	text := policyText(m.Policy)
+	if m.Desired != api.Served { // it says what is wanted, not what is: that is in the table
+		text = string(m.Desired) + ", otherwise " + text
+	}
+	fmt.Fprintf(s.out, "%s: %s\n", m.Name, text)
 	if text := settingsText(&m.Settings); text != "" {
 		fmt.Fprintf(s.out, "settings: %s\n", text)
 	}
@@ -168,8 +172,12 @@ func settingsText(s *api.Settings) string {
 	return strings.Join(parts, ", ")
 }
 
+// stateMost is how long a state may be in the table; a longer one, as a failure's reason, follows it.
+const stateMost = 60
+
 func (s *session) versionTable(m *api.Model, version string) {
 	w := table(s.out)
+	var below []string
 	fmt.Fprintln(w, "VERSION\tSTATE\tREQUESTS/S\tGPUS NEEDED\tSIZE\tDIGEST\tADDED")
 	for i := range m.Versions {
 		v := &m.Versions[i]
@@ -188,7 +196,15 @@ func (s *session) versionTable(m *api.Model, version string) {
 		if !v.Added.IsZero() {
 			added = v.Added.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.2f\t%s\t%s\t%s\n", v.Version, words(v), v.Rate, v.Need, bytes, digest, added)
+		state := words(v)
+		if len(state) > stateMost {
+			below = append(below, fmt.Sprintf("%s %s", v.Version, state))
+			state = string(v.State)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.2f\t%s\t%s\t%s\n", v.Version, state, v.Rate, v.Need, bytes, digest, added)
 	}
 	w.Flush()
+	for _, line := range below {
+		fmt.Fprintln(s.out, line)
+	}
 }

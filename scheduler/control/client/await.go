@@ -18,7 +18,7 @@ type FailedError struct {
 func (e *FailedError) Error() string {
 	text := fmt.Sprintf("model %s failed: %s", e.Key, e.Version.Reason)
 	if !e.Version.Next.IsZero() {
-		text += fmt.Sprintf(" (tried %d times; again at %s)", e.Version.Tries, e.Version.Next.Local().Format(time.TimeOnly))
+		text += fmt.Sprintf(" (tries so far: %d, the next at %s)", e.Version.Tries, e.Version.Next.Local().Format(time.TimeOnly))
 	}
 	return text
 }

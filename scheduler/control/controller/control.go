@@ -43,7 +43,7 @@ func wrong(err error, name string) error {
 }
 
 func noModel(name string) error {
-	return api.NotFound("no model %q was added: `symphony model list` shows what was; models of a backend's own folder (backend.repository) come and go with their files", name)
+	return api.NotFound("no model %q was added: `symphony model list` shows all that there are; those of a backend's own folder (backend.repository) or configuration are changed there", name)
 }
 
 // List implements api.Models.

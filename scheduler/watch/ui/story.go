@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/symphony-serving/symphony/scheduler/watch"
@@ -103,6 +104,10 @@ func (h *Hub) Story(key watch.Key) (doc Story, text []string, err error) {
 	defer h.mu.Unlock()
 	h.look()
 	t, err := watch.Tell(h.history, h.state, key)
+	if errors.Is(err, watch.ErrNotKnown) { // it may be of since the last turn: people ask as soon as they have the reply
+		h.turn()
+		t, err = watch.Tell(h.history, h.state, key)
+	}
 	if err != nil {
 		return Story{}, nil, err
 	}
@@ -114,6 +119,7 @@ func (h *Hub) Lost(most int) []Lost {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.look()
+	h.turn() // with what was lost just now
 	out := []Lost{}
 	for _, l := range watch.Lost(h.history, most) {
 		one := Lost{Request: l.Key.String(), Model: h.state.Name(l.Model), At: l.At, Outcome: string(l.Outcome), Late: l.Late}
