@@ -340,3 +340,29 @@ func TestRemovedWithoutScheduler(t *testing.T) {
 		t.Errorf("told %v", got)
 	}
 }
+
+// A backend that is lost and back between two looks of its scheduler's: its GPUs and models are among what is gone
+// and among what is there, in one document. They are there.
+func TestGoneAndBackInOneDocument(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0", "a/t/1")
+	c.connect()
+	c.letters("ab")
+	c.run(60 * second)
+	f := c.facts([]string{"a/t/0", "a/t/1"}, []string{"a/1", "b/1"})
+	f.GoneGPUs, f.GoneModels = []string{"a/t/0", "a/t/1"}, []string{"a/1", "b/1"}
+	c.lead.Facts(c.now, f)
+	c.run(60 * second)
+	if n := c.lead.world.count()["t"]; n != 2 {
+		t.Errorf("%d GPUs are known, there are 2", n)
+	}
+	if c.lead.rollout != nil {
+		if p := c.lead.rollout.Problems(); len(p) > 0 {
+			t.Errorf("the plan is not in force: %v", p)
+		}
+	}
+	for _, key := range []string{"a/1", "b/1"} {
+		if _, there := c.lead.world.models[key]; !there {
+			t.Errorf("%s is served, and not known", key)
+		}
+	}
+}

@@ -82,12 +82,10 @@ func (w *world) learn(key, deviceType string, a about) {
 	of[deviceType] = a
 }
 
-// take learns what became of the scheduler's world.
+// take learns what became of the scheduler's world. What is gone comes first: a backend that was lost and is back
+// between two looks of the scheduler's has its GPUs among both.
 func (w *world) take(f *catalog.Facts) {
 	w.epoch, w.whole, w.plan = f.Epoch, w.whole || !f.More, max(w.plan, f.Plan)
-	for i := range f.GPUs {
-		w.takeGPU(&f.GPUs[i])
-	}
 	for _, name := range f.GoneGPUs {
 		if g := w.gpus[name]; g != nil {
 			for _, key := range names(g.stock) {
@@ -98,15 +96,18 @@ func (w *world) take(f *catalog.Facts) {
 			w.changed[name] = true
 		}
 	}
+	for _, key := range f.GoneModels {
+		delete(w.models, key)
+		w.moved[key] = true
+	}
+	for i := range f.GPUs {
+		w.takeGPU(&f.GPUs[i])
+	}
 	for i := range f.Models {
 		w.takeModel(&f.Models[i])
 	}
 	for _, s := range f.SubClusters {
 		w.takeSub(s)
-	}
-	for _, key := range f.GoneModels {
-		delete(w.models, key)
-		w.moved[key] = true
 	}
 }
 
