@@ -53,6 +53,9 @@ func spanOf(t *testing.T) time.Duration {
 func shots(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("UI_SHOTS"); dir != "" {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		return dir
 	}
 	return t.TempDir()
