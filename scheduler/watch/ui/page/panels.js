@@ -18,7 +18,7 @@ export function pools(box, store, at) {
     if (i.need !== undefined) parts.push(say(i.need.toFixed(1), "needed", i.need > here));
     if (here > busy) parts.push(say(String(here - busy), "idle for a second"));
     if (i.kept !== undefined && i.kept < here) parts.push(say(String(i.kept), "kept"));
-    if (i.deferral !== undefined || i.setting) parts.push(say(percent(i.deferral || 0) + " %", "of the deferral is spent waiting"));
+    if (i.deferral !== undefined || i.setting || i.page) parts.push(say(percent(i.deferral || 0) + " %", "of the deferral is spent waiting"));
     if (i.ctrl) parts.push(say(ms(i.ctrl, 2), "network bound"));
     if (i.page) {
       let pages = 0, free = 0, held = 0, loads = 0, loading = 0, n = 0;
