@@ -107,6 +107,8 @@ func TestExplain(t *testing.T) {
 		}
 		if text := run(c); !strings.Contains(text, "2-2a") || !strings.Contains(text, "late by 8.0 ms") || !strings.Contains(text, "dropped: deadline") {
 			t.Errorf("%s: the list is\n%s", name, text)
+		} else if want := map[string]string{"scheduler": " s ago", "file": "0.1 s before the end"}[name]; !strings.Contains(text, want) {
+			t.Errorf("%s: the list does not say when, %q:\n%s", name, want, text)
 		}
 		c.Model = "model-with-quite-a-long-name-b"
 		if text := run(c); strings.Contains(text, "2-2a") || !strings.Contains(text, "2-1") {
