@@ -234,6 +234,8 @@ func (c planApplyCmd) apply(s *session) error {
 	}
 	if c.Wait {
 		p, err = c.await(s, p, of)
+	} else {
+		err = ordered(&p, of).failed()
 	}
 	return errors.Join(s.print(p, func() { s.planLines(&p) }), err)
 }

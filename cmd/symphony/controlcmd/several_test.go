@@ -73,7 +73,7 @@ func TestSeveralSchedulers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.in = out
-	if _, _, err := w.run("plan", "apply", "--file", "-"); err != nil {
+	if _, _, err := w.run("plan", "apply", "--file", "-"); err == nil || err.Error() != "the roll-out of plan 7 at tcp:a:1 failed: a GPU went" {
 		t.Fatal(err)
 	}
 	if p := c.put.SubClusters; len(p) != 2 || p[0].Scheduler != "tcp:a:1" || p[1].Scheduler != "tcp:b:1" || p[0].Name != "/t" || p[1].Models[0] != "m/1" {
