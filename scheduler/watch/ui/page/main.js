@@ -241,4 +241,4 @@ unfollow = follow(store, (trouble) => {
 if (location.hash.length > 1) setTimeout(() => explain(decodeURIComponent(location.hash.slice(1))), 800);
 requestAnimationFrame(frame);
 // For tests, and for people at the console: what the page knows of itself.
-window.symphony = { store, view, frames, explain, theme, go };
+window.symphony = { store, gantt, view, frames, explain, theme, go };
