@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/scheduler/watch"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -101,7 +102,7 @@ func poolLine(s *watch.State, p *watch.PoolState) string {
 			}
 		}
 	}
-	line := fmt.Sprintf("%s  %d GPUs, %d at work, %.1f needed", p.Name, present, busy, p.Need)
+	line := fmt.Sprintf("%s  %s, %d at work, %.1f needed", p.Name, cli.Count(present, "GPU"), busy, p.Need)
 	if p.Kept > 0 && p.Kept < present {
 		line += fmt.Sprintf(", %d kept", p.Kept)
 	}

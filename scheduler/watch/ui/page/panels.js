@@ -14,7 +14,7 @@ export function pools(box, store, at) {
       const k = lower(r.batches, at - 1e9, (b) => b.end ?? b.until);
       if (k < r.batches.length && (r.batches[k].start ?? r.batches[k].exec) <= at) busy++;
     }
-    const parts = [el("span", { class: "name" }, i.name || "pool " + p.id), say(String(here), "GPUs"), say(String(busy), "at work")];
+    const parts = [el("span", { class: "name" }, i.name || "pool " + p.id), say(String(here), here === 1 ? "GPU" : "GPUs"), say(String(busy), "at work")];
     if (i.need !== undefined) parts.push(say(i.need.toFixed(1), "needed", i.need > here));
     if (here > busy) parts.push(say(String(here - busy), "idle for a second"));
     if (i.kept !== undefined && i.kept < here) parts.push(say(String(i.kept), "kept"));
