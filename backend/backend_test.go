@@ -252,7 +252,7 @@ func TestConfigErrors(t *testing.T) {
 		"kind \"gpu\"":        func(c *Config) { c.Pools = []PoolConfig{{DeviceType: "e", Kind: "gpu", Devices: 1}} },
 		"no model \"x\"":      func(c *Config) { c.Pools[0].Models = []string{"x"} },
 		"no such file":        func(c *Config) { c.Pools[0].Zoo = []repository.Zoo{{CSV: "nowhere.csv"}} },
-		"model repository":    func(c *Config) { c.Repository = "nowhere" },
+		"backend.repository":  func(c *Config) { c.Repository = "nowhere" },
 		"ONNX Runtime":        func(c *Config) { c.Pools[0].Kind, c.ONNXRuntime = KindCPU, "nowhere.so" },
 	} {
 		c := Config{Name: "b", Scheduler: "inproc:s", Network: network, Pools: []PoolConfig{pool}}

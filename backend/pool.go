@@ -403,5 +403,8 @@ func loadRepository(cfg *Config, log zerolog.Logger) ([]repository.Model, error)
 	for _, f := range failed {
 		log.Error().Err(f).Msg("not served")
 	}
-	return models, err
+	if err != nil {
+		return nil, fmt.Errorf("backend.repository: %w", err)
+	}
+	return models, nil
 }

@@ -89,9 +89,9 @@ func memTotal(text string) int64 {
 func (c *cpu) print(to io.Writer) {
 	text := c.Model
 	if c.Cores > 0 {
-		text += ", " + plural(c.Cores, "core")
+		text += ", " + cli.Count(c.Cores, "core")
 	}
-	text += ", " + plural(c.Processors, "processor")
+	text += ", " + cli.Count(c.Processors, "processor")
 	if c.Usable != c.Processors {
 		text += fmt.Sprintf(", of which this process may use %d", c.Usable)
 	}
@@ -103,13 +103,6 @@ func (c *cpu) print(to io.Writer) {
 		}
 		fmt.Fprintf(to, "NUMA node %d: processors %s%s\n", n.Node, orDash(n.Processors), memory)
 	}
-}
-
-func plural(n int, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return fmt.Sprintf("%d %s", n, word)
 }
 
 // library is one that Symphony loads when it runs.

@@ -38,7 +38,7 @@ type sample struct {
 func showSamples(ctx context.Context, w io.Writer, url, admin, model, dir string, once bool) (right, total int, err error) {
 	list, err := readSamples(dir)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, fmt.Errorf("--samples: %w", err)
 	}
 	var wait sync.WaitGroup
 	for i := range list {
@@ -64,16 +64,30 @@ func showSamples(ctx context.Context, w io.Writer, url, admin, model, dir string
 	return right, len(list), nil
 }
 
+// haveSamples says what is missing of a folder: before anything is started for it.
+func haveSamples(dir string) error {
+	list, err := readSamples(dir)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if _, err := os.Stat(filepath.Join(dir, list[i].file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // readSamples reads labels.csv: file,label.
 func readSamples(dir string) ([]sample, error) {
 	f, err := os.Open(filepath.Join(dir, "labels.csv"))
 	if err != nil {
-		return nil, fmt.Errorf("samples: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil || len(rows) < 2 || len(rows[0]) != 2 {
-		return nil, fmt.Errorf("samples: %s must have the columns file,label and at least one row", f.Name())
+		return nil, fmt.Errorf("%s must have the columns file,label and at least one row", f.Name())
 	}
 	var out []sample
 	for _, r := range rows[1:] {

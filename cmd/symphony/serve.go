@@ -39,6 +39,11 @@ func (c serveCmd) Run() error {
 	if c.Once && c.Samples == "" {
 		return errors.New("--once needs --samples: there is nothing to do once")
 	}
+	if c.Samples != "" {
+		if err := haveSamples(c.Samples); err != nil {
+			return fmt.Errorf("--samples: %w", err)
+		}
+	}
 	if cfg.Frontend.HTTP == "" {
 		return errors.New("frontend.http is empty: serve is with HTTP, give --http HOST:PORT; applications without it embed the Go package frontend")
 	}

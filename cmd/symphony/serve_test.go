@@ -24,9 +24,24 @@ backend:
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err := parsed[serveCmd](t, "-c", path, "--samples", dir, "--model", "nope").Run()
+	err := parsed[serveCmd](t, "-c", path, "--samples", "../../examples/digits/images", "--model", "nope").Run()
 	if want := `no model "nope"; there are [BERT ResNet50]: name one with --model`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// What is missing of the samples is found before anything is started.
+func TestSamplesThatAreMissing(t *testing.T) {
+	dir := t.TempDir()
+	serve := func() error { return parsed[serveCmd](t, "--samples", dir).Run() }
+	if err := serve(); err == nil || !strings.HasPrefix(err.Error(), "--samples: open ") || !strings.Contains(err.Error(), "labels.csv") {
+		t.Errorf("no labels: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "labels.csv"), []byte("file,label\n7.png,7\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := serve(); err == nil || !strings.HasPrefix(err.Error(), "--samples: stat ") || !strings.Contains(err.Error(), "7.png") {
+		t.Errorf("no image: %v", err)
 	}
 }
 

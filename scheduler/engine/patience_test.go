@@ -207,3 +207,30 @@ func TestManyModelsAtOneInstant(t *testing.T) {
 		t.Errorf("%d served and %d dropped of %d, %d loads", s.served, s.dropped, models, s.loads)
 	}
 }
+
+// What is said of the deferral is what is in force: none of it, until best effort waits, and all of it with a headroom that is limited.
+func TestPatienceIsTold(t *testing.T) {
+	const slo = 500 * mono.Millisecond
+	for _, headroom := range []rank.Headroom{{}, {Limited: true}} {
+		s := newStage(t, 2, 1, 2, slo, headroom, true)
+		s.ask(2, slo, 0)
+		s.until(s.now.Add(slo))
+		if eager := s.e.Stats().Paging.Eager; eager == headroom.Limited {
+			t.Errorf("headroom %v: eager %v", headroom, eager)
+		}
+		for id := range 200 {
+			q := batching.Request{ID: wire.RequestID(1000 + id), Arrival: s.now, Deadline: s.now.Add(3600 * mono.Second), Class: wire.ClassBestEffort}
+			if !s.e.Submit(0, &q) {
+				t.Fatal("best effort is refused")
+			}
+		}
+		s.until(s.now.Add(5 * mono.Millisecond))
+		if s.e.Stats().Paging.Eager {
+			t.Errorf("headroom %v: eager while best effort waits", headroom)
+		}
+		s.until(s.now.Add(10 * mono.Second))
+		if eager := s.e.Stats().Paging.Eager; eager == headroom.Limited {
+			t.Errorf("headroom %v: eager %v once best effort has run", headroom, eager)
+		}
+	}
+}

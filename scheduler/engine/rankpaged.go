@@ -98,6 +98,9 @@ func (p *paging) step(now mono.Time, l *rankLoop) ([]rank.Grant, []gaps.Grant) {
 	if t != nil {
 		t.head.Store(t.at)
 	}
+	if eager := p.match.Eager(); eager != p.stats.eager.Load() {
+		p.stats.eager.Store(eager)
+	}
 	if len(p.out.Unloads)+len(p.out.Loads) > 0 {
 		p.loader.FlushLoads()
 		p.moved = true
@@ -131,6 +134,7 @@ type pagingStats struct {
 	cold, copies, effort, failed, lost, floors atomic.Uint64
 	evicted                                    [residency.Removed + 1]atomic.Uint64 // by residency.Why
 	free, all, missing, copied                 atomic.Int64
+	eager                                      atomic.Bool
 }
 
 // ordered counts a load.
@@ -170,6 +174,7 @@ type PagingStats struct {
 	Failed  uint64 // loads that failed
 	Lost    uint64 // weights that went with their GPU, or that a GPU did not have any more
 	Floors  uint64 // times that a model's requests were told that no load saves them
+	Eager   bool   // batches start as soon as they can (paged.Config.Eager), at the rank loop's last turn; else the whole deferral is spent
 
 	PagesFree, Pages int
 	PagesMissing     int                           // neither free, as their devices say, nor of weights that are known of
@@ -178,7 +183,7 @@ type PagingStats struct {
 }
 
 func (s *pagingStats) snapshot() PagingStats {
-	out := PagingStats{Cold: s.cold.Load(), Copies: s.copies.Load(), Effort: s.effort.Load(), Failed: s.failed.Load(), Lost: s.lost.Load(), Floors: s.floors.Load(),
+	out := PagingStats{Cold: s.cold.Load(), Copies: s.copies.Load(), Effort: s.effort.Load(), Failed: s.failed.Load(), Lost: s.lost.Load(), Floors: s.floors.Load(), Eager: s.eager.Load(),
 		PagesFree: int(s.free.Load()), Pages: int(s.all.Load()), PagesMissing: int(s.missing.Load()), Copied: mono.Dur(s.copied.Load())}
 	for why := range out.Evicted {
 		out.Evicted[why] = s.evicted[why].Load()

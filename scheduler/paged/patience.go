@@ -33,6 +33,9 @@ func (p *Paged) eager() bool {
 	return p.now < p.short || p.cfg.Eager && !p.fill.Waiting()
 }
 
+// Eager tells whether they did as of the last call: what is in force.
+func (p *Paged) Eager() bool { return p.eager() }
+
 // exec is the start that the model's candidate waits for: it is due then.
 func (p *Paged) exec(m *model) mono.Time {
 	if p.eager() {

@@ -57,12 +57,13 @@ type group struct {
 	backends map[members.Conn]transport.Link
 	todo     []standby.Effect // for carry
 	orders   []*steer
+	follows  int // place of whom the log has said last that this one is a spare of; -1: nobody
 }
 
 // newGroup makes it; start sets it going.
 func newGroup(s *Server) *group {
 	g := &group{server: s, log: s.log, past: s.cfg.Past, wake: make(chan struct{}, 1), carries: make(chan struct{}, 1), over: make(chan struct{}),
-		peers: map[transport.Link]standby.Link{}, byNumber: map[standby.Link]transport.Link{}, backends: map[members.Conn]transport.Link{}}
+		peers: map[transport.Link]standby.Link{}, byNumber: map[standby.Link]transport.Link{}, backends: map[members.Conn]transport.Link{}, follows: -1}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.standing = newStanding(s)
 	for i, address := range s.cfg.Group {
@@ -134,11 +135,30 @@ func (g *group) drive(hear func(now mono.Time, out *standby.Effects)) {
 		return
 	}
 	hear(mono.Now(), &g.effects)
+	g.follow()
 	g.perform()
 	if g.core.NextWake() < g.sleeps {
 		g.sleeps = 0 // once is enough
 		wake(g.wake)
 	}
+}
+
+// follow has the log say whose spare this scheduler is, as soon as that is known or another's. Caller holds mu.
+func (g *group) follow() {
+	if at, ok := g.core.LeaderPlace(); ok && at != g.follows {
+		g.follows = at
+		g.effects = append(g.effects, standby.Effect{Kind: standby.Note, Text: "is a spare of " + g.places[at].address + ", which leads"})
+	}
+}
+
+// leader is the address of another one that leads, behind a joint; "": it is not known.
+func (g *group) leader(joint string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if at, ok := g.core.LeaderPlace(); ok {
+		return joint + g.places[at].address
+	}
+	return ""
 }
 
 // perform carries out what must not wait, and leaves the rest to carry. Caller holds mu.

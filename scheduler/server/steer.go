@@ -78,6 +78,8 @@ func (g *group) steer(w *steer) (done bool, err error) {
 		done, err = true, nil
 	case errors.Is(err, standby.ErrLeads): // it is about to: the answer comes when it does
 		return false, nil
+	case errors.Is(err, standby.ErrNotLead):
+		err = fmt.Errorf("%w%s", err, g.leader(", "))
 	}
 	g.forget(w)
 	return done, err

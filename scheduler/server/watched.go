@@ -174,6 +174,9 @@ func (p *pool) watched(every int) watch.Info {
 	info := watch.Info{Name: p.label(), GPUs: int(p.alive.Load()), Need: stats.Need, Kept: min(stats.Kept, int(p.alive.Load())), Ctrl: p.delay.Ctrl, Data: p.delay.Data, Spent: 1, Every: every}
 	if p.paged != nil {
 		info.Page = p.paged.Page
+		if stats.Paging.Eager { // nothing is tuned there
+			info.Spent = 0
+		}
 	}
 	for i := range stats.Models {
 		info.Queued += stats.Models[i].Used

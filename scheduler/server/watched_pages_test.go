@@ -51,6 +51,9 @@ func TestPagedIsWatched(t *testing.T) {
 	if w.kinds[watch.Load] < 8 || w.kinds[watch.Loaded] < 8 || w.kinds[watch.Evict] == 0 {
 		t.Errorf("told %v", w.kinds)
 	}
+	if p := w.state.Pool(0); p.Spent != 0 {
+		t.Errorf("deferral %v is told of a pool whose batches start as soon as they can", p.Spent)
+	}
 	s.Watching(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -120,6 +120,16 @@ func (s *Scheduler) Leader() (number uint16, ok bool) {
 	return 0, false
 }
 
+// LeaderPlace is the address, by its index, of another one that this one takes for the leader; false: it knows none.
+func (s *Scheduler) LeaderPlace() (at int, ok bool) {
+	p := s.leading()
+	if s.role != Spare || p == nil {
+		return 0, false
+	}
+	at = slices.IndexFunc(s.places, func(x place) bool { return x.state == met && x.life == p.life })
+	return at, at >= 0
+}
+
 // NextWake is when Tick is due. It changes with every call of the others.
 func (s *Scheduler) NextWake() mono.Time { return s.wake }
 

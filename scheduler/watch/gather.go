@@ -26,16 +26,12 @@ const around = 10 * mono.Second
 
 // gather finds the batches that were sent up to the request's end, and their reports.
 func gather(h *History, s *State, t *Story) *gathered {
-	g := &gathered{loads: loads{at: map[wire.GPUID]bool{}}}
-	paged := false
-	if p := s.Pool(t.Pool); p != nil {
-		paged = p.Paged()
-	}
+	g := &gathered{loads: loads{at: map[wire.GPUID]bool{}, from: map[wire.GPUID]mono.Time{}, since: h.From()}}
 	byID := map[wire.BatchID]*Ran{}
 	var d decoder
 	for i := range h.n {
 		p := h.at(i)
-		if p.to < t.Request.Arrival.Add(-around) && !paged { // weights stay for long
+		if p.to < t.Request.Arrival.Add(-around) && !t.paged { // weights stay for long
 			continue
 		}
 		events := d.decode(p, 1<<Batch|1<<Done|1<<GPU|1<<Load|1<<Loaded|1<<Evict)
@@ -47,13 +43,13 @@ func gather(h *History, s *State, t *Story) *gathered {
 			if e.At >= t.Request.Arrival.Add(-around) {
 				g.take(e, s, max(t.Ended, t.Request.Deadline), byID)
 			}
-			if paged {
+			if t.paged {
 				g.loads.take(e, t, s)
 			}
 		}
 	}
 	g.rows(s.Pool(t.Pool))
-	if paged {
+	if t.paged {
 		g.gpus = g.holders(g.gpus)
 	}
 	return g
@@ -127,7 +123,7 @@ func (g *gathered) had(t *Story) (out []Had) {
 	end := max(t.Last, t.First)
 	for i := range g.gpus {
 		w := &g.gpus[i]
-		h := Had{GPU: w.gpu, FreeAt: t.First}
+		h := Had{GPU: w.gpu, FreeAt: max(t.First, g.from[w.gpu])}
 		for _, r := range w.ran {
 			if r.to() <= h.FreeAt {
 				continue
@@ -167,6 +163,7 @@ func (g *gathered) lostTo(t *Story) (lost *Ran) {
 	for _, r := range g.all {
 		switch {
 		case r.Sent < t.came() || r.Sent > t.Ended:
+		case t.paged && !g.at[r.GPU]: // it could not have been that one
 		case t.Reason == wire.ReasonShed && (r.Model != t.Model || r.Sent != t.Ended):
 		case t.Reason != wire.ReasonShed && r.Exec > t.Last:
 		case lost == nil || r.Sent >= lost.Sent:

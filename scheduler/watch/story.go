@@ -71,9 +71,14 @@ type Story struct {
 	Short  mono.Dur // by how much earlier that GPU had to be free, or its own batch had to end
 	Load   *Loading // that it waited for; in paged pools
 	Gone   *Evicted // why there had to be one
+	Others []Loader // what loaders had to do for other models meanwhile; of a request that got no load in time
+	Held   int      // GPUs that had its model's weights, or were loading them, while nothing that is kept tells which
 	GPUs   []Had    // who had the GPUs meanwhile
 	Saved  []string // what would have saved it
 	Gaps   bool     // events of that time are missing
+
+	paged     bool // of a paged pool
+	heldKnown bool // Held is what it was then
 }
 
 // Ran is a batch: what was planned, and, once it is reported, what was.
@@ -161,14 +166,18 @@ func Tell(h *History, s *State, key Key) (*Story, error) {
 	if m := s.Model(at.Model); m != nil && m.Profile != nil {
 		t.window(m.Profile, s.Pool(at.Pool))
 	}
+	if p := s.Pool(t.Pool); p != nil {
+		t.paged = p.Paged()
+	}
 	g := gather(h, s, t)
-	if t.Outcome == Dropped {
-		t.whyDropped(g, s)
-	} else {
+	if t.Outcome != Dropped {
 		t.whyLate(g, at)
 	}
-	if p := s.Pool(t.Pool); p != nil && p.Paged() {
-		t.tellLoads(&g.loads)
+	if t.paged {
+		t.tellLoads(g, s)
+	}
+	if t.Outcome == Dropped {
+		t.whyDropped(g, s)
 	}
 	t.saved(s)
 	return t, nil
@@ -224,6 +233,9 @@ func (t *Story) whyDropped(g *gathered, s *State) {
 		return
 	case !t.waited():
 		t.Cause = CauseRefused
+		return
+	case t.paged && len(g.gpus) == 0:
+		t.Cause = t.judgeCold()
 		return
 	case t.Alone == 0 || len(g.gpus) == 0:
 		return

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,13 @@ type Evicted struct {
 	For  string // to make Room: the model that came
 }
 
+// Loader is what a GPU's loader had to do for other models while a request waited.
+type Loader struct {
+	GPU   wire.GPUID
+	Loads int
+	Until mono.Time // planned
+}
+
 // to is when its weights are there, as far as is known.
 func (l *Loading) to() mono.Time {
 	if l.Reported {
@@ -45,10 +53,14 @@ func (l *Loading) to() mono.Time {
 
 // loads is what is known of a model's weights around a request: the loads, in order, where they were, and what went last.
 type loads struct {
-	all   []*Loading
-	at    map[wire.GPUID]bool // GPUs that had them while the request waited, or had not; others: not known
-	gone  *Evicted            // the last that went before the request came
-	rooms []Evicted           // all that made room for a load of the model
+	all    []*Loading
+	at     map[wire.GPUID]bool      // GPUs that had them while the request waited, or had not; others: not known
+	from   map[wire.GPUID]mono.Time // of those that had: since when, where their load is kept
+	gone   *Evicted                 // the last that went before the request came, or before it was dropped
+	rooms  []Evicted                // all that made room for a load of the model
+	others []Loader                 // loads of other models while it waited
+	since  mono.Time                // when what is kept begins
+	last   mono.Time                // when they were ordered onto a GPU, or off one, last: also after the request; 0: not in what is kept
 }
 
 // take takes an event of the request's pool; t's model is what it is about.
@@ -56,7 +68,14 @@ func (l *loads) take(e *Event, t *Story, s *State) {
 	if e.Kind == Evict && e.Why == Room && e.For == t.Model {
 		l.rooms = append(l.rooms, evicted(e, s))
 	}
-	if e.Model != t.Model || e.At > max(t.Ended, t.Request.Deadline) {
+	if e.Model != t.Model {
+		l.other(e, t)
+		return
+	}
+	if e.Kind == Load || e.Kind == Evict {
+		l.last = e.At
+	}
+	if e.At > max(t.Ended, t.Request.Deadline) {
 		return
 	}
 	early := e.At <= t.came()
@@ -69,17 +88,33 @@ func (l *loads) take(e *Event, t *Story, s *State) {
 			x.Start, x.End, x.Reported, x.OK = e.Exec, e.Until, true, e.Why == Arrived
 		}
 		if t.Last == 0 || e.Until <= t.Last {
-			l.at[e.GPU] = e.Why == Arrived
+			l.at[e.GPU], l.from[e.GPU] = e.Why == Arrived, e.Until
 		}
 	case Evict:
 		if early {
 			l.at[e.GPU] = false
+		}
+		if early || t.Outcome == Dropped && e.At <= t.Ended {
 			gone := evicted(e, s)
 			l.gone = &gone
 		}
 	case Batch:
 		l.at[e.GPU] = true
 	}
+}
+
+// other takes an event of another model.
+func (l *loads) other(e *Event, t *Story) {
+	if e.Kind != Load || e.At > t.Ended || e.Until <= t.came() {
+		return
+	}
+	at := slices.IndexFunc(l.others, func(x Loader) bool { return x.GPU == e.GPU })
+	if at < 0 {
+		at = len(l.others)
+		l.others = append(l.others, Loader{GPU: e.GPU})
+	}
+	x := &l.others[at]
+	x.Loads, x.Until = x.Loads+1, max(x.Until, e.Until)
 }
 
 func evicted(e *Event, s *State) Evicted {
@@ -112,12 +147,33 @@ func (l *loads) waitedFor(t *Story) (best *Loading) {
 }
 
 // tellLoads tells of a request of a paged pool what load it waited for, and why there had to be one.
-func (t *Story) tellLoads(l *loads) {
+func (t *Story) tellLoads(g *gathered, s *State) {
+	l := &g.loads
 	t.Load = l.waitedFor(t)
-	if t.Load == nil && t.Reason != wire.ReasonCold || t.Load != nil && t.Load.Why != Cold {
-		return
+	nowhere := t.Outcome == Dropped && (t.Reason == wire.ReasonCold || t.waited() && len(g.gpus) == 0)
+	switch {
+	case t.Load != nil && t.Load.Why == Cold:
+		t.Gone = l.gone
+	case t.Load == nil && nowhere:
+		t.Gone, t.Others = l.gone, l.others
+		slices.SortFunc(t.Others, func(a, b Loader) int { return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.GPU, b.GPU)) })
 	}
-	t.Gone = l.gone
+	if m := s.Model(t.Model); nowhere && m != nil && l.last < t.came() && m.counted.Sub(max(l.last, l.since)) > 2*MemoryEvery {
+		t.Held, t.heldKnown = m.counts.Held, true // nothing has changed since
+	}
+}
+
+// judgeCold names the cause where no GPU is known to have had its model's weights.
+func (t *Story) judgeCold() Cause {
+	switch {
+	case t.Alone > 0 && t.First > t.Last:
+		return CauseLateRecord
+	case t.Reason == wire.ReasonShed:
+		return CauseOverload
+	case t.Load != nil && t.Load.Why == Cold, t.heldKnown && t.Held == 0, t.Gone != nil && !t.heldKnown && !t.Gaps:
+		return CauseCold
+	}
+	return CauseUnknown
 }
 
 // holders leaves of the GPUs those that are known to have had the model's weights: no other could have run it.
@@ -202,20 +258,80 @@ func (t *Story) loadWait(s *State) string {
 func (t *Story) cold(s *State) string {
 	text := "no GPU had its model's weights"
 	switch l := t.Load; {
+	case l == nil && t.Reason == wire.ReasonCold:
+		text += ", and no load of them could have ended in time" + t.meanwhile(s)
 	case l == nil:
-		text += ", and no load of them could have ended in time"
+		text += ", and no load of them was ordered while it waited" + t.meanwhile(s)
 	case l.Reported && !l.OK:
 		text += fmt.Sprintf(", and their load onto %s failed", s.GPUName(t.Pool, l.GPU))
 	default:
-		text += fmt.Sprintf(", and their load onto %s ended at %s", s.GPUName(t.Pool, l.GPU), t.at(l.to()))
-		if t.Last > 0 && l.to() > t.Last {
-			text += fmt.Sprintf(", %v too late", span(l.to().Sub(t.Last)))
-		}
+		text += fmt.Sprintf(", and their load onto %s %s", s.GPUName(t.Pool, l.GPU), t.ended(l))
 	}
-	if t.Gone != nil {
+	switch {
+	case t.Gone != nil:
 		text += fmt.Sprintf("; they went from %s at %s%s", s.GPUName(t.Pool, t.Gone.GPU), t.at(t.Gone.At), t.Gone.why())
+	case t.Load == nil:
+		text += "; when they went from one last is not among the events, of which a minute is kept"
 	}
 	return text
+}
+
+// ended is when a load that was of no use ended.
+func (t *Story) ended(l *Loading) string {
+	text := "ended at " + t.at(l.to())
+	if !l.Reported {
+		text = "was to end at " + t.at(l.to())
+	}
+	switch {
+	case t.Last > 0 && l.to() > t.Last:
+		text += fmt.Sprintf(", %v too late", span(l.to().Sub(t.Last)))
+	case l.Sent > t.Ended:
+		text += ", ordered only after it was given up"
+	}
+	return text
+}
+
+// loadersMost is how many loaders are named.
+const loadersMost = 3
+
+// meanwhile is what loaders did for others, those that were done first before the others.
+func (t *Story) meanwhile(s *State) string {
+	if len(t.Others) == 0 {
+		return "; for other models nothing was loaded, either"
+	}
+	var of []string
+	for _, x := range t.Others[:min(len(t.Others), loadersMost)] {
+		of = append(of, fmt.Sprintf("%d onto %s until %s", x.Loads, s.GPUName(t.Pool, x.GPU), t.at(x.Until)))
+	}
+	text := "; loads of other models were under way, " + strings.Join(of, ", ")
+	if more := len(t.Others) - loadersMost; more > 0 {
+		text += fmt.Sprintf(", and others onto %d more", more)
+	}
+	return text
+}
+
+// whereabouts is what is known of the weights where nothing tells why.
+func (t *Story) whereabouts(s *State) string {
+	switch {
+	case len(t.GPUs) > 0 && t.paged:
+		var names []string
+		for i := range t.GPUs[:min(len(t.GPUs), roomMost)] {
+			names = append(names, s.GPUName(t.Pool, t.GPUs[i].GPU))
+		}
+		return "; its model's weights were on " + strings.Join(names, ", ") + t.andMore()
+	case t.Held > 0:
+		return fmt.Sprintf("; its model's weights were on a GPU or on their way there (%d in all), which is not among them, either", t.Held)
+	case t.paged:
+		return "; nor is where its model's weights were"
+	}
+	return ""
+}
+
+func (t *Story) andMore() string {
+	if more := len(t.GPUs) - roomMost; more > 0 {
+		return fmt.Sprintf(" and %d more", more)
+	}
+	return ""
 }
 
 // coldSaved is for those.

@@ -112,12 +112,67 @@ func TestStoryOfRequestGivenUpCold(t *testing.T) {
 	if s.Cause != CauseCold {
 		t.Errorf("the cause is %v", s.Cause)
 	}
-	mentions(t, text, "was dropped (cold)", "no GPU had its model's weights, and their load onto GPU 0 ended at +98.0 ms, 3.0 ms too late", "they went from GPU 1 at -2000.0 ms, to make room for c",
+	mentions(t, text, "was dropped (cold)", "no GPU had its model's weights, and their load onto GPU 0 was to end at +98.0 ms, 3.0 ms too late", "they went from GPU 1 at -2000.0 ms, to make room for c",
 		"an SLO longer by 3.0 ms", "more pages")
 	q := newPagedStory()
 	q.tell(Event{Kind: Drop, At: after(2), Model: 0, Reason: wire.ReasonCold, Request: asked})
 	_, text = q.story(t)
-	mentions(t, text, "no load of them could have ended in time")
+	mentions(t, text, "no load of them could have ended in time; for other models nothing was loaded, either; when they went from one last is not among the events")
+}
+
+// One that no load was even ordered for says what the loaders did meanwhile: of other models, not what they had done before.
+func TestStoryOfRequestWithoutLoad(t *testing.T) {
+	p := newPagedStory()
+	for i, until := range []float64{-1, 20, 40, 30} { // the first has ended when it comes
+		p.tell(Event{Kind: Load, At: after(-50 + float64(i)), Model: wire.ModelID(1 + i%2), GPU: wire.GPUID(i / 3), Batch: wire.BatchID(20 + i), Why: Cold, Size: 7, Exec: after(until - 8), Until: after(until)})
+	}
+	p.tell(Event{Kind: Evict, At: after(3), Model: 0, GPU: 1, Why: Room, For: 2, Until: after(-985)}, // while it waits
+		Event{Kind: Drop, At: after(60), Model: 0, Reason: wire.ReasonCold, Request: asked})
+	_, text := p.story(t)
+	mentions(t, text, "loads of other models were under way, 1 onto GPU 1 until +30.0 ms, 2 onto GPU 0 until +40.0 ms; they went from GPU 1 at +3.0 ms, to make room for c")
+}
+
+// One that was dropped by its deadline while no GPU had its model's weights says so, and is not of an unknown cause.
+func TestStoryOfDeadlineWithoutWeights(t *testing.T) {
+	drop := Event{Kind: Drop, At: after(95), Model: 0, Reason: wire.ReasonDeadline, Request: asked}
+	gone := Event{Kind: Evict, At: after(-2000), Model: 0, GPU: 1, Why: Room, For: 2, Until: after(-2985)}
+	load := Event{Kind: Load, At: after(1), Model: 0, GPU: 0, Batch: 9, Why: Cold, Size: 7, Exec: after(80), Until: after(90)}
+	late := Event{Kind: Loaded, At: after(99), Model: 0, GPU: 0, Batch: 9, Why: Arrived, Exec: after(82), Until: after(99)}
+	held := func(n int) Event { return Event{Kind: Counts, At: after(500), Info: &Info{Came: 1, Held: n}} }
+	for _, c := range []struct {
+		name   string
+		events []Event
+		cause  Cause
+		want   string
+	}{
+		{"its load was late", []Event{gone, load, late, drop}, CauseCold, "their load onto GPU 0 ended at +99.0 ms, 4.0 ms too late; they went from GPU 1 at -2000.0 ms"},
+		{"they had gone", []Event{gone, drop}, CauseCold, "no load of them was ordered while it waited; for other models nothing was loaded, either; they went from GPU 1"},
+		{"they were nowhere", []Event{drop, held(0)}, CauseCold, "when they went from one last is not among the events"},
+		{"they were somewhere", []Event{drop, held(2)}, CauseUnknown, "its model's weights were on a GPU or on their way there (2 in all)"},
+		{"nothing is known", []Event{drop}, CauseUnknown, "nor is where its model's weights were"},
+	} {
+		p := newPagedStory()
+		p.tell(batchOf(1, 1, 1, -5000, -5000)...) // what is kept begins before
+		p.tell(c.events...)
+		s, text := p.story(t)
+		if s.Cause != c.cause {
+			t.Errorf("%s: the cause is %v, want %v", c.name, s.Cause, c.cause)
+		}
+		mentions(t, text, "was dropped (deadline)", c.want)
+	}
+}
+
+// Weights that came while a request waited are no idle GPU before that.
+func TestStoryOfWeightsThatCame(t *testing.T) {
+	p := newPagedStory()
+	p.tell(Event{Kind: Load, At: after(1), Model: 0, GPU: 0, Batch: 9, Why: Cold, Size: 7, Exec: after(2), Until: after(90)},
+		Event{Kind: Loaded, At: after(90), Model: 0, GPU: 0, Batch: 9, Why: Arrived, Exec: after(2), Until: after(90)})
+	p.tell(batchOf(1, 1, 1, 50, 50)...) // on a GPU that has not its model's weights
+	p.tell(Event{Kind: Drop, At: after(96), Model: 0, Reason: wire.ReasonDeadline, Request: asked})
+	s, text := p.story(t)
+	if len(s.GPUs) != 1 || s.GPUs[0].FreeAt != after(90) || s.LostTo != nil {
+		t.Errorf("GPUs %+v, lost to %+v:\n%s", s.GPUs, s.LostTo, text)
+	}
 }
 
 // A GPU that was free and had other models' weights is not one that could have run it: the scheduler was not late.

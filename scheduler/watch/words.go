@@ -50,7 +50,7 @@ func (t *Story) because(s *State) string {
 	case CauseRefused:
 		return "it never waited for a GPU"
 	}
-	return "what would tell why is not among the events"
+	return "what would tell why is not among the events" + t.whereabouts(s)
 }
 
 // slipped names the batch that was late, and its own where that is another.

@@ -70,3 +70,11 @@ func FileError(flag, path string, err error) error {
 	}
 	return fmt.Errorf("--%s: %w; %s", flag, err, help)
 }
+
+// Count is a number of things, of which one is called word and others words.
+func Count(n int, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
+}

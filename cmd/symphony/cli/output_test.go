@@ -54,3 +54,11 @@ func TestCheckedRemembers(t *testing.T) {
 		t.Errorf("error %v, written %q", c.Err, c.To)
 	}
 }
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 GPUs", 1: "1 GPU", 2: "2 GPUs"} {
+		if got := Count(n, "GPU"); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}

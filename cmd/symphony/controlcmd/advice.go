@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/scheduler/control/api"
 )
 
@@ -94,7 +95,7 @@ func (s *session) adviceTable(a *api.Advice, parts bool) {
 			continue
 		}
 		for _, p := range g.Parts {
-			fmt.Fprintf(s.out, "  %s: %d GPUs, %.2f needed, %.1f %% bad, idle share %.0f %%, %+d (%s)\n", p.Name, p.GPUs, p.Need, 100*p.BadRate, 100*p.Idle, p.Add-p.Remove, p.Why)
+			fmt.Fprintf(s.out, "  %s: %s, %.2f needed, %.1f %% bad, idle share %.0f %%, %+d (%s)\n", p.Name, cli.Count(p.GPUs, "GPU"), p.Need, 100*p.BadRate, 100*p.Idle, p.Add-p.Remove, p.Why)
 		}
 	}
 }

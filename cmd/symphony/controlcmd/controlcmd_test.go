@@ -400,10 +400,10 @@ func TestPlans(t *testing.T) {
 	w.ok("plan show", "fake leads", "no plan was made yet")
 	w.ok("plan history", "no plan was made yet")
 	w.ok("model add m/1 --wait" + onDisk)
-	w.ok("plan diff", "the first plan: 1 models move, 0 stay; 1 GPUs move; 2 loads of 4.0 MiB in all", "model m/1", "nowhere -> s1", "1 loads, 1.0 MiB", "0 -> 2 GPUs", "GPU h/emulated/0", "s0 -> s1", "1 loads, 3.0 MiB")
+	w.ok("plan diff", "the first plan: moves 1 model (0 stay) and 1 GPU; 2 loads of 4.0 MiB in all", "model m/1", "nowhere -> s1", "1 load, 1.0 MiB", "0 -> 2 GPUs", "GPU h/emulated/0", "s0 -> s1", "1 load, 3.0 MiB")
 	w.ok("plan pause --why test", "symphony plan resume")
 	w.ok("plan show", "epochs are paused", "(test)")
-	w.ok("plan apply --wait", "plan 1, in-force", "1 models")
+	w.ok("plan apply --wait", "plan 1, in-force", "1 model, ")
 	w.ok("plan resume", "made again")
 	w.ok("plan diff", "nothing would change")
 	w.ok("plan show --models", "SUB-CLUSTER", "emulated", "s1: m/1")
@@ -417,7 +417,7 @@ func TestPlans(t *testing.T) {
 		w.bad("plan apply --file -", want)
 	}
 	w.in = w.ok("plan show --json")
-	w.ok("plan apply --wait --file -", "plan 2, in-force", "1 models")
+	w.ok("plan apply --wait --file -", "plan 2, in-force", "1 model, ")
 	w.in = "sub_clusters:\n- {name: a, device_type: emulated, models: [], gpus: 1}\n- {name: b, device_type: emulated, models: [m/1], gpus: 1}\n"
 	w.ok("plan apply --file -", "plan 3, in-force")
 	w.ok("plan show --models", "b: m/1")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/scheduler/control/api"
 )
 
@@ -66,7 +67,7 @@ func (s *session) stateLines(st *api.Status) {
 	if st.Leader != nil && !st.Leads { // which has no links to schedulers
 		fmt.Fprintf(s.out, "%s (%s), and knows what is in service; this is %s, a spare\n", leader, cmp.Or(st.Leader.Address, "its address is not known"), st.Name)
 	} else {
-		fmt.Fprintf(s.out, "%s; %d schedulers, %d backends, %d GPUs in service\n", leader, len(st.Schedulers), st.Backends, st.GPUs)
+		fmt.Fprintf(s.out, "%s; %s, %s, %s in service\n", leader, cli.Count(len(st.Schedulers), "scheduler"), cli.Count(st.Backends, "backend"), cli.Count(st.GPUs, "GPU"))
 	}
 	if len(st.Lost) > 0 {
 		fmt.Fprintf(s.out, "not linked: %s; what it serves goes on, and its models stay its\n", strings.Join(st.Lost, ", "))
@@ -92,7 +93,7 @@ func planLine(p *api.Plan) string {
 	if p.Reason != "" {
 		text += ": " + p.Reason
 	}
-	return fmt.Sprintf("%s; made %s by %s (%s): %d models, %d GPUs, %.1f needed, %d models moved", text, p.At.Local().Format(time.DateTime), p.By, p.Cause, p.Models, p.GPUs, p.Need, p.Moves)
+	return fmt.Sprintf("%s; made %s by %s (%s): %s, %s, %.1f needed, %s moved", text, p.At.Local().Format(time.DateTime), p.By, p.Cause, cli.Count(p.Models, "model"), cli.Count(p.GPUs, "GPU"), p.Need, cli.Count(p.Moves, "model"))
 }
 
 // planLines are those of all schedulers.
@@ -175,11 +176,11 @@ func (s *session) diffTable(d *api.Diff) {
 	if d.Epoch == 0 {
 		against = "the first plan"
 	}
-	fmt.Fprintf(s.out, "%s: %d models move, %d stay; %d GPUs move; %d loads of %s in all; GPUs needed %.1f -> %.1f\n",
-		against, len(d.Moves), d.Stay, len(d.GPUs), d.Loads, size(d.Bytes), d.Need, d.Then)
+	fmt.Fprintf(s.out, "%s: moves %s (%d stay) and %s; %s of %s in all; GPUs needed %.1f -> %.1f\n",
+		against, cli.Count(len(d.Moves), "model"), d.Stay, cli.Count(len(d.GPUs), "GPU"), cli.Count(d.Loads, "load"), size(d.Bytes), d.Need, d.Then)
 	w := table(s.out)
 	for _, r := range d.Resizes {
-		fmt.Fprintf(w, "sub-cluster %s (%s)\t%d -> %d GPUs\tneeds %.2f\n", atScheduler(r.SubCluster, r.Scheduler), r.DeviceType, r.From, r.To, r.Need)
+		fmt.Fprintf(w, "sub-cluster %s (%s)\t%d -> %s\tneeds %.2f\n", atScheduler(r.SubCluster, r.Scheduler), r.DeviceType, r.From, cli.Count(r.To, "GPU"), r.Need)
 	}
 	for _, m := range d.Moves {
 		fmt.Fprintf(w, "model %s\t%s -> %s\t%s\n", m.Model, placeOr(m.From, "nowhere", m.Scheduler), placeOr(m.To, "nowhere", m.Scheduler), loads(m.Loads, m.Bytes))
@@ -211,7 +212,7 @@ func loads(n int, bytes int64) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d loads, %s", n, size(bytes))
+	return cli.Count(n, "load") + ", " + size(bytes)
 }
 
 type planApplyCmd struct {
@@ -234,6 +235,8 @@ func (c planApplyCmd) apply(s *session) error {
 	}
 	if c.Wait {
 		p, err = c.await(s, p, of)
+	} else {
+		err = ordered(&p, of).failed()
 	}
 	return errors.Join(s.print(p, func() { s.planLines(&p) }), err)
 }

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/scheduler/control/api"
 	"github.com/symphony-serving/symphony/scheduler/control/client"
 )
@@ -38,7 +39,7 @@ func words(v *api.Version) string {
 			text += " in " + v.SubCluster
 		}
 		if v.GPUs > 0 {
-			text += fmt.Sprintf(" on %d GPUs", v.GPUs)
+			text += " on " + cli.Count(v.GPUs, "GPU")
 		}
 	case api.Failed:
 		text += ": " + v.Reason

@@ -71,17 +71,26 @@ func (r *rollOuts) steps() (done, all int) {
 	return done, all
 }
 
+// failed says which have failed.
+func (r *rollOuts) failed() error {
+	return r.errs(func(p *api.Plan) bool { return p.State == api.PlanFailed }, func(name, why string) error {
+		return fmt.Errorf("the roll-out of %s failed: %s", name, why)
+	})
+}
+
 // err says which have failed, or cannot be followed.
 func (r *rollOuts) err() error {
+	return errors.Join(r.failed(), r.errs(under, func(name, _ string) error {
+		return fmt.Errorf("the roll-out of %s has not ended: that scheduler is not linked any more; it goes on when it is back (symphony plan show)", name)
+	}))
+}
+
+// errs are those of some of them.
+func (r *rollOuts) errs(of func(*api.Plan) bool, say func(name, why string) error) error {
 	var errs []error
 	for i := range r.all {
-		p := &r.all[i]
-		name := atScheduler(fmt.Sprintf("plan %d", p.Epoch), p.Scheduler)
-		switch {
-		case p.State == api.PlanFailed:
-			errs = append(errs, fmt.Errorf("the roll-out of %s failed: %s", name, p.Reason))
-		case under(p):
-			errs = append(errs, fmt.Errorf("the roll-out of %s has not ended: that scheduler is not linked any more; it goes on when it is back (symphony plan show)", name))
+		if p := &r.all[i]; of(p) {
+			errs = append(errs, say(atScheduler(fmt.Sprintf("plan %d", p.Epoch), p.Scheduler), p.Reason))
 		}
 	}
 	return errors.Join(errs...)

@@ -71,3 +71,31 @@ func TestWaitForSeveral(t *testing.T) {
 		}
 	}
 }
+
+// Who does not wait is told as well, where the plan has failed before there is an answer; that it rolls out is none of that.
+func TestApplyThatFailsAtOnce(t *testing.T) {
+	failed, under := api.Plan{Epoch: 6, State: api.PlanFailed, Reason: "no GPUs"}, api.Plan{Epoch: 6, State: api.PlanRollsOut}
+	for _, c := range []struct {
+		what, file string
+		plan       api.Plan
+		err        string // "": none
+	}{
+		{"one", "", failed, "the roll-out of plan 6 failed: no GPUs"},
+		{"it rolls out", "", under, ""},
+		{"one of two", "", plansOf(failed, under), "the roll-out of plan 6 at a failed"},
+		{"not the one that the file is for", "sub_clusters: [{name: x, device_type: t, models: [], gpus: 1, scheduler: b}]", plansOf(failed, under), ""},
+	} {
+		r := &rolling{Control: &fakecontrol.Control{}, looks: []api.Plan{c.plan}}
+		s := httptest.NewServer(api.New(r, api.Options{Token: "secret"}))
+		t.Cleanup(s.Close)
+		w := &world{T: t, Control: r.Control, url: s.URL, ctx: t.Context(), in: c.file}
+		args := []string{"plan", "apply"}
+		if c.file != "" {
+			args = append(args, "--file", "-")
+		}
+		out, _, err := w.run(args...)
+		if !strings.Contains(out, "plan 6, ") || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v\n%s", c.what, err, out)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func TestSeveralSchedulers(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"plan", "show", "--models"}, []string{"1 schedulers", "not linked: tcp:a:1;", "tcp:b:1: plan 8, rolls-out (2 of 5 steps)", "tcp:a:1: plan 7, failed: a GPU went", "/t at tcp:a:1: k/1 l/1", "/t at tcp:b:1: m/1"}},
+		{[]string{"plan", "show", "--models"}, []string{"1 scheduler, ", "not linked: tcp:a:1;", "tcp:b:1: plan 8, rolls-out (2 of 5 steps)", "tcp:a:1: plan 7, failed: a GPU went", "/t at tcp:a:1: k/1 l/1", "/t at tcp:b:1: m/1"}},
 		{[]string{"plan", "history"}, []string{"SCHEDULER  EPOCH", "tcp:b:1    8", "tcp:a:1    7", "-          6"}},
 		{[]string{"plan", "diff"}, []string{"not linked, and not among it: tcp:a:1", "x at tcp:b:1 (t)", "x at tcp:b:1 -> nowhere"}},
 	} {
@@ -73,7 +73,7 @@ func TestSeveralSchedulers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.in = out
-	if _, _, err := w.run("plan", "apply", "--file", "-"); err != nil {
+	if _, _, err := w.run("plan", "apply", "--file", "-"); err == nil || err.Error() != "the roll-out of plan 7 at tcp:a:1 failed: a GPU went" {
 		t.Fatal(err)
 	}
 	if p := c.put.SubClusters; len(p) != 2 || p[0].Scheduler != "tcp:a:1" || p[1].Scheduler != "tcp:b:1" || p[0].Name != "/t" || p[1].Models[0] != "m/1" {

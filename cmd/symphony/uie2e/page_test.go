@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/symphony-serving/symphony/scheduler/watch"
 )
 
 // required is set by make test-ui, which builds the binary that bin names.
@@ -289,6 +291,31 @@ func sameEvents(t *testing.T, b *browser, file string) {
 			t.Fatalf("event %d is in the page\n%s\nand in the file\n%s", i, has[i], want[i])
 		}
 	}
+}
+
+// Where there are several pools, rows say of which one they are.
+func TestRowsOfSeveralPools(t *testing.T) {
+	path := chromium(t)
+	c := &cluster{binary: binary(t)}
+	file := filepath.Join(t.TempDir(), "two.jsonl")
+	doc := watch.NewHead("sim", "two pools", 0).Append(nil)
+	for i, name := range []string{"a100", "v100"} {
+		doc = (&watch.Event{Kind: watch.Pool, At: 1, Pool: int32(i), Info: &watch.Info{Name: name, GPUs: 1}}).Append(doc)
+		doc = (&watch.Event{Kind: watch.GPU, At: 1, Pool: int32(i), Info: &watch.Info{}}).Append(doc)
+	}
+	doc = (&watch.Event{Kind: watch.Batch, At: 2e9, Batch: 1 << 16, Exec: 2e9, Until: 3e9, Size: 1}).Append(doc)
+	if err := os.WriteFile(file, doc, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := startBrowser(t, path)
+	b.open(t, c.open(t, file), 1280, 640, false)
+	b.await(t, "symphony.store.still && symphony.gantt.boxes.length === 2", callMost)
+	var labels string
+	b.eval(t, "symphony.gantt.boxes.map((x) => symphony.gantt.label(x.pool, x.row.gpu)).join()", &labels)
+	if labels != "a100 GPU 0,v100 GPU 0" {
+		t.Errorf("rows are %q", labels)
+	}
+	b.clean(t)
 }
 
 // A simulation's file shows the staggered pattern: batches of one model begin at other times on each GPU.

@@ -57,7 +57,7 @@ func TestPagedPage(t *testing.T) {
 	b.shoot(t, filepath.Join(dir, "paged-story.png"))
 	top := c.symphony(t, "top", "--once", "4s", "--admin", c.host)
 	t.Logf("\n%s\n%s", told, top)
-	if !strings.Contains(top, "LOADER") || !strings.Contains(top, "HELD") || !strings.Contains(top, "GPU 1") {
+	if !strings.Contains(top, "LOADER") || !strings.Contains(top, "HELD") || !strings.Contains(top, "GPU 1") || !strings.Contains(top, "deferral 0 %") {
 		t.Errorf("symphony top says\n%s", top)
 	}
 	file := filepath.Join(t.TempDir(), "saved.jsonl")

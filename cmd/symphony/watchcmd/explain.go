@@ -181,13 +181,17 @@ func (c Explain) list(ctx context.Context, out io.Writer, ask asker) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tMODEL\tWHAT\tAT")
+	since := "ago"
+	if c.File != "" {
+		since = "before the end"
+	}
+	fmt.Fprintln(w, "ID\tMODEL\tWHAT\tWHEN")
 	for _, l := range kept {
 		what := l.Outcome + ": " + l.Reason
 		if l.Reason == "" {
 			what = fmt.Sprintf("late by %.1f ms", l.Late.Millis())
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.3f s\n", l.Request, l.Model, what, float64(l.At)/1e9)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f s %s\n", l.Request, l.Model, what, l.Ago.Seconds(), since)
 	}
 	return w.Flush()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/scheduler/watch"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -33,7 +34,7 @@ func (p *picture) lines(width, height int) []string {
 	if len(lost) > 0 {
 		room -= len(lost) + 1
 	}
-	out = append(out, modelLines(s, room)...)
+	out = append(out, p.modelLines(room)...)
 	if len(lost) > 0 {
 		out = append(out, "LAST LOST (symphony explain ID)")
 		for _, l := range lost {
@@ -70,11 +71,25 @@ func (p *picture) first(width int) string {
 			all.Dropped += r.Dropped
 		}
 	}
-	line := fmt.Sprintf("symphony top  %s  %.0f requests/s  %.0f good  %.2f %% bad", p.title, all.Came, all.Served, 100*all.Bad())
+	came, good := fmt.Sprintf("%.0f", all.Came), fmt.Sprintf("%.0f", all.Served)
+	bad := badOf(&all, came)
+	if p.trouble != "" { // what is known is of before
+		came, good, bad = "-", "-", "-"
+	}
+	line := fmt.Sprintf("symphony top  %s  %s requests/s  %s good  %s %% bad", p.title, came, good, bad)
 	if p.state.Missed > 0 {
 		line += fmt.Sprintf("  %d events missed", p.state.Missed)
 	}
 	return fit(line, width)
+}
+
+// badOf is the share that was bad, in percent; of none, as far as is shown, it is none: a few requests are counted as
+// they come, and as bad a moment later, when none comes.
+func badOf(r *watch.Rates, came string) string {
+	if came == "0" {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", 100*r.Bad())
 }
 
 func poolLine(s *watch.State, p *watch.PoolState) string {
@@ -87,7 +102,7 @@ func poolLine(s *watch.State, p *watch.PoolState) string {
 			}
 		}
 	}
-	line := fmt.Sprintf("%s  %d GPUs, %d at work, %.1f needed", p.Name, present, busy, p.Need)
+	line := fmt.Sprintf("%s  %s, %d at work, %.1f needed", p.Name, cli.Count(present, "GPU"), busy, p.Need)
 	if p.Kept > 0 && p.Kept < present {
 		line += fmt.Sprintf(", %d kept", p.Kept)
 	}
@@ -127,7 +142,18 @@ func gpuLines(s *watch.State, p *watch.PoolState, width, most int) (out []string
 	return out
 }
 
-func modelLines(s *watch.State, most int) (out []string) {
+// rates are a model's as shown; dashes while what is known is of before.
+func (p *picture) rates(m *watch.ModelState, show func(float64) string) (came, good, bad string) {
+	if p.trouble != "" {
+		return "-", "-", "-"
+	}
+	r := m.RateAt(p.state.Now)
+	came, good = show(r.Came), show(r.Served)
+	return came, good, badOf(&r, came)
+}
+
+func (p *picture) modelLines(most int) (out []string) {
+	s := p.state
 	var all []*watch.ModelState
 	for _, m := range s.Models {
 		if m != nil {
@@ -153,11 +179,11 @@ func modelLines(s *watch.State, most int) (out []string) {
 			waiting = int(m.Queue.Queued)
 		}
 		if anyPaged(s) {
-			out = append(out, pagedModelLine(s, m, p99, waiting))
+			out = append(out, p.pagedModelLine(m, p99, waiting))
 			continue
 		}
-		r := m.RateAt(s.Now)
-		out = append(out, strings.TrimRight(fmt.Sprintf("%-22s %7.0f %7.0f %6.2f %9s %8.0f %6s %7d", fit(m.Name, 22), r.Came, r.Served, 100*r.Bad(), p99, m.SLO.Millis(), batch, waiting), " "))
+		came, good, bad := p.rates(m, func(v float64) string { return fmt.Sprintf("%.0f", v) })
+		out = append(out, strings.TrimRight(fmt.Sprintf("%-22s %7s %7s %6s %9s %8.0f %6s %7d", fit(m.Name, 22), came, good, bad, p99, m.SLO.Millis(), batch, waiting), " "))
 	}
 	return out
 }

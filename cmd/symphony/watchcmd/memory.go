@@ -82,10 +82,10 @@ func modelHead(s *watch.State) string {
 	return fmt.Sprintf("%-22s %7s %7s %6s %9s %8s %6s %7s", "MODEL", "OFFERED", "GOOD", "BAD %", "P99 ms", "SLO ms", "BATCH", "WAITING")
 }
 
-func pagedModelLine(s *watch.State, m *watch.ModelState, p99 string, waiting int) string {
-	r := m.RateAt(s.Now)
+func (p *picture) pagedModelLine(m *watch.ModelState, p99 string, waiting int) string {
+	came, good, bad := p.rates(m, perSecond)
 	held, hits, loads, unmet := "all", "-", "-", "-"
-	if p := s.Pool(m.Pool); p != nil && p.Paged() {
+	if pool := p.state.Pool(m.Pool); pool != nil && pool.Paged() {
 		c := m.Counted()
 		held, loads, unmet = whole(c.Held), fmt.Sprint(c.Loads), "0"
 		if c.Unmet > 0 {
@@ -95,5 +95,5 @@ func pagedModelLine(s *watch.State, m *watch.ModelState, p99 string, waiting int
 			hits = fmt.Sprintf("%.0f", 100*share)
 		}
 	}
-	return fmt.Sprintf(pagedRow, fit(m.Name, 17), perSecond(r.Came), perSecond(r.Served), fmt.Sprintf("%.2f", 100*r.Bad()), fmt.Sprintf("%s/%.0f", p99, m.SLO.Millis()), whole(waiting), held, hits, loads, unmet)
+	return fmt.Sprintf(pagedRow, fit(m.Name, 17), came, good, bad, fmt.Sprintf("%s/%.0f", p99, m.SLO.Millis()), whole(waiting), held, hits, loads, unmet)
 }

@@ -3,6 +3,7 @@ package watchcmd
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -107,6 +108,8 @@ func TestExplain(t *testing.T) {
 		}
 		if text := run(c); !strings.Contains(text, "2-2a") || !strings.Contains(text, "late by 8.0 ms") || !strings.Contains(text, "dropped: deadline") {
 			t.Errorf("%s: the list is\n%s", name, text)
+		} else if want := map[string]string{"scheduler": " s ago", "file": "0.1 s before the end"}[name]; !strings.Contains(text, want) {
+			t.Errorf("%s: the list does not say when, %q:\n%s", name, want, text)
 		}
 		c.Model = "model-with-quite-a-long-name-b"
 		if text := run(c); strings.Contains(text, "2-2a") || !strings.Contains(text, "2-1") {
@@ -243,6 +246,31 @@ func TestTopOfPagedPool(t *testing.T) {
 	if len(lines) > 24 {
 		t.Errorf("%d lines", len(lines))
 	}
+}
+
+// Of no requests there is no bad share: three that came, and were dropped a moment later, are no 100 % of 0. What is of before the
+// link was lost is not said to be of now.
+func TestTopOfFewRequestsAndLostLink(t *testing.T) {
+	p := newPicture()
+	p.take(&watch.Event{Kind: watch.Model, At: ms, Info: &watch.Info{Name: "m", SLO: 20 * mono.Millisecond, MaxBatch: 4}})
+	count := func(at mono.Time, i watch.Info) { p.take(&watch.Event{Kind: watch.Counts, At: at, Info: &i}) }
+	has := func(want ...string) {
+		t.Helper()
+		text := strings.Join(p.lines(80, 24), "\n")
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("the picture lacks %q:\n%s", w, text)
+			}
+		}
+	}
+	row := func(came, good, bad string) string { return fmt.Sprintf("%-22s %7s %7s %6s", "m", came, good, bad) }
+	count(1000*ms, watch.Info{Came: 3})
+	count(1250*ms, watch.Info{Came: 3, Dropped: map[string]uint64{"deadline": 3}})
+	has("0 requests/s  0 good  - % bad", row("0", "0", "-"))
+	count(2250*ms, watch.Info{Came: 103, Served: 90, Dropped: map[string]uint64{"deadline": 13}})
+	has("100 requests/s  90 good  10.00 % bad", row("100", "90", "10.00"))
+	p.trouble = "no connection"
+	has("- requests/s  - good  - % bad", "no connection", row("-", "-", "-"))
 }
 
 // The span of --once begins with what the scheduler tells first: however short it is, and however slow the

@@ -12,7 +12,7 @@ import (
 // The caller has made sure that type and shape are the model's: they bound
 // what is appended. index is the input's, for errors.
 func (t *Input) Decode(dst []byte, index int) ([]byte, error) {
-	d := decoder{t: t, scanner: scanner{b: t.JSON, at: place{section: "inputs", index: index, key: "data", element: -1}}}
+	d := decoder{t: t, scanner: scanner{b: t.JSON, from: t.from, at: place{section: "inputs", index: index, key: "data", element: -1}}}
 	switch t.Type {
 	case catalog.FP16:
 		return dst, d.fail("FP16 has no JSON form: send it as binary data (binary_data_size)")

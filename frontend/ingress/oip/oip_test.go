@@ -192,6 +192,19 @@ func TestDecodeRefusals(t *testing.T) {
 	}
 }
 
+// Bytes are counted from where the message begins, also in a tensor's data.
+func TestDecodeCountsFromTheMessage(t *testing.T) {
+	const text = `{"inputs":[{"name":"x","datatype":"FP32","shape":[2],"data": [1, .5]}]}`
+	var r Request
+	if err := r.ParseRequest([]byte(text), nil); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("inputs[0].data[1]: byte %d is '.'", strings.Index(text, ".5"))
+	if _, err := r.Inputs[0].Decode(nil, 0); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 func TestHalf(t *testing.T) {
 	for bits, want := range map[uint16]float64{0: 0, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 1: 5.960464477539063e-08, 0x7c00: math.Inf(1), 0x3555: 0.333251953125} {
 		if got := Value(catalog.FP16, binary.LittleEndian.AppendUint16(nil, bits)); got != want {

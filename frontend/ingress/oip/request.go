@@ -69,6 +69,7 @@ type Input struct {
 	Binary   []byte // little-endian; nil: the tensor is JSON
 	JSON     []byte // the undecoded array
 	Region   Region
+	from     int   // where JSON begins in the message
 	size     int64 // parameters.binary_data_size; -1: not given
 	keysSeen uint8
 }
@@ -261,6 +262,7 @@ func (t *Input) field(s *scanner, i int, key []byte) (err error) {
 		err = t.datatype(s)
 	case keyData:
 		t.JSON, err = s.data()
+		t.from = s.i - len(t.JSON)
 	case keyInputParameters:
 		err = s.object(func(key []byte) error { return t.parameter(s, key) })
 	}

@@ -11,6 +11,7 @@ import (
 type scanner struct {
 	b     []byte
 	i     int
+	from  int // where b begins in the message: errors count from there
 	depth int
 	at    place
 }
@@ -22,10 +23,10 @@ func (s *scanner) fail(format string, args ...any) error {
 // unexpected says what is wrong at the present byte.
 func (s *scanner) unexpected(want string) error {
 	if s.i >= len(s.b) {
-		return s.fail("the JSON ends early, at byte %d: %s expected", s.i, want)
+		return s.fail("the JSON ends early, at byte %d: %s expected", s.from+s.i, want)
 	}
 	r, _ := utf8.DecodeRune(s.b[s.i:])
-	return s.fail("byte %d is %q: %s expected", s.i, r, want)
+	return s.fail("byte %d is %q: %s expected", s.from+s.i, r, want)
 }
 
 func (s *scanner) ws() {
@@ -56,7 +57,7 @@ func (s *scanner) open(c byte, want string) error {
 	s.i++
 	s.depth++
 	if s.depth > DepthMax {
-		return s.fail("the JSON is nested deeper than %d levels, at byte %d", DepthMax, s.i-1)
+		return s.fail("the JSON is nested deeper than %d levels, at byte %d", DepthMax, s.from+s.i-1)
 	}
 	return nil
 }
@@ -178,7 +179,7 @@ func (s *scanner) data() ([]byte, error) {
 			s.i = end + 1
 		}
 		if s.depth+level > DepthMax {
-			return nil, s.fail("the JSON is nested deeper than %d levels, at byte %d", DepthMax, s.i)
+			return nil, s.fail("the JSON is nested deeper than %d levels, at byte %d", DepthMax, s.from+s.i)
 		}
 		if level == 0 {
 			return s.b[from:s.i:s.i], nil
@@ -218,7 +219,7 @@ func (s *scanner) number() ([]byte, error) {
 	}
 	if s.b[first] == '0' && s.i > first+1 {
 		s.i = first
-		return nil, s.fail("byte %d: a number must not begin with 0", first)
+		return nil, s.fail("byte %d: a number must not begin with 0", s.from+first)
 	}
 	if s.i < len(s.b) && s.b[s.i] == '.' {
 		s.i++

@@ -230,11 +230,19 @@ func (l *Lead) ended(now mono.Time, out *Effects) {
 		l.look(name)
 	}
 	out.Heads = append(out.Heads, *h)
-	text := fmt.Sprintf("plan %d (%s): %s, %d sub-clusters, %d models, %d GPUs, %d moves, %d steps", h.Epoch, h.Cause, h.State, h.SubClusters, h.Models, h.GPUs, h.Moves, h.Steps)
+	text := fmt.Sprintf("plan %d (%s): %s, %s, %s, %s, %s, %s", h.Epoch, h.Cause, h.State, count(h.SubClusters, "sub-cluster"), count(h.Models, "model"), count(h.GPUs, "GPU"), count(h.Moves, "move"), count(h.Steps, "step"))
 	if h.Reason != "" {
 		text += ": " + h.Reason
 	}
 	out.Notes = append(out.Notes, text)
+}
+
+// count is a number of things, of which one is called word and others words.
+func count(n int, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
 }
 
 // problemsTold is how many of a roll-out's problems are told.

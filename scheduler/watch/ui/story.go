@@ -93,6 +93,7 @@ type Lost struct {
 	Request string    `json:"request"`
 	Model   string    `json:"model"`
 	At      mono.Time `json:"at"`
+	Ago     mono.Dur  `json:"ago_ns"` // before now; of a file before its end
 	Outcome string    `json:"outcome"`
 	Reason  string    `json:"reason,omitempty"`
 	Late    mono.Dur  `json:"late_ns,omitempty"`
@@ -120,9 +121,13 @@ func (h *Hub) Lost(most int) []Lost {
 	defer h.mu.Unlock()
 	h.look()
 	h.turn() // with what was lost just now
+	now := h.history.To()
+	if h.source != nil {
+		now = max(now, mono.Now())
+	}
 	out := []Lost{}
 	for _, l := range watch.Lost(h.history, most) {
-		one := Lost{Request: l.Key.String(), Model: h.state.Name(l.Model), At: l.At, Outcome: string(l.Outcome), Late: l.Late}
+		one := Lost{Request: l.Key.String(), Model: h.state.Name(l.Model), At: l.At, Ago: max(0, now.Sub(l.At)), Outcome: string(l.Outcome), Late: l.Late}
 		if l.Outcome == watch.Dropped {
 			one.Reason = l.Reason.String()
 		}

@@ -1,7 +1,7 @@
 // The picture: GPUs as rows, batches as bars.
 import { lower } from "./store.js";
 import { onTop } from "./palette.js";
-import { seconds, signed } from "./format.js";
+import { seconds, short, signed } from "./format.js";
 
 const strip = 22; // px below: drops
 const gap = 10; // px between pools
@@ -24,10 +24,10 @@ export class Gantt {
   layout(stage) {
     const width = stage.clientWidth, dpr = Math.min(2, window.devicePixelRatio || 1);
     this.narrow = width < 560;
-    this.left = this.narrow ? 30 : 58;
     this.head = this.focus ? 68 : 20; // px above the rows: the time axis, and names of a story's instants
     this.right = this.narrow ? 0 : 62;
     const pools = [...this.store.pools.values()].sort((a, b) => a.id - b.id);
+    this.left = this.labelWidth(pools);
     let rows = 0;
     for (const p of pools) rows += Math.max(1, p.rows.length);
     const room = stage.clientHeight - this.head - strip - gap * Math.max(0, pools.length - 1);
@@ -51,6 +51,20 @@ export class Gantt {
       y += gap;
     }
     this.bottom = y - gap;
+  }
+
+  // label names a row: where there are several pools, with its pool's.
+  label(pool, gpu) {
+    const name = this.store.pools.size > 1 ? short(pool.info.name || "pool " + pool.id, this.narrow ? 6 : 14) + " " : "";
+    return name + (this.narrow ? "" : "GPU ") + gpu;
+  }
+
+  // labelWidth is the room that labels take, at the left.
+  labelWidth(pools) {
+    let width = this.narrow ? 30 : 58;
+    this.ctx.font = "11px system-ui, sans-serif";
+    if (pools.length > 1) for (const p of pools) if (p.rows.length) width = Math.max(width, 10 + this.ctx.measureText(this.label(p, p.rows.at(-1).gpu)).width);
+    return Math.ceil(width);
   }
 
   // x is where an instant is.
@@ -278,7 +292,7 @@ export class Gantt {
       if (b.row.gpu % every === 0) {
         c.textAlign = "right";
         c.fillStyle = b.row.here && kept ? this.colours.ink : this.colours.faint;
-        c.fillText((this.narrow ? "" : "GPU ") + b.row.gpu, this.left - 5, mid);
+        c.fillText(this.label(b.pool, b.row.gpu), this.left - 5, mid);
       }
       if (this.right) this.drawBusy(b, mid, every, now, kept);
     }
@@ -365,7 +379,7 @@ export function overview(canvas, store, from, to, winFrom, winTo, gpus, dark) {
 // describe is the text beside a batch that is pointed at.
 export function describe(b, store) {
   const m = store.models.get(b.model), r = b.requests, start = b.start ?? b.exec, end = b.end ?? b.until;
-  const out = [["batch", b.size + " of " + (m ? m.name : "model " + b.model)], ["GPU", String(b.gpu)],
+  const out = [["batch", b.size + " of " + (m ? m.name : "model " + b.model)], ["GPU", b.gpu + (store.pools.size > 1 ? " of " + ((store.pools.get(b.pool) || { info: {} }).info.name || "pool " + b.pool) : "")],
     ["runs", seconds(end - start).replace(" s", " s") + (b.end === undefined ? " (planned)" : "")]];
   if (b.end !== undefined) {
     out.push(["start", signed(b.start - b.exec) + " against the plan"], ["end", signed(b.end - b.until) + " against the plan"]);

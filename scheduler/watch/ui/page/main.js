@@ -114,7 +114,7 @@ function status() {
   }
   const answered = served + bad;
   const what = store.still ? (store.head?.title || store.head?.source || "a file") + ", " + seconds(store.to - store.from)
-    : rate(came) + " requests/s, " + rate(served) + " good, " + (answered ? (100 * bad / answered).toFixed(2) : "0") + " % bad" + (store.missed ? ", " + store.missed + " events missed" : "");
+    : rate(came) + " requests/s, " + rate(served) + " good, " + (answered && rate(came) !== "0" ? (100 * bad / answered).toFixed(2) : "\u2013") + " % bad" + (store.missed ? ", " + store.missed + " events missed" : "");
   s.textContent = view.trouble || (store.events ? what : "waiting for the first events");
   s.classList.toggle("lost", view.trouble !== "");
 }
@@ -241,4 +241,4 @@ unfollow = follow(store, (trouble) => {
 if (location.hash.length > 1) setTimeout(() => explain(decodeURIComponent(location.hash.slice(1))), 800);
 requestAnimationFrame(frame);
 // For tests, and for people at the console: what the page knows of itself.
-window.symphony = { store, view, frames, explain, theme, go };
+window.symphony = { store, gantt, view, frames, explain, theme, go };

@@ -14,11 +14,11 @@ export function pools(box, store, at) {
       const k = lower(r.batches, at - 1e9, (b) => b.end ?? b.until);
       if (k < r.batches.length && (r.batches[k].start ?? r.batches[k].exec) <= at) busy++;
     }
-    const parts = [el("span", { class: "name" }, i.name || "pool " + p.id), say(String(here), "GPUs"), say(String(busy), "at work")];
+    const parts = [el("span", { class: "name" }, i.name || "pool " + p.id), say(String(here), here === 1 ? "GPU" : "GPUs"), say(String(busy), "at work")];
     if (i.need !== undefined) parts.push(say(i.need.toFixed(1), "needed", i.need > here));
     if (here > busy) parts.push(say(String(here - busy), "idle for a second"));
     if (i.kept !== undefined && i.kept < here) parts.push(say(String(i.kept), "kept"));
-    if (i.deferral !== undefined || i.setting) parts.push(say(percent(i.deferral || 0) + " %", "of the deferral is spent waiting"));
+    if (i.deferral !== undefined || i.setting || i.page) parts.push(say(percent(i.deferral || 0) + " %", "of the deferral is spent waiting"));
     if (i.ctrl) parts.push(say(ms(i.ctrl, 2), "network bound"));
     if (i.page) {
       let pages = 0, free = 0, held = 0, loads = 0, loading = 0, n = 0;
@@ -89,13 +89,13 @@ export function memory(box, store, at) {
       if (!m) continue;
       const used = 1 - m.free / Math.max(1, m.pages);
       const bar = el("span", { class: "bar" }, el("i", { width: 100 * used + "%" }));
-      body.append(el("tr", {}, el("td", { class: "name", title: r.name }, "GPU " + r.gpu), el("td", { title: m.pages - m.free + " of " + m.pages + " pages" }, String(m.free) + " ", bar),
+      body.append(el("tr", {}, el("td", { class: "name", title: r.name }, "GPU " + r.gpu), el("td", { title: "of " + m.pages + ", and " + m.free + " are free" }, String(m.pages - m.free) + " ", bar),
         cell(String(m.held), m.loading + " of them on their way"), cell(rate(m.cold) + " + " + rate(m.copies), m.failed ? rate(m.failed) + " failed a second" : ""),
         cell(rate(m.room) + " + " + rate(m.removed + m.stray), "to make room; with their model: " + rate(m.removed) + ", nobody counted on them: " + rate(m.stray)),
         cell(percent(m.busy) + " %"), cell(m.idle === null ? "\u2013" : seconds(m.idle))));
     }
     const more = p.rows.length > rowsMost ? [el("p", { class: "faint" }, "and " + (p.rows.length - rowsMost) + " more GPUs")] : [];
-    out.push(el("h3", {}, p.info.name || "pool " + p.id), el("p", { class: "faint" }, "pages of " + bytes(p.info.page)), grid([["GPU", ""], ["free pages", "and the share that is used"], ["models", "whose weights are there or on their way"],
+    out.push(el("h3", {}, p.info.name || "pool " + p.id), el("p", { class: "faint" }, "pages of " + bytes(p.info.page)), grid([["GPU", ""], ["pages in use", "and their share of all"], ["models", "whose weights are there or on their way"],
       ["loads/s", "of models that no GPU held + further copies"], ["evicted/s", "to make room for a load + for other reasons"], ["loader", "share of the time that it copies"],
       ["oldest", "how long ago the copy was used that is the next to go"]], body), ...more);
   }
