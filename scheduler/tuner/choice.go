@@ -75,14 +75,11 @@ func (s *shadow) outlook() Outlook {
 // Choose looks at the load, and at what a finished pass has shown. True when the choice is
 // another one.
 func (t *Tuner) Choose(now mono.Time) (changed bool) {
-	change := t.load.look(now)
-	if change == loadOther {
-		t.dreams.forget()
-	}
-	t.news = max(t.news, change)
+	t.heed(t.load.look(now))
+	t.hear(now)
 	expected := max(t.choice.Chosen.Bad, t.shadowOf(t.choice.Setting).peak)
 	if t.alarm.rings(now, expected) && t.choice.Setting != (batching.Setting{}) {
-		t.news = loadOther
+		t.other()
 		t.alarm.ring(now)
 		t.take(now, t.shadowOf(batching.Setting{}).outlook())
 		return true
@@ -113,7 +110,12 @@ func (t *Tuner) fade(by float64) {
 
 // recall leaves so large a part of what was seen lately, and of what was seen before nothing more.
 func (t *Tuner) recall(part float64) {
-	t.fade(part * min(1, t.memory()/max(1, t.mirror.tally.requests())))
+	t.fade(t.recalled(part))
+}
+
+// recalled is what recall multiplies all counts by.
+func (t *Tuner) recalled(part float64) float64 {
+	return part * min(1, t.memory()/max(1, t.mirror.tally.requests()))
 }
 
 // forget is recall for another load: nothing that was before tells much of it.

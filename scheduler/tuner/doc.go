@@ -30,6 +30,13 @@
 // is left. They have each model's rate and burstiness; what models have to do with each other is
 // in the real arrivals alone. Who has been seen in one burst only is not dreamt of. (dreams.go)
 //
+// # Bursts
+//
+// Where there is no time for all arrivals, passes are too short for anything to be lost in a burst, and what comes next is
+// not heard at all. So a burst is heard on, paid by hearing less afterwards, and weighs as much of what is seen as it is of
+// what comes. It is no other load: when it is over, what was seen before it comes back, and what dreams are drawn
+// from. (burst.go)
+//
 // # The choice
 //
 // cost = bad rate of all + bad rate of the worst model + waitWeight * mean wait as a share of the

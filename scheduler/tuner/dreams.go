@@ -19,10 +19,12 @@ type dreams struct {
 
 // memory is the last arrivals of a model.
 type memory struct {
-	gaps []gap // a ring, once it has gapsMax
-	at   int   // how many there were
-	last mono.Time
-	seen bool // last is the arrival before the next one
+	gaps   []gap // a ring, once it has gapsMax
+	at     int   // how many there were
+	last   mono.Time
+	seen   bool  // last is the arrival before the next one
+	kept   []gap // put aside
+	keptAt int
 }
 
 // gap is the time between two arrivals, and the second one's until its deadline.
@@ -119,11 +121,33 @@ func (d *dreams) forget() {
 	}
 }
 
+// putAside keeps what was observed, and begins anew.
+func (d *dreams) putAside() {
+	for i := range d.models {
+		m := &d.models[i]
+		m.gaps, m.kept, m.keptAt = m.kept, m.gaps, m.at
+		d.drop(uint32(i))
+	}
+}
+
+// takeBack forgets what was observed since, for what was put aside.
+func (d *dreams) takeBack() {
+	for i := range d.models {
+		m := &d.models[i]
+		d.drop(uint32(i))
+		m.gaps, m.kept, m.at = m.kept, m.gaps[:0], m.keptAt
+		if m.known() {
+			d.next.Set(uint32(i), int64(d.now.Add(d.draw(m).span)))
+		}
+	}
+}
+
 // remove is forget for a model that has gone. What comes before and after it is back makes no gap.
 func (d *dreams) remove(id wire.ModelID) {
 	if int(id) < len(d.models) {
 		d.drop(uint32(id))
 		d.models[id].seen = false
+		d.models[id].kept, d.models[id].keptAt = d.models[id].kept[:0], 0
 	}
 }
 

@@ -11,6 +11,10 @@ type tally struct {
 	models []modelTally
 	all    modelTally
 	fresh  modelTally // since the last look at it; not faded
+
+	kept    []modelTally // put aside, by model
+	keptAll modelTally
+	more    float64 // than 1 that a request counts for, but in fresh
 }
 
 type modelTally struct {
@@ -26,17 +30,19 @@ func (t *tally) model(id wire.ModelID) *modelTally {
 }
 
 func (t *tally) drop(id wire.ModelID) {
-	t.model(id).bad++
-	t.all.bad++
+	t.model(id).bad += 1 + t.more
+	t.all.bad += 1 + t.more
 	t.fresh.bad++
 }
 
 func (t *tally) serve(r *batching.Request, start mono.Time) {
 	wait := float64(start.Sub(r.Arrival)) / float64(max(1, r.Deadline.Sub(r.Arrival)))
-	for _, m := range [...]*modelTally{t.model(wire.ModelID(r.Input.Length)), &t.all, &t.fresh} {
-		m.served++
-		m.waited += wait
+	for _, m := range [...]*modelTally{t.model(wire.ModelID(r.Input.Length)), &t.all} {
+		m.served += 1 + t.more
+		m.waited += float64((1 + t.more) * wait)
 	}
+	t.fresh.served++
+	t.fresh.waited += wait
 }
 
 // copy makes the tally another one's.
@@ -48,12 +54,32 @@ func (t *tally) copy(other *tally) {
 // requests is how many it has seen, older ones counting for less.
 func (t *tally) requests() float64 { return t.all.served + t.all.bad }
 
+// putAside keeps a part of the counts, which stay as they are.
+func (t *tally) putAside(part float64) {
+	t.kept, t.keptAll = append(t.kept[:0], t.models...), t.all
+	for i := range t.kept {
+		t.kept[i].fade(part)
+	}
+	t.keptAll.fade(part)
+}
+
+// takeBack adds what was put aside.
+func (t *tally) takeBack() {
+	for i := range t.kept {
+		t.model(wire.ModelID(i)).add(&t.kept[i])
+	}
+	t.all.add(&t.keptAll)
+	t.kept, t.keptAll = t.kept[:0], modelTally{}
+}
+
 // remove forgets a model.
 func (t *tally) remove(id wire.ModelID) {
+	if int(id) < len(t.kept) {
+		t.keptAll.sub(&t.kept[id])
+		t.kept[id] = modelTally{}
+	}
 	if int(id) < len(t.models) {
-		t.all.served -= t.models[id].served
-		t.all.bad -= t.models[id].bad
-		t.all.waited -= t.models[id].waited
+		t.all.sub(&t.models[id])
 		t.models[id] = modelTally{}
 	}
 }
@@ -64,6 +90,18 @@ func (t *tally) fade(by float64) {
 		t.models[i].fade(by)
 	}
 	t.all.fade(by)
+}
+
+func (m *modelTally) add(o *modelTally) {
+	m.served += o.served
+	m.bad += o.bad
+	m.waited += o.waited
+}
+
+func (m *modelTally) sub(o *modelTally) {
+	m.served -= o.served
+	m.bad -= o.bad
+	m.waited -= o.waited
 }
 
 func (m *modelTally) fade(by float64) {

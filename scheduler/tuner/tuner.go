@@ -73,6 +73,7 @@ type Tuner struct {
 	dreams    dreams
 	load      load
 	alarm     alarm
+	burst     burst
 	begins    mono.Time // when the first arrival came
 	started   mono.Time // the same, in shadow time
 	work      float64   // that full batches of what was told of since would take, in ns of a GPU
@@ -138,7 +139,7 @@ func (t *Tuner) AddModel(id wire.ModelID, m policy.Model) {
 		t.served = append(t.served, nil)
 	}
 	if t.served[id] != nil {
-		t.news = max(t.news, loadDrifted) // what was seen was seen with another
+		t.changed(loadDrifted) // what was seen was seen with another
 	}
 	t.served[id] = m.Profile
 	for _, s := range t.shadows {
@@ -175,7 +176,8 @@ func (t *Tuner) SetDelay(d batching.Delay) {
 	}
 	t.delay = d
 	if t.matters(d) {
-		t.delaySeen, t.news = d, max(t.news, loadDrifted)
+		t.delaySeen = d
+		t.changed(loadDrifted)
 	}
 	for _, s := range t.shadows {
 		s.sched.SetDelay(s.now, d, &s.out)
@@ -207,7 +209,7 @@ func away(a, b, latency mono.Dur) bool { return awayPart*max(a-b, b-a) > latency
 // SetGPUs tells how many GPUs there are.
 func (t *Tuner) SetGPUs(n int) {
 	if n != t.gpus {
-		t.news = loadOther
+		t.changed(loadOther)
 	}
 	for _, s := range t.shadows {
 		if n != t.gpus {
@@ -234,6 +236,7 @@ func (t *Tuner) Answered(served, dropped int) { t.alarm.add(served, dropped) }
 // Missed counts arrivals that were not handed in.
 func (t *Tuner) Missed(n int) {
 	t.load.count += n
+	t.burst.came += n
 	if n > 0 && !t.deaf { // there was no room to tell of them
 		t.resumed = true
 		t.dreams.missed()
@@ -249,13 +252,17 @@ func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
 	t.load.arrive(now)
 	p := t.served[id]
 	t.work += float64(p.Latency(p.MaxBatch())) / float64(p.MaxBatch())
+	t.burst.came++
+	if t.deaf {
+		t.hear(now)
+	}
 	if budget := deadline.Sub(now); t.deaf || budget < t.served[id].Latency(1)+t.delay.Of(1) {
 		return // a deadline that no setting could keep tells nothing
 	}
 	if t.resumed {
 		t.last, t.resumed = now, false
 	}
-	if len(t.next) >= t.passLimit() {
+	if limit := t.passLimit(); len(t.next) >= limit && !t.listensOn(now, limit) {
 		t.deaf = true
 		return
 	}
@@ -327,13 +334,15 @@ func (t *Tuner) Work(now mono.Time, most int) (replayed int) {
 // age lets the past count for less, where the load, or what serves it, has changed. Only between
 // two passes: in the midst of one some shadows would have it faded, and others not.
 func (t *Tuner) age() {
+	t.takeBack()
 	switch t.news {
 	case loadOther:
+		t.putAside()
 		t.forget()
 	case loadDrifted:
 		t.recall(fadeDrifted)
 	}
-	t.news = loadSame
+	t.news, t.burst.jumped = loadSame, false
 }
 
 const (
@@ -360,13 +369,14 @@ func (t *Tuner) begin(now mono.Time) bool {
 	}
 	span := min(dreamMost, dreamTimes*now.Sub(t.begun))
 	t.begun = now
-	if spare > 0 && !t.deaf && t.clock < dreamsEnd {
+	if spare > 0 && !t.deaf && !t.burst.heard && t.clock < dreamsEnd {
 		real := len(t.next)
 		t.next = t.dreams.append(t.next, now, t.clock, span, min(spare, passMost-real))
 		if n := len(t.next); n > real {
 			t.clock = t.next[n-1].at
 		}
 	}
+	t.weigh(len(t.next))
 	t.pass, t.next = t.next, t.pass[:0]
 	if t.deaf {
 		t.deaf, t.resumed = false, true
