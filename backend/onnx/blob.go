@@ -198,7 +198,7 @@ func (b *Blob) session(optimised bool) (*Session, error) {
 }
 
 // Measure checks the file against its specification, and says what a session takes: memory, as the process's resident
-// set grows with the first one, but no less than the file has, and time. What else the process does meanwhile is in
+// set grows with the first one, but no less than the bytes that it is made of, and time. What else the process does meanwhile is in
 // both: they are estimates, the scheduler learns the time by itself. The session is the caller's.
 func (b *Blob) Measure() (s *Session, bytes int64, took mono.Dur, err error) {
 	if err := checkFile(b.path, &b.spec); err != nil {
