@@ -94,11 +94,7 @@ func (l *Lead) unplannable(why map[string]string, out *Effects) {
 	if maps.Equal(l.noPlan, why) {
 		return
 	}
-	for _, t := range names(why) {
-		if l.noPlan[t] != why[t] {
-			out.Notes = append(out.Notes, "device type "+t+": "+why[t]+"; its part of the last one holds")
-		}
-	}
+	noteNews(l.noPlan, why, "its part of the last one holds", out)
 	l.noPlan = why
 	for _, name := range names(l.known) {
 		l.look(name)

@@ -54,10 +54,15 @@ func (l *Lead) tellOverfull(over map[string]string, out *Effects) {
 	if maps.Equal(l.over, over) {
 		return
 	}
-	for _, t := range names(over) {
-		if l.over[t] != over[t] {
-			out.Notes = append(out.Notes, "device type "+t+": "+over[t]+"; what fits is served")
+	noteNews(l.over, over, "what fits is served", out)
+	l.over = over
+}
+
+// noteNews notes what is said of device types and was not before, and what comes of it.
+func noteNews(before, now map[string]string, then string, out *Effects) {
+	for _, t := range names(now) {
+		if before[t] != now[t] {
+			out.Notes = append(out.Notes, "device type "+t+": "+now[t]+"; "+then)
 		}
 	}
-	l.over = over
 }
