@@ -72,16 +72,15 @@ more:
 }
 `
 
-// spin makes what queues one thread of that.
-func spin(t *testing.T, _ cuda.Context, s cuda.Stream) func() error {
+// spin makes what queues one thread of that. c must stay open until the test's cleanups: the
+// module is unloaded by one of them.
+func spin(t *testing.T, c cuda.Context, s cuda.Stream) func() error {
 	m, err := cu.LoadData(spinning)
 	if err != nil {
 		t.Fatal(describe(codeOf(err)))
 	}
 	t.Cleanup(func() {
-		if err := m.Unload(); err != nil {
-			t.Error(describe(codeOf(err)))
-		}
+		must(t, cuda.On(c, func() error { return failure(codeOf(m.Unload())) }))
 	})
 	f, err := m.Function("spin")
 	if err != nil {
@@ -140,7 +139,7 @@ func TestTimeOfAKernel(t *testing.T) {
 	need(t)
 	c, err := New().Open(0)
 	must(t, err)
-	defer func() { must(t, c.Close()) }()
+	t.Cleanup(func() { must(t, c.Close()) }) // after spin's
 	must(t, cuda.On(c, func() error {
 		s, err := c.NewStream(true)
 		must(t, err)

@@ -31,7 +31,8 @@ static int initialised;
 // Each call begins so, and ends by leave.
 #define ENTER() \
 	if (!initialised) return CUDA_ERROR_NOT_INITIALIZED; \
-	if (!current || !current->holders) return CUDA_ERROR_INVALID_CONTEXT; \
+	if (!current) return CUDA_ERROR_INVALID_CONTEXT; \
+	if (!current->holders) return CUDA_ERROR_CONTEXT_IS_DESTROYED; \
 	if (current->sticky) return current->sticky; \
 	pthread_mutex_lock(&mu)
 static CUresult leave(CUresult r)
@@ -259,8 +260,16 @@ CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 }
 
 // A module is any text, and its kernel takes 2 ms.
-CUresult cuModuleLoadData(CUmodule *m, const void *image) { return *m = (CUmodule)image, CUDA_SUCCESS; }
-CUresult cuModuleUnload(CUmodule m) { return CUDA_SUCCESS; }
+CUresult cuModuleLoadData(CUmodule *m, const void *image)
+{
+	ENTER();
+	return *m = (CUmodule)image, leave(CUDA_SUCCESS);
+}
+CUresult cuModuleUnload(CUmodule m)
+{
+	ENTER();
+	return leave(CUDA_SUCCESS);
+}
 CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name) { return *f = (CUfunction)m, CUDA_SUCCESS; }
 CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream s, void **params, void **extra)
 {
