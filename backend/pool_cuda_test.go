@@ -238,7 +238,7 @@ func TestProfileGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := r.Key.GPU
-	if r.GPU.Index != 1 || r.Key.Device != "fake-gpu" || g.Product != "Fake GPU" || g.Driver != "CUDA 13.0" || g.Power != "300 W of GPU" || !g.Graphs ||
+	if r.GPU.Index != 1 || r.Key.Device != "fake-gpu" || g.Product != "Fake GPU" || g.Driver != "CUDA 13.0" || g.Power != "300 W of GPU" || g.Graphs != "on" ||
 		g.Precision != "fp32" || fmt.Sprint(g.Sizes) != "[1 2 3 4 6 8]" || len(r.Points) != 6 || r.Key.Runtime != "fake 1" {
 		t.Errorf("%+v, %d points", r.Key, len(r.Points))
 	}

@@ -40,7 +40,8 @@ type Ptr uint64
 type Context interface {
 	Info() Info
 	// Enter makes the context the calling thread's, a lost one, too: what was made of it is
-	// to be closed. That may return ErrLost, and is done.
+	// to be closed. That may return ErrLost, and is done. From then on the thread's calls go
+	// on while another thread captures a graph.
 	Enter() error
 	// Memory is what is free and what there is on the device, bytes.
 	Memory() (free, total int64, err error)
@@ -75,6 +76,9 @@ type Stream interface {
 	Wait(Event) error
 	// Synchronize waits until all is done.
 	Synchronize() error
+	// EndCapture ends a capture as a graph that a library has begun here and left open, and
+	// drops it. Where there is none it does nothing.
+	EndCapture() error
 	// Handle is the CUstream.
 	Handle() uintptr
 	Close() error

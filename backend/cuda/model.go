@@ -12,7 +12,7 @@ type Model struct {
 	Path      string // of the ONNX file; empty where the Runtime needs none
 	Precision Precision
 	Provider  Provider
-	Graphs    bool  // run each size as a CUDA graph: one launch for all kernels
+	Graphs    Graphs
 	CPUNodes  bool  // what the provider does not run may run on the CPU, such as computations of shapes
 	Memory    int64 // what it may take of the device while it runs, bytes; 0: what there is
 	Sizes     []int // the batch sizes that it runs, ascending, the last one Spec.MaxBatch (Ladder)
@@ -26,6 +26,19 @@ const (
 	FP32 Precision = "fp32" // as the file says, without TF32
 	TF32 Precision = "tf32" // matrix products of float32 with 10 bits of mantissa
 	FP16 Precision = "fp16" // a file whose weights were converted
+)
+
+// Graphs says whether each batch size is captured once as a CUDA graph, which then runs by one
+// launch. It is more than a launch that is saved: the CUDA provider plans its convolutions anew
+// whenever a batch has another size than the one before, 0.1 s for ResNet-50 and 0.6 s for MobileNet on
+// an H200 (docs/decisions/0064); a graph keeps the plan of its size.
+type Graphs string
+
+// When to use them.
+const (
+	GraphsAuto Graphs = ""   // where a model can be captured
+	GraphsOn   Graphs = "on" // a model that cannot is refused
+	GraphsOff  Graphs = "off"
 )
 
 // Provider is what ONNX Runtime computes with.

@@ -117,8 +117,11 @@ func (r *CUDA) Load(c cuda.Context, s cuda.Stream, m *cuda.Model) (cuda.Program,
 	if err := checkModel(m); err != nil {
 		return nil, err
 	}
-	p := &program{runtime: r, context: c, model: m}
-	err := p.measured(func() error { return p.open(s.Handle()) })
+	p := newProgram(r, c, s, m)
+	err := p.measured(p.open)
+	if err != nil && p.mayGoPlain(err) {
+		err = p.goPlain(err)
+	}
 	if err != nil {
 		_ = p.Close()
 		return nil, explain(m, err)
@@ -139,7 +142,7 @@ func explain(m *cuda.Model, err error) error {
 	case strings.Contains(text, "CUDA failure 35:"): // cudaErrorInsufficientDriver
 		return fmt.Errorf("%w: %s: NVIDIA's driver is older than ONNX Runtime's CUDA: install a newer one (`make gpu-libs` brings CUDA 13, which needs 580), "+
 			"or set backend.onnxruntime to an onnxruntime-gpu for its CUDA (%w)", ErrModel, m.Path, err)
-	case m.Graphs && strings.Contains(text, "graph capture"):
+	case m.Graphs == cuda.GraphsOn && strings.Contains(text, "graph capture"):
 		return fmt.Errorf("%w: %s: it cannot run as a CUDA graph: leave cuda_graphs out of its config.yaml (%w)", ErrModel, m.Path, err)
 	}
 	return fmt.Errorf("%w: %s: %w", ErrModel, m.Path, err)

@@ -39,7 +39,7 @@ func cudaOptions(device int, stream uintptr, m *cuda.Model) map[string]string {
 		// the model loads: minutes, and another choice at each start, so another l(b).
 		"cudnn_conv_algo_search": "HEURISTIC",
 		"use_tf32":               flag(m.Precision != cuda.FP32),
-		"enable_cuda_graph":      flag(m.Graphs),
+		"enable_cuda_graph":      flag(m.Graphs == cuda.GraphsOn),
 	}
 	if m.Memory > 0 {
 		o["gpu_mem_limit"] = strconv.FormatInt(m.Memory, 10)
@@ -100,7 +100,7 @@ func checkModel(m *cuda.Model) error {
 		return fmt.Errorf("%w: TensorRT computes fp32 as tf32, and ONNX Runtime cannot tell it not to: choose precision tf32 or fp16, or provider cuda", ErrModel)
 	}
 	// Its provider knows no gpu_graph_id: what was captured first would run for all sizes and slots.
-	if m.Provider == cuda.ProviderTensorRT && m.Graphs {
+	if m.Provider == cuda.ProviderTensorRT && m.Graphs == cuda.GraphsOn {
 		return fmt.Errorf("%w: ONNX Runtime keeps one CUDA graph of TensorRT for all batch sizes, which would answer wrongly: leave cuda_graphs out of its config.yaml, or choose provider cuda", ErrModel)
 	}
 	return nil

@@ -54,7 +54,7 @@ func TestProviderOptions(t *testing.T) {
 			t.Errorf("%s is %q, want %q", key, o[key], want)
 		}
 	}
-	o = cudaOptions(0, 1, &cuda.Model{Spec: spec, Precision: cuda.TF32, Graphs: true, Memory: 1 << 30})
+	o = cudaOptions(0, 1, &cuda.Model{Spec: spec, Precision: cuda.TF32, Graphs: cuda.GraphsOn, Memory: 1 << 30})
 	if o["use_tf32"] != "1" || o["enable_cuda_graph"] != "1" || o["gpu_mem_limit"] != "1073741824" {
 		t.Errorf("%v", o)
 	}
@@ -70,11 +70,11 @@ func TestCheckModel(t *testing.T) {
 		m    cuda.Model
 		want string // in the error; empty: none
 	}{
-		{cuda.Model{Precision: cuda.FP32, Graphs: true}, ""},
+		{cuda.Model{Precision: cuda.FP32, Graphs: cuda.GraphsOn}, ""},
 		{cuda.Model{Precision: cuda.FP16, Provider: cuda.ProviderTensorRT}, ""},
 		{cuda.Model{Precision: "fp8"}, "fp8"},
 		{cuda.Model{Precision: cuda.FP32, Provider: cuda.ProviderTensorRT}, "tf32"},
-		{cuda.Model{Precision: cuda.FP16, Provider: cuda.ProviderTensorRT, Graphs: true}, "cuda_graphs"},
+		{cuda.Model{Precision: cuda.FP16, Provider: cuda.ProviderTensorRT, Graphs: cuda.GraphsOn}, "cuda_graphs"},
 	} {
 		err := checkModel(&c.m)
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrModel) || !strings.Contains(err.Error(), c.want)) {
@@ -118,7 +118,7 @@ func TestProbed(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	m := &cuda.Model{Path: "m.onnx", Graphs: true}
+	m := &cuda.Model{Path: "m.onnx", Graphs: cuda.GraphsOn}
 	for text, want := range map[string]string{
 		"assigned to the default CPU EP, but fallback to CPU EP has been explicitly disabled by the user.": "pool of kind cpu",
 		"cannot use the graph capture feature as requested":                                                "cuda_graphs",

@@ -20,7 +20,9 @@ import (
 type program struct {
 	runtime *CUDA
 	context cuda.Context
-	model   *cuda.Model
+	stream  cuda.Stream
+	model   *cuda.Model // Graphs is on or off
+	plain   bool        // where it cannot be captured it runs without graphs
 	session *ort.DynamicAdvancedSession
 	place   *ort.MemoryInfo
 	options []*ort.RunOptions
@@ -28,9 +30,24 @@ type program struct {
 	held    int64        // bytes of the device
 }
 
+// newProgram decides on graphs: TensorRT's provider has none that are safe (checkModel).
+func newProgram(r *CUDA, c cuda.Context, s cuda.Stream, m *cuda.Model) *program {
+	own := *m
+	p := &program{runtime: r, context: c, stream: s, model: &own}
+	switch {
+	case own.Graphs != cuda.GraphsAuto:
+	case own.Provider == cuda.ProviderTensorRT:
+		own.Graphs = cuda.GraphsOff
+	default:
+		own.Graphs, p.plain = cuda.GraphsOn, true
+	}
+	return p
+}
+
 type binding struct {
 	*onnxrt.Binding
-	ran bool // once at least
+	in, out []cuda.Ptr
+	ran     bool // once at least
 }
 
 // launch runs it. It allocates nothing while it succeeds.
@@ -44,7 +61,7 @@ func (b *binding) launch() error {
 // slotsMost bounds a slot's number: a mistake, not a device, has more.
 const slotsMost = 64
 
-func (p *program) open(stream uintptr) error {
+func (p *program) open() error {
 	m := p.model
 	if err := checkFile(m.Path, m.Spec); err != nil {
 		return err
@@ -55,7 +72,7 @@ func (p *program) open(stream uintptr) error {
 	}
 	defer o.Destroy()
 	device := p.context.Info().Index
-	if err := p.runtime.provide(o, device, stream, m); err != nil {
+	if err := p.runtime.provide(o, device, p.stream.Handle(), m); err != nil {
 		return err
 	}
 	if p.place, err = ort.NewMemoryInfo(p.runtime.place, ort.AllocatorTypeDevice, device, ort.MemTypeDefault); err != nil {
@@ -74,6 +91,14 @@ func (p *program) Bind(slot, size int, in, out []cuda.Ptr) error {
 	if p.at(slot, size) != nil {
 		return fmt.Errorf("%s: slot %d is bound already for a batch of %d", m.Key(), slot, size)
 	}
+	for len(p.bound) <= slot {
+		p.bound = append(p.bound, make([]*binding, m.MaxBatch+1))
+	}
+	return p.bind(slot, size, in, out)
+}
+
+func (p *program) bind(slot, size int, in, out []cuda.Ptr) error {
+	m := p.model.Spec
 	o, err := p.runOptions(slot, size)
 	if err != nil {
 		return err
@@ -82,10 +107,7 @@ func (p *program) Bind(slot, size int, in, out []cuda.Ptr) error {
 	if err != nil {
 		return deviceError(err)
 	}
-	for len(p.bound) <= slot {
-		p.bound = append(p.bound, make([]*binding, m.MaxBatch+1))
-	}
-	p.bound[slot][size] = &binding{Binding: b}
+	p.bound[slot][size] = &binding{Binding: b, in: in, out: out}
 	return nil
 }
 
@@ -102,7 +124,7 @@ func tensors(specs []catalog.TensorSpec, size int, at []cuda.Ptr) []onnxrt.Tenso
 // runOptions: a run does not wait for the device. A graph has fixed addresses, so each slot
 // and size has its own, by a number; without graphs all runs have the same options.
 func (p *program) runOptions(slot, size int) (*ort.RunOptions, error) {
-	if len(p.options) > 0 && !p.model.Graphs {
+	if len(p.options) > 0 && p.model.Graphs == cuda.GraphsOff {
 		return p.options[0], nil
 	}
 	o, err := ort.NewRunOptions()
@@ -111,7 +133,7 @@ func (p *program) runOptions(slot, size int) (*ort.RunOptions, error) {
 	}
 	p.options = append(p.options, o)
 	err = o.AddRunConfigEntry("disable_synchronize_execution_providers", "1")
-	if err == nil && p.model.Graphs {
+	if err == nil && p.model.Graphs == cuda.GraphsOn {
 		err = o.AddRunConfigEntry("gpu_graph_id", strconv.Itoa(slot*(batchMost+1)+size))
 	}
 	return o, err
@@ -131,8 +153,50 @@ func (p *program) Run(slot, size int) error {
 	}
 	// The first run chooses kernels, takes memory and captures the graph.
 	err := p.measured(b.launch)
+	if err != nil && p.mayGoPlain(err) {
+		if err = p.goPlain(err); err == nil {
+			b = p.at(slot, size)
+			err = p.measured(b.launch)
+		}
+	}
 	b.ran = err == nil
 	return err
+}
+
+// mayGoPlain: the error may be that of a model that cannot be captured.
+func (p *program) mayGoPlain(err error) bool {
+	return p.plain && !errors.Is(err, cuda.ErrMemory) && !errors.Is(err, cuda.ErrLost)
+}
+
+// goPlain begins anew without graphs. A run that failed while it was captured may have left its
+// stream in that state. With an error Close is what can still be done.
+func (p *program) goPlain(why error) error {
+	p.runtime.options.Logger.Warn().Str("model", p.model.Spec.Key()).Err(why).
+		Msg("it cannot be captured as CUDA graphs, and runs without: if it has convolutions, each change of the batch's size takes long (cuda_graphs: false leaves out the attempt)")
+	p.plain, p.model.Graphs = false, cuda.GraphsOff
+	bound := p.bound
+	err := errors.Join(p.stream.EndCapture(), p.Close(), p.measured(p.open))
+	if err != nil {
+		return err
+	}
+	p.bound = make([][]*binding, len(bound))
+	for slot, sizes := range bound {
+		p.bound[slot] = make([]*binding, len(sizes))
+		for size, b := range sizes {
+			if b == nil {
+				continue
+			}
+			if err := p.bind(slot, size, b.in, b.out); err != nil {
+				return err
+			}
+			if b.ran { // as often as it has
+				if err := p.Run(slot, size); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // at is nil where nothing is bound.

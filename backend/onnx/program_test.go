@@ -30,6 +30,8 @@ func (h *host) Close() error    { return nil }
 func (h *host) Info() cuda.Info { return cuda.Info{Name: "host"} }
 func (h *host) Handle() uintptr { return 0 }
 
+func (h *host) EndCapture() error { return nil }
+
 // Memory shrinks with each look: as if something was taken between two.
 func (h *host) Memory() (free, total int64, err error) {
 	h.free -= 100
@@ -61,7 +63,7 @@ func newPlace(t *testing.T, s *catalog.ModelSpec) place {
 	return place{memory(t, n*s.Inputs[0].ByteSize()), memory(t, n*s.Outputs[0].ByteSize())}
 }
 
-func loadDigits(t *testing.T, graphs bool) (cuda.Program, *cuda.Model) {
+func loadDigits(t *testing.T, graphs cuda.Graphs) (cuda.Program, *cuda.Model) {
 	t.Helper()
 	load(t)
 	m := digits(t)
@@ -75,13 +77,13 @@ func loadDigits(t *testing.T, graphs bool) (cuda.Program, *cuda.Model) {
 }
 
 // Batches of each size, in two slots, over plain addresses: as the session computes them.
-func TestProgramRunsOverAddresses(t *testing.T) { runOverAddresses(t, false) }
+func TestProgramRunsOverAddresses(t *testing.T) { runOverAddresses(t, cuda.GraphsOff) }
 
 // The same with run options of its own for each slot and size, as graphs have them. (On a
 // CPU there are no graphs.)
-func TestProgramWithGraphs(t *testing.T) { runOverAddresses(t, true) }
+func TestProgramWithGraphs(t *testing.T) { runOverAddresses(t, cuda.GraphsOn) }
 
-func runOverAddresses(t *testing.T, graphs bool) {
+func runOverAddresses(t *testing.T, graphs cuda.Graphs) {
 	p, m := loadDigits(t, graphs)
 	want, err := Open(m.Path, m.Spec, 1)
 	if err != nil {
@@ -132,7 +134,7 @@ func runOverAddresses(t *testing.T, graphs bool) {
 
 // A run allocates nothing of Go's heap.
 func TestProgramAllocatesNothing(t *testing.T) {
-	p, m := loadDigits(t, false)
+	p, m := loadDigits(t, cuda.GraphsOff)
 	defer p.Close()
 	at := newPlace(t, m.Spec)
 	for _, size := range m.Sizes {
@@ -155,7 +157,7 @@ func TestProgramAllocatesNothing(t *testing.T) {
 
 // What cannot be bound or was not is an error, not a crash.
 func TestProgramRefuses(t *testing.T) {
-	p, m := loadDigits(t, false)
+	p, m := loadDigits(t, cuda.GraphsOff)
 	defer p.Close()
 	at := newPlace(t, m.Spec)
 	one, none := []cuda.Ptr{address(at.in)}, []cuda.Ptr{}

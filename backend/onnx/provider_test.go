@@ -68,7 +68,7 @@ func askProvider(t *testing.T, set gpulibs.Set, driver string) {
 		t.Fatal(err)
 	}
 	defer p.Destroy()
-	m := &cuda.Model{Spec: &catalog.ModelSpec{MaxBatch: 8}, Precision: cuda.TF32, Graphs: true, Memory: 1 << 30}
+	m := &cuda.Model{Spec: &catalog.ModelSpec{MaxBatch: 8}, Precision: cuda.TF32, Graphs: cuda.GraphsOn, Memory: 1 << 30}
 	all := cudaOptions(0, 1<<47-8, m)
 	delete(all, "device_id") // which asks the driver
 	if err := p.Update(all); err != nil {

@@ -112,7 +112,7 @@ func (s *stored) differs(here *stored) *Mismatch {
 		{"power limit", s.Power, here.Power},
 		{"precision", s.Precision, here.Precision},
 		{"provider", s.Provider, here.Provider},
-		{"CUDA graphs", yes(s.Graphs), yes(here.Graphs)},
+		{"CUDA graphs", s.Graphs, here.Graphs},
 		{"batch sizes", list(s.Sizes), list(here.Sizes)},
 	} {
 		unknown := f.Field == "power limit" && (f.Stored == "" || f.Here == "") // without NVML

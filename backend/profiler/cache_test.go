@@ -97,7 +97,7 @@ func TestCacheOfGPU(t *testing.T) {
 		{"power limit", "700 W", "350 W"}:    func(g *GPU) { g.Power = "350 W" },
 		{"precision", "fp16", "tf32"}:        func(g *GPU) { g.Precision = "tf32" },
 		{"provider", "cuda", "tensorrt"}:     func(g *GPU) { g.Provider = "tensorrt" },
-		{"CUDA graphs", "no", "yes"}:         func(g *GPU) { g.Graphs = true },
+		{"CUDA graphs", "", "on"}:            func(g *GPU) { g.Graphs = "on" },
 		{"batch sizes", "1 3", "1 2 3"}:      func(g *GPU) { g.Sizes = []int{1, 2, 3} },
 	} {
 		k := key

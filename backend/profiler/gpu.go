@@ -13,7 +13,7 @@ type GPU struct {
 	Power     string `json:"power_limit,omitempty"` // "700 W"; empty: unknown
 	Precision string `json:"precision,omitempty"`
 	Provider  string `json:"provider,omitempty"`
-	Graphs    bool   `json:"cuda_graphs,omitempty"`
+	Graphs    string `json:"graphs,omitempty"`      // CUDA's: on, off, auto
 	Sizes     []int  `json:"batch_sizes,omitempty"` // the ladder
 }
 
@@ -22,13 +22,6 @@ func list(sizes []int) string {
 		return ""
 	}
 	return strings.Trim(fmt.Sprint(sizes), "[]")
-}
-
-func yes(v bool) string {
-	if v {
-		return "yes"
-	}
-	return "no"
 }
 
 // Where says what a profile of the key is for, to people.

@@ -46,7 +46,7 @@ type file struct {
 	// On GPUs; what is empty says the pool.
 	Precision  string `yaml:"precision"`   // fp32, tf32, fp16: a file whose weights were converted
 	Provider   string `yaml:"provider"`    // cuda, tensorrt
-	CUDAGraphs bool   `yaml:"cuda_graphs"` // each batch size as one launch: for models of many small kernels
+	CUDAGraphs *bool  `yaml:"cuda_graphs"` // each batch size as one launch; empty: where that can be done
 	CPUNodes   bool   `yaml:"cpu_nodes"`   // nodes that the provider leaves to the CPU, of shapes mostly, may run there
 	BatchSizes []int  `yaml:"batch_sizes"` // what batches are rounded up to; the last one is max_batch
 }
@@ -75,9 +75,19 @@ type Model struct {
 type GPU struct {
 	Precision string
 	Provider  string
-	Graphs    bool
+	Graphs    string // on, off
 	CPUNodes  bool
 	Sizes     []int // ascending, the last one max_batch
+}
+
+func onOff(v *bool) string {
+	switch {
+	case v == nil:
+		return ""
+	case *v:
+		return "on"
+	}
+	return "off"
 }
 
 // spec turns the file into a model without its version; all errors at once.
@@ -88,7 +98,7 @@ func (f *file) spec(name string) (Model, error) {
 	}
 	m := Model{DeviceType: f.DeviceType, Spec: catalog.ModelSpec{Name: name, MaxBatch: f.MaxBatch, Inputs: f.Inputs, Outputs: f.Outputs,
 		Image: f.Image, Labels: f.Labels, DropPolicy: f.DropPolicy, Resident: f.Resident},
-		GPU: GPU{Precision: f.Precision, Provider: f.Provider, Graphs: f.CUDAGraphs, CPUNodes: f.CPUNodes, Sizes: f.BatchSizes}}
+		GPU: GPU{Precision: f.Precision, Provider: f.Provider, Graphs: onOff(f.CUDAGraphs), CPUNodes: f.CPUNodes, Sizes: f.BatchSizes}}
 	if m.DeviceType == "" {
 		m.DeviceType = "cpu"
 	}

@@ -45,7 +45,7 @@ func TestLoad(t *testing.T) {
 	if m.Spec.Key() != "cnn/3" || m.DeviceType != "cpu" || m.Spec.SLO != 50*mono.Millisecond || m.Path != filepath.Join(dir, "cnn/3/model.onnx") || m.Spec.Image.Channels != 1 {
 		t.Errorf("%+v", m)
 	}
-	if g := m.GPU; g.Precision != "tf32" || g.Provider != "tensorrt" || !g.Graphs || !g.CPUNodes || !slices.Equal(g.Sizes, []int{1, 4, 16}) {
+	if g := m.GPU; g.Precision != "tf32" || g.Provider != "tensorrt" || g.Graphs != "on" || !g.CPUNodes || !slices.Equal(g.Sizes, []int{1, 4, 16}) {
 		t.Errorf("%+v", g)
 	}
 	if e := models[2]; e.Spec.Profile.Beta != 5*mono.Millisecond || e.DeviceType != "e" || e.Spec.Platform != PlatformEmulated {

@@ -48,8 +48,13 @@ const (
 	shareLeast = 0.8  // of the peak, copies beside execution
 )
 
-// pieceBytes are copied at a time: large enough to find the link's peak.
-const pieceBytes = 64 << 20
+// pieceBytes are copied at a time: the link's peak is that of large pieces, two queued at any time.
+// Beside execution each is queued when the one before has ended, as weights are to come: a stream that never runs
+// dry keeps the link, and a batch's inputs wait for as long as it has something (drivertest, "turns").
+const (
+	pieceBytes  = 64 << 20
+	weightBytes = 16 << 20
+)
 
 // loader is a device that takes models while it executes.
 type loader interface {
@@ -128,17 +133,17 @@ func (l *loads) measureCopies(ctx context.Context, d *Direct, s *shot, each mono
 	m := &d.Models[0]
 	l.BatchBytes = m.Sizes[len(m.Sizes)-1] * itemSize(m.Spec.Inputs)
 	var err, err2 error
-	if l.Peak, err = d.copies(pieceBytes, during(each/2)); err != nil {
+	if l.Peak, err = d.copies(pieceBytes, slots, during(each/2)); err != nil {
 		return err
 	}
-	if l.BatchRate, err = d.copies(l.BatchBytes, during(each/2)); err != nil {
+	if l.BatchRate, err = d.copies(l.BatchBytes, slots, during(each/2)); err != nil {
 		return err
 	}
 	var stop atomic.Bool
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.BesideRate, err2 = d.copies(pieceBytes, func() bool { return !stop.Load() })
+		l.BesideRate, err2 = d.copies(weightBytes, 1, func() bool { return !stop.Load() })
 	}()
 	err = d.execute(ctx, s, &l.Copies, during(each))
 	stop.Store(true)
@@ -146,9 +151,9 @@ func (l *loads) measureCopies(ctx context.Context, d *Direct, s *shot, each mono
 	return errors.Join(err, err2)
 }
 
-// copies copies pieces of pinned memory to the device, two queued at any time, and tells how many
-// bytes a second that are.
-func (d *Direct) copies(piece int, more func() bool) (rate float64, err error) {
+// copies copies pieces of pinned memory to the device, as many queued at any time as it is told, and tells
+// how many bytes a second that are.
+func (d *Direct) copies(piece, queued int, more func() bool) (rate float64, err error) {
 	if d.Driver == nil {
 		return 0, errors.New("no driver to queue copies with")
 	}
@@ -162,7 +167,7 @@ func (d *Direct) copies(piece int, more func() bool) (rate float64, err error) {
 		if err = p.open(c, piece); err != nil {
 			return err
 		}
-		rate, err = p.run(more)
+		rate, err = p.run(queued, more)
 		return err
 	})
 	return rate, errors.Join(err, c.Close())
@@ -204,13 +209,13 @@ func (p *copier) open(c cuda.Context, piece int) (err error) {
 }
 
 // run copies as long as more says; the first copies are not counted.
-func (p *copier) run(more func() bool) (float64, error) {
+func (p *copier) run(queued int, more func() bool) (float64, error) {
 	by := p.pipe.copyIn
 	var begin, end mono.Time
-	n := -slots
+	n := -queued
 	for i := 0; ; i++ {
-		slot := i % slots
-		if i >= slots { // the slot's copy before is over
+		slot := i % queued
+		if i >= queued { // the slot's copy before is over
 			if err := p.ends[slot].Synchronize(); err != nil {
 				return 0, err
 			}

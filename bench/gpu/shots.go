@@ -103,16 +103,22 @@ func (s *shot) run(ctx context.Context, d executor.Device) (ran, error) {
 func (s *shot) wait(ctx context.Context) (ran, error) {
 	select {
 	case r := <-s.ended:
-		return r, r.err
+		return s.over(r)
 	case <-ctx.Done():
 	}
 	late := time.NewTimer(hangMax)
 	defer late.Stop()
 	select {
 	case r := <-s.ended:
-		return r, r.err
+		return s.over(r)
 	case <-late.C:
 		s.stray = true
 		return ran{}, errHang
 	}
+}
+
+// over is how it has ended. What a lost device has may run yet, and write.
+func (s *shot) over(r ran) (ran, error) {
+	s.stray = errors.Is(r.err, executor.ErrAstray)
+	return r, r.err
 }

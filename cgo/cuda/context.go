@@ -2,6 +2,9 @@
 
 package cuda
 
+// #include "shim.h"
+import "C"
+
 import (
 	"fmt"
 	"sync/atomic"
@@ -95,6 +98,9 @@ func (c *context) Enter() error {
 	err := cu.SetCurrentContext(c.ctx)
 	if c.p.lost.Load() != nil {
 		return nil
+	}
+	if err == nil {
+		return c.did("entering it", int(C.sc_relax()))
 	}
 	return c.did("entering it", codeOf(err))
 }

@@ -46,6 +46,31 @@ struct sc_elapsed sc_event_elapsed(CUevent from, CUevent to)
 	return out;
 }
 
+// Ends a capture, if there is one, and drops the graph. One that a failed call has spoilt ends with
+// that call's error, and has ended all the same.
+int sc_end_capture(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUgraph graph = NULL;
+	int code = cuStreamIsCapturing(stream, &status);
+
+	if (code || status == CU_STREAM_CAPTURE_STATUS_NONE)
+		return code;
+	code = cuStreamEndCapture(stream, &graph);
+	if (graph)
+		(void)cuGraphDestroy(graph);
+	return status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ? CUDA_SUCCESS : code;
+}
+
+// ONNX Runtime captures graphs in the mode in which no thread of the process may call what could
+// disturb a capture, waiting for an event among it, lest the call fail and spoil the capture. A
+// thread may say that it knows what it does: ours call nothing on a stream that is captured.
+int sc_relax(void)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	return cuThreadExchangeStreamCaptureMode(&mode);
+}
+
 // Memory that has not been touched is to come from a NUMA node, if that has some: it need
 // not, so an error means nothing (a container may not allow the call).
 void sc_prefer_node(void *at, size_t bytes, int node)

@@ -35,6 +35,8 @@ int sc_host_register(void *at, size_t bytes);
 int sc_host_unregister(void *at);
 int sc_event_query(CUevent event);
 struct sc_elapsed sc_event_elapsed(CUevent from, CUevent to);
+int sc_end_capture(CUstream stream);
+int sc_relax(void);
 void sc_prefer_node(void *at, size_t bytes, int node);
 
 #endif

@@ -129,6 +129,13 @@ func (s *stream) Synchronize() error {
 	return nil
 }
 
+func (s *stream) EndCapture() error {
+	if err := s.ready("ending a capture"); err != nil {
+		return err
+	}
+	return s.c.did("ending a capture", int(C.sc_end_capture((C.CUstream)(unsafe.Pointer(s.s.C())))))
+}
+
 func (s *stream) Handle() uintptr { return uintptr(unsafe.Pointer(s.s.C())) }
 
 // Close lets what is queued go on.

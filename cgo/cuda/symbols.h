@@ -27,6 +27,7 @@
 	NEEDED(cuEventSynchronize) \
 	NEEDED(cuGetErrorName) \
 	NEEDED(cuGetErrorString) \
+	NEEDED(cuGraphDestroy) \
 	NEEDED(cuMemAlloc_v2) \
 	NEEDED(cuMemFree_v2) \
 	NEEDED(cuMemGetInfo_v2) \
@@ -36,8 +37,11 @@
 	NEEDED(cuMemcpyHtoDAsync_v2) \
 	NEEDED(cuStreamCreateWithPriority) \
 	NEEDED(cuStreamDestroy_v2) \
+	NEEDED(cuStreamEndCapture) \
+	NEEDED(cuStreamIsCapturing) \
 	NEEDED(cuStreamSynchronize) \
 	NEEDED(cuStreamWaitEvent) \
+	NEEDED(cuThreadExchangeStreamCaptureMode) \
 	OTHER(cuArray3DCreate_v2) \
 	OTHER(cuArray3DGetDescriptor_v2) \
 	OTHER(cuArrayCreate_v2) \
@@ -83,7 +87,6 @@
 	OTHER(cuGraphAddMemsetNode) \
 	OTHER(cuGraphClone) \
 	OTHER(cuGraphCreate) \
-	OTHER(cuGraphDestroy) \
 	OTHER(cuGraphDestroyNode) \
 	OTHER(cuGraphExecDestroy) \
 	OTHER(cuGraphGetEdges) \

@@ -30,7 +30,7 @@ func Run(t *testing.T, make func(t *testing.T) Fixture) {
 		{"devices", testDevices}, {"bad index", testBadIndex}, {"one context", testOneContext},
 		{"round trip", testRoundTrip}, {"order in a stream", testOrder}, {"waits across streams", testWaits},
 		{"wait for no mark", testWaitForNothing}, {"marks", testMarks}, {"times", testTimes}, {"another thread waits", testThreads},
-		{"two threads at once", testTwoThreads}, {"overlap", testOverlap}, {"nothing on the heap", testHeap},
+		{"two threads at once", testTwoThreads}, {"overlap", testOverlap}, {"turns", testTurns}, {"end of no capture", testEndCapture}, {"nothing on the heap", testHeap},
 		{"memory", testMemory}, {"too much memory", testTooMuch}, {"pinned", testPinned}, {"registered", testRegistered},
 		{"registered twice", testRegisteredTwice}, {"not pinned", testUnpinned}, {"a thousand rounds", testRounds},
 	}

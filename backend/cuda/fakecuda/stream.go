@@ -155,6 +155,15 @@ func (p *primary) await(of *stream, place uint64) error {
 	return p.lost
 }
 
+// EndCapture has nothing to end: nothing captures here.
+func (s *stream) EndCapture() error {
+	if err := s.begin("EndCapture"); err != nil {
+		return err
+	}
+	s.g.mu.Unlock()
+	return nil
+}
+
 func (s *stream) Handle() uintptr { return s.handle }
 
 // Close lets what is queued go on, as CUDA does.

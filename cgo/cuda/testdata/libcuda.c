@@ -26,6 +26,7 @@ static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct CUctx_st gpus[GPUS];
 static struct { char *at; size_t size; CUcontext ctx; } pins[PINS];
 static __thread CUcontext current;
+static __thread CUstreamCaptureMode capture_mode; // global at first, as the real one is
 static int initialised;
 
 // Each call begins so, and ends by leave.
@@ -189,6 +190,32 @@ CUresult cuStreamDestroy(CUstream s)
 CUresult cuStreamSynchronize(CUstream s)
 {
 	ENTER();
+	return leave(CUDA_SUCCESS);
+}
+// Nothing captures here. A thread's mode counts for those that do elsewhere.
+CUresult cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus *status)
+{
+	ENTER();
+	*status = CU_STREAM_CAPTURE_STATUS_NONE;
+	return leave(CUDA_SUCCESS);
+}
+CUresult cuStreamEndCapture(CUstream s, CUgraph *graph)
+{
+	ENTER();
+	return leave(CUDA_ERROR_ILLEGAL_STATE);
+}
+CUresult cuGraphDestroy(CUgraph graph)
+{
+	ENTER();
+	return leave(CUDA_ERROR_INVALID_VALUE);
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	CUstreamCaptureMode before = capture_mode;
+
+	ENTER();
+	capture_mode = *mode;
+	*mode = before;
 	return leave(CUDA_SUCCESS);
 }
 CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)

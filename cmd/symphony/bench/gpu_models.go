@@ -165,7 +165,7 @@ func directModel(m *repository.Model) gpu.Model {
 	if sizes == nil {
 		sizes = cuda.Ladder(spec.MaxBatch)
 	}
-	g := gpu.Model{Model: cuda.Model{Spec: &spec, Path: m.Path, Precision: precision, Provider: cuda.Provider(m.GPU.Provider), Graphs: m.GPU.Graphs, CPUNodes: m.GPU.CPUNodes, Sizes: sizes},
+	g := gpu.Model{Model: cuda.Model{Spec: &spec, Path: m.Path, Precision: precision, Provider: cuda.Provider(m.GPU.Provider), Graphs: cuda.Graphs(m.GPU.Graphs), CPUNodes: m.GPU.CPUNodes, Sizes: sizes},
 		Tolerance: agree.Tolerance(nets.Precision(precision)), Argmax: strings.HasPrefix(spec.Name, "digits"),
 		Compare: func(got, want []byte) (gpu.Difference, error) {
 			d, err := agree.Outputs(spec.Outputs, got, want)

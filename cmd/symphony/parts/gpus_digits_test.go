@@ -67,9 +67,10 @@ func TestDigitsOnThisGPU(t *testing.T) {
 		model     cuda.Model
 		tolerance float64
 	}{
-		"fp32":              {cuda.Model{Precision: cuda.FP32}, 1e-3},
-		"tf32":              {cuda.Model{Precision: cuda.TF32}, 2e-2},
-		"fp32, CUDA graphs": {cuda.Model{Precision: cuda.FP32, Graphs: true}, 1e-3},
+		"fp32":                 {cuda.Model{Precision: cuda.FP32}, 1e-3},
+		"tf32":                 {cuda.Model{Precision: cuda.TF32}, 2e-2},
+		"fp32, CUDA graphs":    {cuda.Model{Precision: cuda.FP32, Graphs: cuda.GraphsOn}, 1e-3},
+		"fp32, no CUDA graphs": {cuda.Model{Precision: cuda.FP32, Graphs: cuda.GraphsOff}, 1e-3},
 	} {
 		t.Run(name, func(t *testing.T) { compareDigits(t, driver, rt, c.model, m, s, c.tolerance) })
 	}
