@@ -29,9 +29,7 @@ const (
 )
 
 // Graphs says whether each batch size is captured once as a CUDA graph, which then runs by one
-// launch. It is more than a launch that is saved: the CUDA provider plans its convolutions anew
-// whenever a batch has another size than the one before, 0.1 s for ResNet-50 and 0.6 s for MobileNet on
-// an H200 (docs/decisions/0064); a graph keeps the plan of its size.
+// launch: a third of the time for small kernels (docs/decisions/0064).
 type Graphs string
 
 // When to use them.

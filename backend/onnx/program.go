@@ -23,25 +23,14 @@ type program struct {
 	stream  cuda.Stream
 	model   *cuda.Model // Graphs is on or off
 	plain   bool        // where it cannot be captured it runs without graphs
-	session *ort.DynamicAdvancedSession
-	place   *ort.MemoryInfo
-	options []*ort.RunOptions
-	bound   [][]*binding // by slot and size; nil: not bound
-	held    int64        // bytes of the device
-}
-
-// newProgram decides on graphs: TensorRT's provider has none that are safe (checkModel).
-func newProgram(r *CUDA, c cuda.Context, s cuda.Stream, m *cuda.Model) *program {
-	own := *m
-	p := &program{runtime: r, context: c, stream: s, model: &own}
-	switch {
-	case own.Graphs != cuda.GraphsAuto:
-	case own.Provider == cuda.ProviderTensorRT:
-		own.Graphs = cuda.GraphsOff
-	default:
-		own.Graphs, p.plain = cuda.GraphsOn, true
-	}
-	return p
+	// By size. Where the provider keeps plans of the last shape (plansByShape) each has a session of its own:
+	// the plan of another size would be made for each batch anew, and a graph of the size before would be left
+	// with kernels that were dropped with their plan, and answer wrongly. Else it is the same one.
+	sessions map[int]*ort.DynamicAdvancedSession
+	place    *ort.MemoryInfo
+	options  []*ort.RunOptions
+	bound    [][]*binding // by slot and size; nil: not bound
+	held     int64        // bytes of the device
 }
 
 type binding struct {
@@ -66,20 +55,36 @@ func (p *program) open() error {
 	if err := checkFile(m.Path, m.Spec); err != nil {
 		return err
 	}
+	var err error
+	if p.place, err = ort.NewMemoryInfo(p.runtime.place, ort.AllocatorTypeDevice, p.context.Info().Index, ort.MemTypeDefault); err != nil {
+		return err
+	}
+	apart := m.Provider != cuda.ProviderTensorRT && plansByShape(m.Path)
+	var s *ort.DynamicAdvancedSession
+	p.sessions = map[int]*ort.DynamicAdvancedSession{}
+	for _, size := range m.Sizes {
+		if s == nil || apart {
+			if s, err = p.session(); err != nil {
+				return err
+			}
+		}
+		p.sessions[size] = s
+	}
+	return nil
+}
+
+// session makes one of the model on the device.
+func (p *program) session() (*ort.DynamicAdvancedSession, error) {
 	o, err := cudaSession()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer o.Destroy()
-	device := p.context.Info().Index
-	if err := p.runtime.provide(o, device, p.stream.Handle(), m); err != nil {
-		return err
+	if err := p.runtime.provide(o, p.context.Info().Index, p.stream.Handle(), p.model); err != nil {
+		return nil, err
 	}
-	if p.place, err = ort.NewMemoryInfo(p.runtime.place, ort.AllocatorTypeDevice, device, ort.MemTypeDefault); err != nil {
-		return err
-	}
-	p.session, err = ort.NewDynamicAdvancedSession(m.Path, names(m.Spec.Inputs), names(m.Spec.Outputs), o)
-	return err
+	spec := p.model.Spec
+	return ort.NewDynamicAdvancedSession(p.model.Path, names(spec.Inputs), names(spec.Outputs), o)
 }
 
 // Bind implements cuda.Program.
@@ -103,7 +108,7 @@ func (p *program) bind(slot, size int, in, out []cuda.Ptr) error {
 	if err != nil {
 		return err
 	}
-	b, err := onnxrt.Bind(p.session, o, p.place, tensors(m.Inputs, size, in), tensors(m.Outputs, size, out))
+	b, err := onnxrt.Bind(p.sessions[size], o, p.place, tensors(m.Inputs, size, in), tensors(m.Outputs, size, out))
 	if err != nil {
 		return deviceError(err)
 	}
@@ -163,42 +168,6 @@ func (p *program) Run(slot, size int) error {
 	return err
 }
 
-// mayGoPlain: the error may be that of a model that cannot be captured.
-func (p *program) mayGoPlain(err error) bool {
-	return p.plain && !errors.Is(err, cuda.ErrMemory) && !errors.Is(err, cuda.ErrLost)
-}
-
-// goPlain begins anew without graphs. A run that failed while it was captured may have left its
-// stream in that state. With an error Close is what can still be done.
-func (p *program) goPlain(why error) error {
-	p.runtime.options.Logger.Warn().Str("model", p.model.Spec.Key()).Err(why).
-		Msg("it cannot be captured as CUDA graphs, and runs without: if it has convolutions, each change of the batch's size takes long (cuda_graphs: false leaves out the attempt)")
-	p.plain, p.model.Graphs = false, cuda.GraphsOff
-	bound := p.bound
-	err := errors.Join(p.stream.EndCapture(), p.Close(), p.measured(p.open))
-	if err != nil {
-		return err
-	}
-	p.bound = make([][]*binding, len(bound))
-	for slot, sizes := range bound {
-		p.bound[slot] = make([]*binding, len(sizes))
-		for size, b := range sizes {
-			if b == nil {
-				continue
-			}
-			if err := p.bind(slot, size, b.in, b.out); err != nil {
-				return err
-			}
-			if b.ran { // as often as it has
-				if err := p.Run(slot, size); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // at is nil where nothing is bound.
 func (p *program) at(slot, size int) *binding {
 	if slot < 0 || slot >= len(p.bound) || size < 0 || size >= len(p.bound[slot]) {
@@ -237,8 +206,12 @@ func (p *program) Close() error {
 	}
 	p.bound = nil
 	var errs []error
-	if p.session != nil {
-		errs = append(errs, p.session.Destroy())
+	var last *ort.DynamicAdvancedSession
+	for _, size := range p.model.Sizes {
+		if s := p.sessions[size]; s != nil && s != last {
+			errs = append(errs, s.Destroy())
+			last = s
+		}
 	}
 	for _, o := range p.options {
 		errs = append(errs, o.Destroy())
@@ -246,6 +219,6 @@ func (p *program) Close() error {
 	if p.place != nil {
 		errs = append(errs, p.place.Destroy())
 	}
-	p.session, p.options, p.place = nil, nil, nil
+	p.sessions, p.options, p.place = nil, nil, nil
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"unsafe"
@@ -197,6 +198,79 @@ func TestLoadRefuses(t *testing.T) {
 		h := &host{free: 1 << 29}
 		if _, err := hostRuntime().Load(h, h, m); !errors.Is(err, ErrModel) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// A model that cannot be captured runs without graphs, and what was bound and had run by then is as it was.
+func TestProgramGoesPlain(t *testing.T) {
+	load(t)
+	m := digits(t)
+	model := &cuda.Model{Spec: &m.Spec, Path: m.Path, Precision: cuda.FP32, Sizes: []int{1, 7, 32}}
+	h, r := &host{free: 1 << 29}, hostRuntime()
+	refuse := errors.New("nodes are left to the CPU")
+	r.provide = func(_ *ort.SessionOptions, _ int, _ uintptr, m *cuda.Model) error {
+		if m.Graphs == cuda.GraphsOn {
+			return refuse
+		}
+		return nil
+	}
+	if p, err := r.Load(h, h, model); err != nil || p.(*program).model.Graphs != cuda.GraphsOff || model.Graphs != cuda.GraphsAuto {
+		t.Errorf("a session that cannot be made with graphs: %v", err)
+	} else if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	model.Graphs = cuda.GraphsOn
+	if _, err := r.Load(h, h, model); !errors.Is(err, refuse) {
+		t.Errorf("graphs are demanded: %v", err)
+	}
+	model.Graphs = cuda.GraphsAuto
+	loaded, err := hostRuntime().Load(h, h, model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, at := loaded.(*program), newPlace(t, model.Spec)
+	first := p.sessions[1]
+	for _, size := range model.Sizes {
+		if err := p.Bind(1, size, []cuda.Ptr{address(at.in)}, []cuda.Ptr{address(at.out)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Run(1, 7); err != nil {
+		t.Fatal(err)
+	}
+	want := bytes.Clone(at.out)
+	clear(at.out)
+	if err := p.goPlain(errors.New("a run that failed while it was captured")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Run(1, 7); err != nil || !bytes.Equal(at.out, want) || p.plain || p.sessions[1] == first || len(p.bound) != 2 || p.at(1, 32) == nil || p.at(0, 1) != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Convolutions have a session for each size, others one for all.
+func TestSessionsBySize(t *testing.T) {
+	load(t)
+	m := digits(t)
+	for path, apart := range map[string]bool{m.Path: true, strings.Replace(m.Path, "digits-cnn", "digits-wide", 1): false} {
+		if _, err := os.Stat(path); err != nil {
+			t.Logf("not here: %v", err)
+			continue
+		}
+		h, model := &host{free: 1 << 29}, &cuda.Model{Spec: &m.Spec, Path: path, Precision: cuda.FP32, Sizes: []int{1, 32}}
+		loaded, err := hostRuntime().Load(h, h, model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := loaded.(*program); (p.sessions[1] != p.sessions[32]) != apart {
+			t.Errorf("%s: sessions of its own for each size: %v, want %v", path, !apart, apart)
+		}
+		if err := loaded.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -53,7 +53,7 @@ const (
 // dry keeps the link, and a batch's inputs wait for as long as it has something (drivertest, "turns").
 const (
 	pieceBytes  = 64 << 20
-	weightBytes = 16 << 20
+	weightBytes = 32 << 20
 )
 
 // loader is a device that takes models while it executes.
