@@ -24,7 +24,7 @@ type loads struct {
 	Loaded int     `json:"loads"`
 	LoadMS float64 `json:"load_ms"` // median of one
 	Bytes  int64   `json:"load_bytes"`
-	// Copies to the device, bytes/s: large ones alone, the same beside execution, and those of
+	// Copies to the device, bytes/s: large ones alone, those of weights beside execution, and those of
 	// batches' inputs alone, of the largest size.
 	Peak       float64 `json:"peak_bytes_per_s"`
 	BesideRate float64 `json:"beside_bytes_per_s"`
@@ -355,8 +355,8 @@ func (l *loads) text() string {
 		}
 	}
 	rate(fmt.Sprintf("pieces of %d MiB, alone: the peak", pieceBytes>>20), l.Peak)
-	rate("the same beside execution", l.BesideRate)
+	rate("pieces of 32 MiB, one at a time, beside execution", l.BesideRate)
 	rate(fmt.Sprintf("inputs of the largest batch (%.2f MB), alone", float64(l.BatchBytes)/1e6), l.BatchRate)
-	return fmt.Sprintf("%s in batches of %d, one after the other, by the device's events: alone, before and after the rest; while another stream copies to the device without a pause, as weights come; and while the model is loaded once more and unloaded, over and over: %d loads of %s, %.0f ms each (median), with a first run of every size.\n\n%s\n%s",
+	return fmt.Sprintf("%s in batches of %d, one after the other, by the device's events: alone, before and after the rest; while another stream copies to the device, piece after piece, as weights come; and while the model is loaded once more and unloaded, over and over: %d loads of %s, %.0f ms each (median), with a first run of every size.\n\n%s\n%s",
 		l.Model, l.Batch, l.Loaded, gibibytes(l.Bytes), l.LoadMS, t, r)
 }
