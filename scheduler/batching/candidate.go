@@ -3,7 +3,8 @@ package batching
 import "github.com/symphony-serving/symphony/transport/mono"
 
 // Delay is the network's delay bound: an order reaches a GPU within Ctrl, and
-// each input of the batch takes Data more (Figure 18).
+// each input of the batch takes Data more (Figure 18), and MiB for each MiB of it, if the
+// model tells how large it is (Config.Bytes).
 //
 // Lead opens the window that much before frontrun. Where alpha is small the
 // window [frontrun, latest] is narrower than a thread's wake-up is late (a few
@@ -25,12 +26,19 @@ import "github.com/symphony-serving/symphony/transport/mono"
 // The simulator has late wake-ups only where they are asked for (sim.Pause):
 // else all three are 0.
 type Delay struct {
-	Ctrl, Data, Lead mono.Dur
-	Late             mono.Dur
-	LeadShare        int // one part in so many of the time left to the deadline; 0: none
+	Ctrl, Data, MiB, Lead mono.Dur
+	Late                  mono.Dur
+	LeadShare             int // one part in so many of the time left to the deadline; 0: none
 }
 
-// Of is delay(b).
+// Sized is the bound for a model whose items have so many bytes of inputs.
+func (d Delay) Sized(bytes int) Delay {
+	d.Data += d.MiB * mono.Dur(bytes) >> 20
+	d.MiB = 0
+	return d
+}
+
+// Of is delay(b), of a bound that is Sized.
 func (d *Delay) Of(b int) mono.Dur { return d.Ctrl + d.Data*mono.Dur(b) }
 
 // lead is how long before frontrun the window opens, with so much time left to

@@ -13,6 +13,7 @@ type Config struct {
 	SLO      mono.Dur // the usual one: sets the target; each request brings its own deadline
 	Policy   Policy
 	Window   Window
+	Bytes    int // of an item's inputs; 0: they take no time by their size
 	Delay    Delay
 	Share    Share    // GPUs that this model can count on, until an Offer tells
 	QueueMax int      // waiting requests; more are refused

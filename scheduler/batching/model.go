@@ -45,7 +45,7 @@ type Model struct {
 // NewModel makes an empty queue.
 func NewModel(cfg Config) *Model {
 	m := &Model{cfg: cfg, share: cfg.Share, wake: mono.Never, floor: mono.Past}
-	m.retarget()
+	m.SetDelay(cfg.Delay)
 	return m
 }
 
@@ -72,18 +72,21 @@ func (m *Model) Profile() *profile.Profile { return m.cfg.Profile }
 // SLO is the model's.
 func (m *Model) SLO() mono.Dur { return m.cfg.SLO }
 
-// Delay is the network's delay bound in force.
+// Delay is the network's delay bound in force, Sized.
 func (m *Model) Delay() Delay { return m.cfg.Delay }
 
 // SetDelay sets the network's delay bound. Like the other setters it changes what Update
 // reckons with: call Update afterwards.
-func (m *Model) SetDelay(d Delay) { m.cfg.Delay = d; m.retarget() }
+func (m *Model) SetDelay(d Delay) { m.cfg.Delay = d.Sized(m.cfg.Bytes); m.retarget() }
 
 // SetWindow sets the rule for exec.
 func (m *Model) SetWindow(w Window) { m.cfg.Window = w }
 
 // SetConfig replaces the whole configuration and keeps the queue.
-func (m *Model) SetConfig(cfg Config) { m.cfg, m.share = cfg, cfg.Share; m.retarget() }
+func (m *Model) SetConfig(cfg Config) {
+	m.cfg, m.share = cfg, cfg.Share
+	m.SetDelay(cfg.Delay)
+}
 
 // SetShare sets how many GPUs the model can count on, until an Offer tells.
 func (m *Model) SetShare(s Share) { m.cfg.Share, m.share = s, s; m.retarget() }

@@ -224,7 +224,7 @@ func (e *Engine) addModel(id wire.ModelID, cfg batching.Config, weights *residen
 	}
 	e.models[id] = true
 	e.makeRoomForModels(len(e.models))
-	e.changes.addModel(id, policy.Model{Profile: cfg.Profile, SLO: cfg.SLO, Drop: cfg.Policy})
+	e.changes.addModel(id, policy.Model{Profile: cfg.Profile, SLO: cfg.SLO, Bytes: cfg.Bytes, Drop: cfg.Policy})
 	l := e.loopOf(id)
 	if weights != nil {
 		e.awaitChange() // the loop tells the rank
@@ -243,7 +243,7 @@ func (e *Engine) SetModel(id wire.ModelID, cfg batching.Config) {
 	if !e.models[id] {
 		return
 	}
-	e.changes.addModel(id, policy.Model{Profile: cfg.Profile, SLO: cfg.SLO, Drop: cfg.Policy})
+	e.changes.addModel(id, policy.Model{Profile: cfg.Profile, SLO: cfg.SLO, Bytes: cfg.Bytes, Drop: cfg.Policy})
 	e.order(e.loopOf(id), &input{op: opSetModel, model: id, config: &shard.ModelConfig{Config: cfg}})
 }
 

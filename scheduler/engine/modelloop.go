@@ -67,6 +67,7 @@ type modelLoop struct {
 // served is what the loop keeps of a model that is served.
 type served struct {
 	overrun *overrun.Overrun
+	bytes   int64    // of an item's inputs
 	box     *mailbox // to the rank loop
 	wanting *wanting // of a paged engine; else nil
 }
@@ -330,7 +331,6 @@ func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 	done := &l.report
 	l.engine.toRank(&rankEvent{op: rankDone, gpu: GPU{run.GPU, run.Life}, batch: done.Batch, at: done.End, told: done.told,
 		refused: done.Refused != wire.ReasonNone, cold: done.Refused == wire.ReasonCold}, mono.Past)
-	l.engine.fetches.add(done.Fetch, done.Ran)
 	l.engine.sink.Completed(l.index, &l.told, done)
 	if t := l.tap.Load(); t != nil {
 		t.done(now, &l.told, done)
@@ -344,6 +344,9 @@ func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 			l.touchLoop(run.Model, m.wanting)
 		}
 		return
+	}
+	if done.Ran > 0 {
+		l.engine.fetches.add(done.Fetch, int64(done.Ran)*m.bytes)
 	}
 	o := m.overrun
 	if !o.Add(now, done.End.Sub(run.Until)) {
@@ -359,7 +362,7 @@ func (l *modelLoop) addModelLoop() {
 	for int(l.in.model) >= len(l.served) {
 		l.served = append(l.served, nil)
 	}
-	m := &served{overrun: overrun.New(l.in.config.SLO / 4)}
+	m := &served{overrun: overrun.New(l.in.config.SLO / 4), bytes: int64(l.in.config.Bytes)}
 	if before := l.served[l.in.model]; before != nil {
 		m.box, m.wanting = before.box, before.wanting
 		l.served[l.in.model] = m

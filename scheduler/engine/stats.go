@@ -61,10 +61,10 @@ type Stats struct {
 	Need float64
 	// Kept is below which id GPUs may take batches early (rank.Headroom), at the last look.
 	Kept int
-	// FetchBase and FetchPerItem are what batches' inputs took to reach the
-	// backends: what each pays (median), and a high percentile per item beyond.
-	FetchBase, FetchPerItem mono.Dur
-	Paging                  *PagingStats // nil: all models are on all GPUs
+	// FetchBase and FetchPerMiB are what batches' inputs took to reach the backends: what
+	// each pays (median), and what each MiB takes beyond.
+	FetchBase, FetchPerMiB mono.Dur
+	Paging                 *PagingStats // nil: all models are on all GPUs
 }
 
 // Stats takes a snapshot.
@@ -79,7 +79,7 @@ func (e *Engine) Stats() Stats {
 	s.Rank.Waiting, s.Rank.Wakes = e.rank.events.Len(), e.rank.rider.wakes()
 	s.Need = e.rank.stats.needBy(mono.Now())
 	s.Kept = int(e.rank.stats.kept.Load())
-	s.FetchBase, s.FetchPerItem = e.fetches.bounds()
+	s.FetchBase, s.FetchPerMiB = e.fetches.bounds()
 	if p := e.rank.paging; p != nil {
 		paging := p.stats.snapshot()
 		s.Paging = &paging

@@ -22,8 +22,9 @@ type Model struct {
 	SLO     mono.Dur // of its requests; each brings its own deadline
 	// Rate is what the operator expects, in requests/s: policies that plan ahead
 	// (Nexus) begin with it; the others find out for themselves.
-	Rate float64
-	Drop batching.Policy // of deferred schedulers: what the model is configured for
+	Rate  float64
+	Bytes int             // of an item's inputs (batching.Config.Bytes)
+	Drop  batching.Policy // of deferred schedulers: what the model is configured for
 	// Where GPUs have pages: those that its weights take, and how long they take to copy.
 	Pages    int
 	LoadTime mono.Dur

@@ -99,7 +99,7 @@ func (m *metrics) collectPool(p *pool, ch chan<- prometheus.Metric) {
 	}
 	gauge(m.gpus, float64(p.alive.Load()), pool)
 	gauge(m.delay, p.delay.Ctrl.Seconds(), pool, "ctrl")
-	gauge(m.delay, p.delay.Data.Seconds(), pool, "data")
+	gauge(m.delay, p.delay.MiB.Seconds(), pool, "mib")
 	gauge(m.models, float64(p.models), pool)
 	stats, used := p.engine.Stats(), 0
 	gauge(m.need, stats.Need, pool)

@@ -230,7 +230,7 @@ func modelConfig(m *catalog.ModelSpec, queueMax int) (batching.Config, error) {
 	if err != nil {
 		return batching.Config{}, fmt.Errorf("model %s: %w", m.Key(), err)
 	}
-	return batching.Config{Profile: p, SLO: m.SLO, Policy: policy, QueueMax: queueMax}, nil
+	return batching.Config{Profile: p, SLO: m.SLO, Bytes: m.InputBytes(), Policy: policy, QueueMax: queueMax}, nil
 }
 
 // seatGPU adds a backend's device. Batches may go to it before it returns.

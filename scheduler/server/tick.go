@@ -43,7 +43,7 @@ func (s *Server) tick() {
 
 // measureDelays turns what links and batches showed into the pools' delay
 // bounds: d_ctrl is the worst link's one-way delay plus what every batch's
-// fetch pays, d_data what each further input costs. Clamped, and changed only
+// fetch pays, d_data what each further MiB of inputs costs. Clamped, and changed only
 // when it moved by a tenth: each change forms every candidate anew.
 func (s *Server) measureDelays() {
 	for p := range s.livePools {
@@ -69,8 +69,8 @@ func (s *Server) measureDelay(p *pool, link mono.Dur) {
 	stats := p.engine.Stats()
 	d := p.delay
 	d.Ctrl = min(max(link+stats.FetchBase, s.cfg.DelayMin), s.cfg.DelayMax)
-	d.Data = min(stats.FetchPerItem, s.cfg.DelayMax/16)
-	if moved(p.delay.Ctrl, d.Ctrl) || moved(p.delay.Data, d.Data) {
+	d.MiB = min(stats.FetchPerMiB, perMiBMost*s.cfg.DelayMax)
+	if moved(p.delay.Ctrl, d.Ctrl) || moved(p.delay.MiB, d.MiB) {
 		p.delay = d
 		p.engine.SetDelay(d)
 	}
@@ -92,6 +92,9 @@ func (s *Server) tellTuning(p *pool) {
 
 // tuningEvery is how often changes of the setting are worth a line.
 const tuningEvery = 10 * mono.Second
+
+// perMiBMost bounds what a MiB may take, in DelayMax: 20 ms by default, two of those of a link of 1 Gbit/s.
+const perMiBMost = 4
 
 func moved(before, now mono.Dur) bool {
 	change := now - before

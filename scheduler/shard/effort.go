@@ -94,7 +94,8 @@ func (s *Shard) least(m *model) mono.Dur {
 	if m.effort.queue.Len() == 0 {
 		return 0
 	}
-	return s.delay.Of(1) + m.Profile().Latency(1)
+	delay := m.Delay()
+	return delay.Of(1) + m.Profile().Latency(1)
 }
 
 // Fill answers what was lent: with the largest batch of best effort that ends in time, or with the GPU unused.
@@ -107,7 +108,8 @@ func (s *Shard) Fill(now mono.Time, g gaps.Grant, out *Out) {
 			for range b {
 				s.taken = append(s.taken, m.effort.queue.Pop().Value)
 			}
-			a.Exec = max(now.Add(s.delay.Of(b)), g.FreeAt)
+			delay := m.Delay()
+			a.Exec = max(now.Add(delay.Of(b)), g.FreeAt)
 			a.Until = a.Exec.Add(m.Profile().Latency(b))
 			a.Batch = s.dispatch(rank.Grant{Model: g.Model, GPU: g.GPU, Life: g.Life}, now, a.Exec, a.Until, out)
 			if g.Generation != 0 {
@@ -123,7 +125,8 @@ func (s *Shard) Fill(now mono.Time, g gaps.Grant, out *Out) {
 
 // fits is the size of the largest batch that ends by g.Until.
 func (s *Shard) fits(now mono.Time, m *model, g *gaps.Grant) int {
-	b := min(m.effort.queue.Len(), m.Profile().Largest(g.Until.Sub(now)-s.delay.Ctrl, s.delay.Data))
+	delay := m.Delay()
+	b := min(m.effort.queue.Len(), m.Profile().Largest(g.Until.Sub(now)-delay.Ctrl, delay.Data))
 	if g.FreeAt > now {
 		b = min(b, m.Profile().Largest(g.Until.Sub(g.FreeAt), 0))
 	}

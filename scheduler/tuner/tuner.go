@@ -66,6 +66,7 @@ type Tuner struct {
 	looked  mono.Time // when debts faded last
 	gpus    int
 	served  []*profile.Profile // by model; nil: it is not served
+	bytes   []int              // by model, of an item's inputs
 	delay   batching.Delay
 	// delaySeen is the delay that most of what the tallies hold was seen under.
 	delaySeen batching.Delay
@@ -136,12 +137,12 @@ func New(cfg Config) *Tuner {
 // AddModel begins to serve a model, or changes its profile or SLO.
 func (t *Tuner) AddModel(id wire.ModelID, m policy.Model) {
 	for int(id) >= len(t.served) {
-		t.served = append(t.served, nil)
+		t.served, t.bytes = append(t.served, nil), append(t.bytes, 0)
 	}
 	if t.served[id] != nil {
 		t.changed(loadDrifted) // what was seen was seen with another
 	}
-	t.served[id] = m.Profile
+	t.served[id], t.bytes[id] = m.Profile, m.Bytes
 	for _, s := range t.shadows {
 		s.sched.AddModel(id, m)
 	}
@@ -188,12 +189,13 @@ func (t *Tuner) SetDelay(d batching.Delay) {
 // matters tells whether a delay differs, for any model, by more than a part of a batch from the
 // one that the past was seen under.
 func (t *Tuner) matters(d batching.Delay) bool {
-	for _, p := range t.served {
+	for i, p := range t.served {
 		if p == nil {
 			continue
 		}
+		now, seen := d.Sized(t.bytes[i]), t.delaySeen.Sized(t.bytes[i])
 		for _, b := range [...]int{1, p.MaxBatch()} {
-			if away(d.Of(b), t.delaySeen.Of(b), p.Latency(b)) {
+			if away(now.Of(b), seen.Of(b), p.Latency(b)) {
 				return true
 			}
 		}
@@ -256,7 +258,8 @@ func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
 	if t.deaf {
 		t.hear(now)
 	}
-	if budget := deadline.Sub(now); t.deaf || budget < t.served[id].Latency(1)+t.delay.Of(1) {
+	delay := t.delay.Sized(t.bytes[id])
+	if budget := deadline.Sub(now); t.deaf || budget < t.served[id].Latency(1)+delay.Of(1) {
 		return // a deadline that no setting could keep tells nothing
 	}
 	if t.resumed {

@@ -21,3 +21,12 @@ func (m *ModelSpec) SameImages(other *ModelSpec) bool {
 	return a.Layout == b.Layout && a.Channels == b.Channels && a.Resize == b.Resize && a.Scale == b.Scale && a.Invert == b.Invert &&
 		slices.Equal(a.Mean, b.Mean) && slices.Equal(a.Std, b.Std)
 }
+
+// InputBytes is the size of one item's inputs, without those whose size varies (BYTES).
+func (m *ModelSpec) InputBytes() int {
+	n := 0
+	for _, t := range m.Inputs {
+		n += int(max(0, t.ByteSize()))
+	}
+	return n
+}

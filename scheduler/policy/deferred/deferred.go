@@ -78,7 +78,7 @@ func (s *Scheduler) AddModel(id wire.ModelID, m policy.Model) {
 		s.served[id] = true
 		s.models++
 	}
-	s.shard.AddModel(id, shard.ModelConfig{Config: batching.Config{Profile: m.Profile, SLO: m.SLO, QueueMax: queueMax,
+	s.shard.AddModel(id, shard.ModelConfig{Config: batching.Config{Profile: m.Profile, SLO: m.SLO, Bytes: m.Bytes, QueueMax: queueMax,
 		Policy: max(s.opts.Policy, m.Drop), Window: s.opts.Window, Timeout: mono.Dur(s.opts.TimeoutShare * float64(m.SLO))}})
 }
 

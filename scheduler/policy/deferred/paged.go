@@ -80,7 +80,7 @@ func (s *Paged) AddModel(id wire.ModelID, m policy.Model) {
 		s.match.AddModel(id, residency.Model{Pages: m.Pages, LoadTime: m.LoadTime})
 	}
 	s.models[id].profile = m.Profile
-	s.shard.AddModel(id, shard.ModelConfig{Config: batching.Config{Profile: m.Profile, SLO: m.SLO, QueueMax: queueMax, Policy: max(s.opts.Policy, m.Drop)}})
+	s.shard.AddModel(id, shard.ModelConfig{Config: batching.Config{Profile: m.Profile, SLO: m.SLO, Bytes: m.Bytes, QueueMax: queueMax, Policy: max(s.opts.Policy, m.Drop)}})
 }
 
 // AddGPU implements policy.Scheduler.
