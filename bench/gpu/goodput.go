@@ -72,7 +72,7 @@ func measureGoodput(ctx context.Context, b *bench) (section, error) {
 		b.best = 0
 		for i, policy := range s.Policies {
 			p := goodputPolicy{Policy: policy}
-			p.found, err = b.carried(ctx, s, w, policy, one, leftOf(ctx)/mono.Dur(searches))
+			p.found, err = b.carried(ctx, s, w, policy, one, planned(ctx)/mono.Dur(searches))
 			searches--
 			if i == 0 {
 				b.best = p.Best

@@ -64,7 +64,7 @@ func measureLatency(ctx context.Context, b *bench) (section, error) {
 		one := &latencyOf{Model: m.Spec.Key(), Precision: string(m.Precision)}
 		all.Models = append(all.Models, one)
 		for _, size := range m.Sizes {
-			if err = d.measureSize(ctx, i, size, leftOf(ctx)/mono.Dur(max(1, points)), one); err != nil {
+			if err = d.measureSize(ctx, i, size, mono.Now().Add(planned(ctx)/mono.Dur(max(1, points))), one); err != nil {
 				err = fmt.Errorf("a batch of %d: %w", size, err)
 				break
 			}
@@ -81,17 +81,16 @@ func measureLatency(ctx context.Context, b *bench) (section, error) {
 	return all, errors.Join(errs...)
 }
 
-// measureSize runs one size for a span.
-func (d *Direct) measureSize(ctx context.Context, index, size int, span mono.Dur, one *latencyOf) error {
+// measureSize runs one size until an instant.
+func (d *Direct) measureSize(ctx context.Context, index, size int, until mono.Time, one *latencyOf) error {
 	s, free, err := d.shot(&d.Models[index], index, size, 0)
 	if err != nil {
 		return err
 	}
 	defer free()
 	var spans []mono.Dur
-	begin := mono.Now()
 	for i := 0; i < warmRuns+countMost; i++ {
-		if len(spans) >= countMin && mono.Now().Sub(begin) > span {
+		if len(spans) >= countMin && mono.Now() > until {
 			break
 		}
 		r, err := s.run(ctx, d.GPU)

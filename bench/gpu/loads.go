@@ -157,6 +157,9 @@ func (d *Direct) copies(piece, queued int, more func() bool) (rate float64, err 
 	if d.Driver == nil {
 		return 0, errors.New("no driver to queue copies with")
 	}
+	if d.PieceMost > 0 {
+		piece = min(piece, d.PieceMost)
+	}
 	c, err := d.Driver.Open(d.Index)
 	if err != nil {
 		return 0, err

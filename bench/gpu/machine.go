@@ -60,6 +60,9 @@ type Direct struct {
 	Alloc func(bytes int) ([]byte, error)
 	Free  func([]byte)
 	Close func() error
+	// PieceMost bounds what is copied at a time where the link's peak is looked for; 0: nothing does. A device in
+	// software needs no large pieces, and a processor that is busy takes seconds for them.
+	PieceMost int
 }
 
 // Model is one to measure.

@@ -49,7 +49,7 @@ func measureSpread(ctx context.Context, b *bench) (section, error) {
 	defer free()
 	r := &spread{Model: m.Spec.Key(), Batch: size, Wanted: spreadRuns}
 	var spans []mono.Dur
-	enough := mono.Now().Add(leftOf(ctx) * 9 / 10)
+	enough := mono.Now().Add(planned(ctx))
 	for i := 0; i < warmRuns+spreadRuns && (mono.Now() < enough || len(spans) == 0); i++ {
 		one, err := s.run(ctx, d.GPU)
 		if err != nil {
