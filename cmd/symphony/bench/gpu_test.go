@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -100,43 +102,59 @@ func writeModel(t *testing.T, dir, name, text string) {
 }
 
 // The whole bench on a GPU in software, briefly: each part has its section, outputs are equal,
-// the plan is looked at, and nothing is left open in the driver.
+// the plan is looked at, and nothing is left open in the driver. A machine that is too busy for a
+// part in its share of the time gets twice the time, once: what lacks then is missing.
 func TestGPU(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, driver := fakeMachine(t)
-	out := "out"
-	if dir := os.Getenv("GPU_REPORT"); dir != "" {
-		out = filepath.Join(dir, t.Name())
-	}
-	o := gpu.Options{Out: out, Limit: 32 * mono.Second, Command: "symphony bench gpu", Version: "v0", Host: "here", Time: "now", Progress: os.Stderr}
+	limit := 32 * mono.Second
 	if os.Getenv("GPU_REPORT") != "" { // somebody wants to look
-		o.Limit, h.quick = 150*mono.Second, false
+		limit = 150 * mono.Second
 	}
-	r, err := gpu.Run(t.Context(), h.machine(), o)
+	lacks, late := wholeGPU(t, limit)
+	if len(lacks) > 0 && late {
+		t.Logf("a busy machine: once more, in twice the time: %s", strings.Join(lacks, "; "))
+		lacks, _ = wholeGPU(t, 2*limit)
+	}
+	for _, what := range lacks {
+		t.Error(what)
+	}
+}
+
+// wholeGPU runs all parts. It tells what the report lacks, and whether a part's time was over
+// before it had what it needs. What no lack of time explains is an error at once.
+func wholeGPU(t *testing.T, limit mono.Dur) (lacks []string, late bool) {
+	t.Helper()
+	h, driver := fakeMachine(t)
+	o := gpu.Options{Out: "out", Limit: limit, Command: "symphony bench gpu", Version: "v0", Host: "here", Time: "now", Progress: os.Stderr}
+	if dir := os.Getenv("GPU_REPORT"); dir != "" {
+		o.Out, h.quick = filepath.Join(dir, t.Name()), false
+	}
+	r, err := gpu.Run(t.Context(), smallPieces(h.machine()), o)
 	h.close()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range r.Parts {
+		late = late || ranOut(&p) && p.Part != "loads"
 		// What a busy machine carries in a moment is not for a test to demand, nor that a model is loaded in it.
 		if p.Status != gpu.Done && p.Status != gpu.Skipped && p.Part != "goodput" && p.Part != "loads" || p.Status == gpu.Skipped && p.Part != "scaling" {
-			t.Errorf("%s: %s: %s", p.Part, p.Status, p.Error)
+			if what := fmt.Sprintf("%s: %s: %s", p.Part, p.Status, p.Error); ranOut(&p) {
+				lacks = append(lacks, what)
+			} else {
+				t.Error(what)
+			}
 		}
 		if r.Sections[p.Part] == nil && p.Status != gpu.Skipped {
-			t.Errorf("%s has no section", p.Part)
+			lacks = append(lacks, p.Part+" has no section")
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(out, "REPORT.md"))
+	text, err := os.ReadFile(filepath.Join(o.Out, "REPORT.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Fake GPU", "1 passed, 0 failed, 0 skipped", "| first/1 | fp32 |", "| second/1 | fp32 |", "equal enough", "staggered", "| Symphony |", "| first | eager |",
 		"plots/goodput.svg", "plots/prediction.svg", "plots/timeline.svg", "570.86.15", "batches at"} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("the report has no %q", want)
+			lacks = append(lacks, fmt.Sprintf("the report has no %q", want))
 		}
 	}
 	if c := driver.Counts(); c != (fakecuda.Counts{}) {
@@ -145,9 +163,27 @@ func TestGPU(t *testing.T) {
 	for _, err := range driver.Misused() {
 		t.Error(err)
 	}
-	if _, err := os.Stat(filepath.Join(root, "bench", "gpu", "REPORT.md")); err == nil && out == "out" {
-		t.Log("there is a report of a real GPU beside the code")
+	return lacks, late
+}
+
+// ranOut: the part did not begin, or failed with most of its time over. One that fails for
+// another reason does so sooner, or fails again.
+func ranOut(p *gpu.Outcome) bool {
+	return p.Status == gpu.NotRun || p.Status == gpu.Failed && p.Seconds > p.Budget/2
+}
+
+// smallPieces lets the part loads copy little at a time: under the race detector large pieces
+// take seconds of a busy processor, which the parts after it then lack.
+func smallPieces(m gpu.Machine) gpu.Machine {
+	open := m.Open
+	m.Open = func(ctx context.Context) (*gpu.Direct, error) {
+		d, err := open(ctx)
+		if err == nil {
+			d.PieceMost = 1 << 20
+		}
+		return d, err
 	}
+	return m
 }
 
 // A model that no GPU takes is named, and the others are measured.
