@@ -27,7 +27,8 @@ type tap struct {
 	// Owned by the loop.
 	at     uint64      // words written
 	free   uint64      // tail, as last seen
-	queued []toldQueue // by model
+	span   mono.Time   // until then what queued says was told holds
+	queued []toldQueue // of 64 models each
 
 	head   atomic.Uint64 // Shared: at, published
 	missed atomic.Uint64 // Shared: events that did not fit
@@ -35,13 +36,15 @@ type tap struct {
 	every  atomic.Uint32 // Shared: a power of two; one batch and one drop in so many is told
 }
 
-// toldQueue is what was told last of a model's candidate.
+// toldQueue is what was told of the candidates of models, a bit each. Candidates come and go with each request where
+// batches are small, and nearly all of them are not told of: finding that out must not be a line of memory for each model.
 type toldQueue struct {
-	at      mono.Time
-	waiting bool // there was one
+	told  uint64 // one was, within the span
+	shown uint64 // who reads believes that there is one
 }
 
-// queueEvery is how often a model's candidate is told of, at most: about as often as people see it drawn.
+// queueEvery is how long a span is, in which a model's candidate is told of once at most: about as often as people see it
+// drawn.
 const queueEvery = 200 * mono.Millisecond
 
 // put writes a word that room has been found for.
@@ -79,6 +82,7 @@ func serialOf(id wire.BatchID) uint64 { return uint64(id) >> 16 & (1<<40 - 1) }
 
 // tellLoop tells of what the core has decided; before it is carried out, which changes l.out.
 func (l *modelLoop) tellLoop(t *tap, now mono.Time) {
+	before := t.at
 	for i := range l.out.Drops {
 		d := &l.out.Drops[i]
 		r := &d.Request
@@ -101,9 +105,15 @@ func (l *modelLoop) tellLoop(t *tap, now mono.Time) {
 		}
 	}
 	for i := range l.out.Candidates {
-		l.tellQueueLoop(t, now, &l.out.Candidates[i])
+		c := &l.out.Candidates[i]
+		if waiting := c.Candidate.Size > 0; t.news(c.Model, waiting, now) && t.begin(watch.Queue, now, watch.QueueWords) {
+			t.noteQueue(c.Model, waiting)
+			l.tellQueueLoop(t, c)
+		}
 	}
-	t.head.Store(t.at)
+	if t.at != before { // most turns tell nothing, and a store that others may see costs more than a look
+		t.head.Store(t.at)
+	}
 }
 
 func (t *tap) batch(now mono.Time, d *shard.Dispatch) {
@@ -141,27 +151,34 @@ func (t *tap) done(now mono.Time, r *shard.Run, d *Done) {
 	t.head.Store(t.at)
 }
 
-// news is what was told last of a model's candidate, if it is time to tell more; else nil. That there is none
-// is told only where there was one: a model whose requests leave one by one would have two events for each else.
-func (t *tap) news(m wire.ModelID, waiting bool, now mono.Time) *toldQueue {
-	for int(m) >= len(t.queued) {
+// news reports whether it is time to tell of a model's candidate. That there is none is told only where one was told of, and
+// at once: a model whose requests leave one by one would have two events for each else.
+func (t *tap) news(m wire.ModelID, waiting bool, now mono.Time) bool {
+	if now >= t.span {
+		t.span = now.Add(queueEvery)
+		for i := range t.queued {
+			t.queued[i].told = 0
+		}
+	}
+	for int(m/64) >= len(t.queued) {
 		t.queued = append(t.queued, toldQueue{})
 	}
-	told := &t.queued[m]
-	if !waiting && !told.waiting || waiting && now.Sub(told.at) < queueEvery {
-		return nil
-	}
-	return told
+	q, bit := &t.queued[m/64], uint64(1)<<(m%64)
+	return waiting && q.told&bit == 0 || !waiting && q.shown&bit != 0
 }
 
-// tellQueueLoop tells of a model's candidate now and then.
-func (l *modelLoop) tellQueueLoop(t *tap, now mono.Time, c *shard.Candidate) {
-	waiting := c.Candidate.Size > 0
-	told := t.news(c.Model, waiting, now)
-	if told == nil || !t.begin(watch.Queue, now, watch.QueueWords) {
-		return
+// noteQueue notes what is told of a model's candidate.
+func (t *tap) noteQueue(m wire.ModelID, waiting bool) {
+	q, bit := &t.queued[m/64], uint64(1)<<(m%64)
+	if waiting {
+		q.told, q.shown = q.told|bit, q.shown|bit
+	} else {
+		q.shown &^= bit
 	}
-	*told = toldQueue{now, waiting}
+}
+
+// tellQueueLoop writes a model's candidate behind the record's begin.
+func (l *modelLoop) tellQueueLoop(t *tap, c *shard.Candidate) {
 	t.put(uint64(c.Model))
 	t.put(uint64(l.shard.Queued(c.Model)))
 	t.put(uint64(c.Candidate.Size))
