@@ -136,7 +136,7 @@ func eventOf(w []uint64, list []Request) (Event, []Request) {
 }
 
 // Told is what somebody tells at a time: events of the surroundings first, which the others name, and those
-// as records, about in order.
+// as records, about in order. An event's Info is whose who tells it: it holds until he is asked again.
 type Told struct {
 	Events []Event
 	Words  []uint64
