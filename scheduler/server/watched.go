@@ -19,10 +19,11 @@ const (
 	// linksEvery is how often links are, of which linksMost are told.
 	linksEvery = mono.Second
 	linksMost  = 64
-	// tapBytes is for the rings of a scheduler's loops, all together.
-	tapBytes = 8 << 20
+	// tapBytes is for the rings of a scheduler's loops, all together. A loop has an eighth at most, which holds watchedMost
+	// events whatever their sizes.
+	tapBytes = 16 << 20
 	// watchedMost is about how many events of a loop are told at a call of Watched.
-	watchedMost = 1 << 12
+	watchedMost = 1 << 13
 )
 
 // watching is what who watches has been told, so that only what changed is told again.
@@ -128,7 +129,7 @@ func (w *watching) look(s *Server, now mono.Time, to []watch.Event) []watch.Even
 		return to
 	}
 	w.looked = now
-	asks := now.Sub(w.paged) >= watch.MemoryEvery
+	asks := now.Sub(w.paged) >= watch.MemoryEvery*3/4 // the look after this one may come too late for rates over MemoryEvery
 	if asks {
 		w.paged = now
 	}

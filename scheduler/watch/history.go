@@ -43,7 +43,7 @@ type piece struct {
 
 const (
 	// pieceBytes is the size of a piece, about; a look may have more than one.
-	pieceBytes = 64 << 10
+	pieceBytes = 192 << 10
 	// piecesOfSpan is how many pieces the span has, at least: the oldest is forgotten as a whole.
 	piecesOfSpan = 64
 	// sparesMost is how many forgotten pieces' memory is kept.
