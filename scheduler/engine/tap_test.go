@@ -174,7 +174,10 @@ func TestCandidatesAreToldNowAndThen(t *testing.T) {
 	tap := newTap(0)
 	told, shown := 0, false
 	tell := func(now mono.Time, waiting bool) {
-		if tap.news(5, waiting, now) {
+		if now >= tap.span {
+			tap.begins(now)
+		}
+		if tap.news(5, waiting) {
 			tap.noteQueue(5, waiting)
 			told++
 			shown = waiting
@@ -265,5 +268,38 @@ func BenchmarkTapCandidates(b *testing.B) {
 			free = t.at
 			t.tail.Store(t.at) // as if somebody had read
 		}
+	}
+}
+
+// A record that goes over the ring's end is whole, and one that is larger than the ring takes is missed.
+func TestTapRecordOverTheEnd(t *testing.T) {
+	tap, serial := newTap(0), wire.BatchID(0)
+	for round := range 200 {
+		d := shard.Dispatch{Batch: serial << 16, Model: 3, Requests: make([]batching.Request, round*5)}
+		for i := range d.Requests {
+			d.Requests[i].ID = wire.RequestID(1000*round + i)
+		}
+		tap.batch(1, &d)
+		tap.head.Store(tap.at)
+		events := eventsOf(&watch.Told{Words: tap.read(nil)})
+		if len(events) != 1 || events[0].Batch != d.Batch || len(events[0].Requests) != len(d.Requests) {
+			t.Fatalf("batch %d of %d is told as %+v", serial, len(d.Requests), events)
+		}
+		for i, r := range events[0].Requests {
+			if r.Key.ID != d.Requests[i].ID {
+				t.Fatalf("request %d of batch %d is %d, want %d", i, serial, r.Key.ID, d.Requests[i].ID)
+			}
+		}
+		serial++
+	}
+	if tap.at < 4*tap.size() {
+		t.Fatalf("%d words in all: too few rounds of the ring", tap.at)
+	}
+	tap.batch(1, &shard.Dispatch{Requests: make([]batching.Request, recordMost)})
+	if got := tap.missed.Load(); got != 1 {
+		t.Errorf("%d were missed, want the one that is too large", got)
+	}
+	if largest := watch.BatchWords + watch.RequestWords*wire.BatchMax; largest > recordMost {
+		t.Errorf("a batch has %d words, a record %d", largest, recordMost)
 	}
 }

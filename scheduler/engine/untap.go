@@ -35,7 +35,7 @@ func newTap(bytes int) *tap {
 	for n*8 < bytes {
 		n *= 2
 	}
-	t := &tap{words: make([]uint64, n)}
+	t := &tap{words: make([]uint64, n+recordMost)}
 	t.every.Store(1)
 	return t
 }
@@ -103,13 +103,14 @@ func (t *tap) adapt(n, most int) (every int) {
 // read appends the records in the ring, which are whole: the loop tells of them when it has written them.
 func (t *tap) read(to []uint64) []uint64 {
 	from, until := t.tail.Load(), t.head.Load()
-	at, end := from&uint64(len(t.words)-1), until&uint64(len(t.words)-1)
+	size := t.size()
+	at, end := from&(size-1), until&(size-1)
 	switch {
 	case from == until:
 	case at < end:
 		to = append(to, t.words[at:end]...)
 	default:
-		to = append(append(to, t.words[at:]...), t.words[:end]...)
+		to = append(append(to, t.words[at:size]...), t.words[:end]...)
 	}
 	t.tail.Store(until)
 	return to
