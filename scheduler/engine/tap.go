@@ -25,13 +25,14 @@ import (
 type tap struct {
 	// Owned by the loop. What a turn needs that tells nothing, as nearly all do, is in one line of memory with what it needs to
 	// tell: between two turns others had the processor, and each line costs as much as telling does.
-	span   mono.Time   // until then what queued says was told holds
-	queued []toldQueue // of 64 models each
-	at     uint64      // words written
-	free   uint64      // tail, as last seen
-	words  []uint64    // written by the loop, then read by the reader. As many as a power of two (size), and recordMost
+	span  mono.Time // until then what first and more say was told holds
+	first toldQueue // of the 64 models with the smallest ids
+	at    uint64    // words written
+	free  uint64    // tail, as last seen
+	words []uint64  // written by the loop, then read by the reader. As many as a power of two (size), and recordMost
 
-	_      [56]byte      // what others write is in another line
+	more   []toldQueue   // of the other models, 64 each
+	_      [40]byte      // what others write is in another line
 	head   atomic.Uint64 // Shared: at, published
 	missed atomic.Uint64 // Shared: events that did not fit
 	tail   atomic.Uint64 // Shared: words that the reader has read
@@ -176,18 +177,22 @@ func (t *tap) done(now mono.Time, r *shard.Run, d *Done) {
 // begins begins a span.
 func (t *tap) begins(now mono.Time) {
 	t.span = now.Add(queueEvery)
-	for i := range t.queued {
-		t.queued[i].told = 0
+	t.first.told = 0
+	for i := range t.more {
+		t.more[i].told = 0
 	}
 }
 
 // news reports whether it is time to tell of a model's candidate. That there is none is told only where one was told of, and
 // at once: a model whose requests leave one by one would have two events for each else.
 func (t *tap) news(m wire.ModelID, waiting bool) bool {
-	if int(m/64) >= len(t.queued) {
-		return waiting
+	q, bit := t.first, uint64(1)<<(m%64)
+	if m >= 64 {
+		q = toldQueue{}
+		if i := int(m/64) - 1; i < len(t.more) {
+			q = t.more[i]
+		}
 	}
-	q, bit := &t.queued[m/64], uint64(1)<<(m%64)
 	if waiting {
 		return q.told&bit == 0
 	}
@@ -196,10 +201,13 @@ func (t *tap) news(m wire.ModelID, waiting bool) bool {
 
 // noteQueue notes what is told of a model's candidate.
 func (t *tap) noteQueue(m wire.ModelID, waiting bool) {
-	for int(m/64) >= len(t.queued) {
-		t.queued = append(t.queued, toldQueue{})
+	q, bit := &t.first, uint64(1)<<(m%64)
+	if m >= 64 {
+		for int(m/64) > len(t.more) {
+			t.more = append(t.more, toldQueue{})
+		}
+		q = &t.more[m/64-1]
 	}
-	q, bit := &t.queued[m/64], uint64(1)<<(m%64)
 	if waiting {
 		q.told, q.shown = q.told|bit, q.shown|bit
 	} else {

@@ -151,7 +151,11 @@ func TestTapAdapts(t *testing.T) {
 				dones++
 			}
 		}
-		return batches, dones, tap.adapt(weight(words), 100)
+		weight := 0
+		for record := range watch.Records(words) {
+			weight += weightOf(record)
+		}
+		return batches, dones, tap.adapt(weight, 100)
 	}
 	for range 10 {
 		turn(800)
@@ -173,12 +177,13 @@ func TestTapAdapts(t *testing.T) {
 func TestCandidatesAreToldNowAndThen(t *testing.T) {
 	tap := newTap(0)
 	told, shown := 0, false
+	model := wire.ModelID(5)
 	tell := func(now mono.Time, waiting bool) {
 		if now >= tap.span {
 			tap.begins(now)
 		}
-		if tap.news(5, waiting) {
-			tap.noteQueue(5, waiting)
+		if tap.news(model, waiting) {
+			tap.noteQueue(model, waiting)
 			told++
 			shown = waiting
 		}
@@ -203,6 +208,16 @@ func TestCandidatesAreToldNowAndThen(t *testing.T) {
 	}
 	if told != 10+5 {
 		t.Errorf("%d events of a candidate that grows for a second, want 5", told-10)
+	}
+	for model = 60; model < 200; model++ { // a bit of each model is its own
+		told, shown = 0, false
+		tell(now, true)
+		tell(now, true)
+		tell(now, false)
+		tell(now, false)
+		if told != 2 {
+			t.Fatalf("%d events of model %d, want that there is a candidate and that there is none", told, model)
+		}
 	}
 }
 

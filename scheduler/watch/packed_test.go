@@ -200,7 +200,9 @@ func TestToldIsSorted(t *testing.T) {
 		}
 		i++
 	}
-	SetPool(told.Words, 77)
+	for record := range Records(told.Words) {
+		SetPool(record, 77)
+	}
 	for record := range Records(told.Words) {
 		if recordPool(record) != 77 {
 			t.Fatal("a record is of another pool")

@@ -61,11 +61,9 @@ func Records(words []uint64) func(yield func(record []uint64) bool) {
 	}
 }
 
-// SetPool says of records which pool they are of.
-func SetPool(words []uint64, pool int32) {
-	for record := range Records(words) {
-		record[0] = record[0]&(1<<poolBit-1) | uint64(uint32(pool))<<poolBit
-	}
+// SetPool says of a record which pool it is of.
+func SetPool(record []uint64, pool int32) {
+	record[0] = record[0]&(1<<poolBit-1) | uint64(uint32(pool))<<poolBit
 }
 
 // frequent reports whether events of a kind are records, rather than lines.
