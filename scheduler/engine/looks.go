@@ -76,50 +76,47 @@ func (p *paging) showLoop(look *PagingLook) {
 
 // load tells of a load that is ordered.
 func (t *tap) load(now mono.Time, o *residency.Load) {
-	if !t.begin(watch.Load, now, watch.LoadWords) {
+	w := t.begin(watch.Load, now, watch.LoadWords)
+	if w == nil {
 		return
 	}
 	why := watch.Cold
 	if o.Copies > 1 {
 		why = watch.Copy
 	}
-	t.put(uint64(o.ID))
-	t.put(uint64(o.Model))
-	t.put(uint64(o.GPU))
-	t.put(uint64(why))
-	t.put(uint64(o.Pages))
-	t.put(uint64(o.Start))
-	t.put(uint64(o.Until))
+	w[2], w[3], w[4], w[5] = uint64(o.ID), uint64(o.Model), uint64(o.GPU), uint64(why)
+	w[6], w[7], w[8] = uint64(o.Pages), uint64(o.Start), uint64(o.Until)
+	t.end(len(w))
 }
 
 // loaded tells of a loader's report.
 func (t *tap) loaded(now mono.Time, ev *rankEvent) {
-	if !t.begin(watch.Loaded, now, watch.LoadedWords) {
+	w := t.begin(watch.Loaded, now, watch.LoadedWords)
+	if w == nil {
 		return
 	}
 	r, what := &ev.paging.report, watch.Failed
 	if r.OK {
 		what = watch.Arrived
 	}
-	t.put(uint64(r.ID))
-	t.put(uint64(ev.model))
-	t.put(uint64(ev.gpu.ID))
-	t.put(uint64(what))
-	t.put(uint64(r.Start))
-	t.put(uint64(r.End))
+	w[2], w[3], w[4], w[5] = uint64(r.ID), uint64(ev.model), uint64(ev.gpu.ID), uint64(what)
+	w[6], w[7] = uint64(r.Start), uint64(r.End)
+	t.end(len(w))
 	t.head.Store(t.at)
 }
 
 // evict tells of weights that are ordered to go, but for those of models that have no id here.
 func (t *tap) evict(now mono.Time, u *residency.Unload) {
-	if u.Model >= ModelIDsMax || !t.begin(watch.Evict, now, watch.EvictWords) {
+	if u.Model >= ModelIDsMax {
 		return
 	}
-	t.put(uint64(u.Model))
-	t.put(uint64(u.GPU))
-	t.put(uint64(whyEvicted(u.Why)))
-	t.put(uint64(u.For))
-	t.put(uint64(u.Used))
+	w := t.begin(watch.Evict, now, watch.EvictWords)
+	if w == nil {
+		return
+	}
+	w[2], w[3], w[4] = uint64(u.Model), uint64(u.GPU), uint64(whyEvicted(u.Why))
+	w[5], w[6] = uint64(u.For), uint64(u.Used)
+	t.end(len(w))
 }
 
 // whyEvicted is residency's reason as who watches reads it.

@@ -87,6 +87,22 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
+// Glance is what is looked at often of an engine: Stats has pages of counts beside it.
+type Glance struct {
+	Need float64 // as Stats has it
+	Kept int     // likewise
+	Used int     // requests queued or running
+}
+
+// Glance is the engine as it is now.
+func (e *Engine) Glance() Glance {
+	g := Glance{Need: e.rank.stats.needBy(mono.Now()), Kept: int(e.rank.stats.kept.Load())}
+	for _, l := range e.loops {
+		g.Used += int(l.used.Load())
+	}
+	return g
+}
+
 // needSilence is how long the need holds when the rank loop has nothing to do: as long as
 // the rank remembers a model that runs nothing.
 const needSilence = 10 * mono.Second

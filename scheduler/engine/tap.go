@@ -3,6 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
+	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/scheduler/watch"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -22,38 +23,47 @@ import (
 // run on the loop, and what it does there nobody bounds. A ring of events of one size: a batch has up to a
 // thousand requests.
 type tap struct {
-	words []uint64 // written by the loop, then read by the reader. As many as a power of two
+	// Owned by the loop. What a turn needs that tells nothing, as nearly all do, is in one line of memory with what it needs to
+	// tell: between two turns others had the processor, and each line costs as much as telling does.
+	span  mono.Time // until then what first and more say was told holds
+	first toldQueue // of the 64 models with the smallest ids
+	at    uint64    // words written
+	free  uint64    // tail, as last seen
+	words []uint64  // written by the loop, then read by the reader. As many as a power of two (size), and recordMost
 
-	// Owned by the loop.
-	at     uint64      // words written
-	free   uint64      // tail, as last seen
-	queued []toldQueue // by model
-
+	more   []toldQueue   // of the other models, 64 each
+	_      [40]byte      // what others write is in another line
 	head   atomic.Uint64 // Shared: at, published
 	missed atomic.Uint64 // Shared: events that did not fit
 	tail   atomic.Uint64 // Shared: words that the reader has read
 	every  atomic.Uint32 // Shared: a power of two; one batch and one drop in so many is told
 }
 
-// toldQueue is what was told last of a model's candidate.
+// recordMost is how many words a record may have. There is room for as many behind the ring, so that a record is written
+// in one piece and what is beyond the ring's end then moved to its begin: to ask of each word where it goes costs more.
+const recordMost = tapLeast / 2
+
+func (t *tap) size() uint64 { return uint64(len(t.words)) - recordMost }
+
+// toldQueue is what was told of the candidates of models, a bit each. Candidates come and go with each request where
+// batches are small, and nearly all of them are not told of: finding that out must not be a line of memory for each model.
 type toldQueue struct {
-	at      mono.Time
-	waiting bool // there was one
+	told  uint64 // one was, within the span
+	shown uint64 // who reads believes that there is one
 }
 
-// queueEvery is how often a model's candidate is told of, at most: about as often as people see it drawn.
+// queueEvery is how long a span is, in which a model's candidate is told of once at most: about as often as people see it
+// drawn.
 const queueEvery = 200 * mono.Millisecond
-
-// put writes a word that room has been found for.
-func (t *tap) put(v uint64) {
-	t.words[t.at&uint64(len(t.words)-1)] = v
-	t.at++
-}
 
 // room reports whether so many words fit; else an event is missed.
 func (t *tap) room(n int) bool {
-	if t.at+uint64(n)-t.free > uint64(len(t.words)) {
-		if t.free = t.tail.Load(); t.at+uint64(n)-t.free > uint64(len(t.words)) {
+	if n > recordMost {
+		t.missed.Add(1)
+		return false
+	}
+	if t.at+uint64(n)-t.free > t.size() {
+		if t.free = t.tail.Load(); t.at+uint64(n)-t.free > t.size() {
 			t.missed.Add(1)
 			return false
 		}
@@ -61,14 +71,22 @@ func (t *tap) room(n int) bool {
 	return true
 }
 
-// begin writes the first words of a record (package watch) of n, if they fit.
-func (t *tap) begin(kind watch.Kind, now mono.Time, n int) bool {
+// begin is the memory of a record (package watch) of n words, the first two of which are written; nil: it does not fit.
+func (t *tap) begin(kind watch.Kind, now mono.Time, n int) []uint64 {
 	if !t.room(n) {
-		return false
+		return nil
 	}
-	t.put(watch.RecordHead(kind, n))
-	t.put(uint64(now))
-	return true
+	w := t.words[t.at&(t.size()-1):][:n:n]
+	w[0], w[1] = watch.RecordHead(kind, n), uint64(now)
+	return w
+}
+
+// end takes a record that begin gave the memory of.
+func (t *tap) end(n int) {
+	if from, size := t.at&(t.size()-1), t.size(); from+uint64(n) > size {
+		copy(t.words, t.words[size:from+uint64(n)])
+	}
+	t.at += uint64(n)
 }
 
 // chosen reports whether a batch or request is one that is told of. Numbers of both are consecutive.
@@ -79,93 +97,133 @@ func serialOf(id wire.BatchID) uint64 { return uint64(id) >> 16 & (1<<40 - 1) }
 
 // tellLoop tells of what the core has decided; before it is carried out, which changes l.out.
 func (l *modelLoop) tellLoop(t *tap, now mono.Time) {
-	for i := range l.out.Drops {
-		d := &l.out.Drops[i]
-		r := &d.Request
-		if !t.chosen(uint64(r.ID)) || !t.begin(watch.Drop, now, watch.DropWords) {
-			continue
+	before := t.at
+	if len(l.out.Drops)+len(l.out.Dispatches) > 0 {
+		l.tellDecidedLoop(t, now)
+	}
+	if len(l.out.Candidates) > 0 {
+		if now >= t.span {
+			t.begins(now)
 		}
-		margin, _ := l.shard.Margin(r.Model)
-		t.put(uint64(r.ID))
-		t.put(uint64(r.Frontend))
-		t.put(uint64(r.Model))
-		t.put(uint64(d.Reason))
-		t.put(uint64(r.Arrival))
-		t.put(uint64(d.Came))
-		t.put(uint64(r.Deadline))
-		t.put(uint64(margin))
+		for i := range l.out.Candidates {
+			c := &l.out.Candidates[i]
+			if t.news(c.Model, c.Candidate.Size > 0) {
+				l.tellQueueLoop(t, now, c)
+			}
+		}
+	}
+	if t.at != before { // most turns tell nothing, and a store that others may see costs more than a look
+		t.head.Store(t.at)
+	}
+}
+
+// tellDecidedLoop tells of batches and drops.
+func (l *modelLoop) tellDecidedLoop(t *tap, now mono.Time) {
+	for i := range l.out.Drops {
+		if d := &l.out.Drops[i]; t.chosen(uint64(d.Request.ID)) {
+			margin, _ := l.shard.Margin(d.Request.Model)
+			t.drop(now, d, margin)
+		}
 	}
 	for i := range l.out.Dispatches {
 		if d := &l.out.Dispatches[i]; t.chosen(serialOf(d.Batch)) {
 			t.batch(now, d)
 		}
 	}
-	for i := range l.out.Candidates {
-		l.tellQueueLoop(t, now, &l.out.Candidates[i])
+}
+
+func (t *tap) drop(now mono.Time, d *batching.Drop, margin mono.Dur) {
+	w, r := t.begin(watch.Drop, now, watch.DropWords), &d.Request
+	if w == nil {
+		return
 	}
-	t.head.Store(t.at)
+	_ = w[watch.DropWords-1]
+	w[2], w[3], w[4], w[5] = uint64(r.ID), uint64(r.Frontend), uint64(r.Model), uint64(d.Reason)
+	w[6], w[7], w[8], w[9] = uint64(r.Arrival), uint64(d.Came), uint64(r.Deadline), uint64(margin)
+	t.end(len(w))
 }
 
 func (t *tap) batch(now mono.Time, d *shard.Dispatch) {
-	if !t.begin(watch.Batch, now, watch.BatchWords+watch.RequestWords*len(d.Requests)) {
+	w := t.begin(watch.Batch, now, watch.BatchWords+watch.RequestWords*len(d.Requests))
+	if w == nil {
 		return
 	}
-	t.put(uint64(d.Batch))
-	t.put(uint64(d.Model))
-	t.put(uint64(d.GPU))
-	t.put(uint64(d.Due))
-	t.put(uint64(d.Exec))
-	t.put(uint64(d.Until))
-	t.put(uint64(len(d.Requests)))
-	for i := range d.Requests {
+	_ = w[watch.BatchWords-1]
+	w[2], w[3], w[4] = uint64(d.Batch), uint64(d.Model), uint64(d.GPU)
+	w[5], w[6], w[7], w[8] = uint64(d.Due), uint64(d.Exec), uint64(d.Until), uint64(len(d.Requests))
+	for i, to := 0, w[watch.BatchWords:]; i < len(d.Requests) && len(to) >= watch.RequestWords; i, to = i+1, to[watch.RequestWords:] {
 		r := &d.Requests[i]
-		t.put(uint64(r.ID))
-		t.put(uint64(r.Frontend))
-		t.put(uint64(r.Arrival))
-		t.put(uint64(r.Deadline))
+		to[0], to[1], to[2], to[3] = uint64(r.ID), uint64(r.Frontend), uint64(r.Arrival), uint64(r.Deadline)
 	}
+	t.end(len(w))
 }
 
 // done tells of a report.
 func (t *tap) done(now mono.Time, r *shard.Run, d *Done) {
-	if !t.chosen(serialOf(d.Batch)) || !t.begin(watch.Done, now, watch.DoneWords) {
+	if !t.chosen(serialOf(d.Batch)) {
 		return
 	}
-	t.put(uint64(d.Batch))
-	t.put(uint64(r.Model))
-	t.put(uint64(r.GPU))
-	t.put(uint64(d.Start))
-	t.put(uint64(d.End))
-	t.put(uint64(d.Fetch))
-	t.put(uint64(d.Ran))
+	w := t.begin(watch.Done, now, watch.DoneWords)
+	if w == nil {
+		return
+	}
+	_ = w[watch.DoneWords-1]
+	w[2], w[3], w[4] = uint64(d.Batch), uint64(r.Model), uint64(r.GPU)
+	w[5], w[6], w[7], w[8] = uint64(d.Start), uint64(d.End), uint64(d.Fetch), uint64(d.Ran)
+	t.end(len(w))
 	t.head.Store(t.at)
 }
 
-// news is what was told last of a model's candidate, if it is time to tell more; else nil. That there is none
-// is told only where there was one: a model whose requests leave one by one would have two events for each else.
-func (t *tap) news(m wire.ModelID, waiting bool, now mono.Time) *toldQueue {
-	for int(m) >= len(t.queued) {
-		t.queued = append(t.queued, toldQueue{})
+// begins begins a span.
+func (t *tap) begins(now mono.Time) {
+	t.span = now.Add(queueEvery)
+	t.first.told = 0
+	for i := range t.more {
+		t.more[i].told = 0
 	}
-	told := &t.queued[m]
-	if !waiting && !told.waiting || waiting && now.Sub(told.at) < queueEvery {
-		return nil
-	}
-	return told
 }
 
-// tellQueueLoop tells of a model's candidate now and then.
+// news reports whether it is time to tell of a model's candidate. That there is none is told only where one was told of, and
+// at once: a model whose requests leave one by one would have two events for each else.
+func (t *tap) news(m wire.ModelID, waiting bool) bool {
+	q, bit := t.first, uint64(1)<<(m%64)
+	if m >= 64 {
+		q = toldQueue{}
+		if i := int(m/64) - 1; i < len(t.more) {
+			q = t.more[i]
+		}
+	}
+	if waiting {
+		return q.told&bit == 0
+	}
+	return q.shown&bit != 0
+}
+
+// noteQueue notes what is told of a model's candidate.
+func (t *tap) noteQueue(m wire.ModelID, waiting bool) {
+	q, bit := &t.first, uint64(1)<<(m%64)
+	if m >= 64 {
+		for int(m/64) > len(t.more) {
+			t.more = append(t.more, toldQueue{})
+		}
+		q = &t.more[m/64-1]
+	}
+	if waiting {
+		q.told, q.shown = q.told|bit, q.shown|bit
+	} else {
+		q.shown &^= bit
+	}
+}
+
+// tellQueueLoop tells of a model's candidate.
 func (l *modelLoop) tellQueueLoop(t *tap, now mono.Time, c *shard.Candidate) {
-	waiting := c.Candidate.Size > 0
-	told := t.news(c.Model, waiting, now)
-	if told == nil || !t.begin(watch.Queue, now, watch.QueueWords) {
+	w := t.begin(watch.Queue, now, watch.QueueWords)
+	if w == nil {
 		return
 	}
-	*told = toldQueue{now, waiting}
-	t.put(uint64(c.Model))
-	t.put(uint64(l.shard.Queued(c.Model)))
-	t.put(uint64(c.Candidate.Size))
-	t.put(uint64(c.Candidate.Exec))
-	t.put(uint64(c.Candidate.Latest))
-	t.put(uint64(c.Candidate.Deferred()))
+	t.noteQueue(c.Model, c.Candidate.Size > 0)
+	_ = w[watch.QueueWords-1]
+	w[2], w[3], w[4] = uint64(c.Model), uint64(l.shard.Queued(c.Model)), uint64(c.Candidate.Size)
+	w[5], w[6], w[7] = uint64(c.Candidate.Exec), uint64(c.Candidate.Latest), uint64(c.Candidate.Deferred())
+	t.end(len(w))
 }

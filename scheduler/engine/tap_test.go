@@ -151,7 +151,11 @@ func TestTapAdapts(t *testing.T) {
 				dones++
 			}
 		}
-		return batches, dones, tap.adapt(weight(words), 100)
+		weight := 0
+		for record := range watch.Records(words) {
+			weight += weightOf(record)
+		}
+		return batches, dones, tap.adapt(weight, 100)
 	}
 	for range 10 {
 		turn(800)
@@ -173,9 +177,13 @@ func TestTapAdapts(t *testing.T) {
 func TestCandidatesAreToldNowAndThen(t *testing.T) {
 	tap := newTap(0)
 	told, shown := 0, false
+	model := wire.ModelID(5)
 	tell := func(now mono.Time, waiting bool) {
-		if q := tap.news(5, waiting, now); q != nil {
-			*q = toldQueue{now, waiting}
+		if now >= tap.span {
+			tap.begins(now)
+		}
+		if tap.news(model, waiting) {
+			tap.noteQueue(model, waiting)
 			told++
 			shown = waiting
 		}
@@ -200,6 +208,16 @@ func TestCandidatesAreToldNowAndThen(t *testing.T) {
 	}
 	if told != 10+5 {
 		t.Errorf("%d events of a candidate that grows for a second, want 5", told-10)
+	}
+	for model = 60; model < 200; model++ { // a bit of each model is its own
+		told, shown = 0, false
+		tell(now, true)
+		tell(now, true)
+		tell(now, false)
+		tell(now, false)
+		if told != 2 {
+			t.Fatalf("%d events of model %d, want that there is a candidate and that there is none", told, model)
+		}
 	}
 }
 
@@ -245,5 +263,58 @@ func BenchmarkTap(b *testing.B) {
 			free = tap.at
 			tap.tail.Store(tap.at) // as if somebody had read
 		}
+	}
+}
+
+// BenchmarkTapCandidates is what a watched loop pays for candidates that come and go, of 37 models, 2,000 each a second.
+func BenchmarkTapCandidates(b *testing.B) {
+	t := newTap(1 << 20)
+	l := &modelLoop{shard: shard.New(shard.Config{})}
+	l.out.Candidates = make([]shard.Candidate, 1)
+	now, free := mono.Time(mono.Second), uint64(0)
+	b.ReportAllocs()
+	for i := range b.N {
+		c := &l.out.Candidates[0]
+		c.Model = wire.ModelID(i / 2 % 37)
+		c.Candidate.Size = int32(1 - i%2)
+		now = now.Add(250 * mono.Microsecond)
+		l.tellLoop(t, now)
+		if t.at-free > tapLeast {
+			free = t.at
+			t.tail.Store(t.at) // as if somebody had read
+		}
+	}
+}
+
+// A record that goes over the ring's end is whole, and one that is larger than the ring takes is missed.
+func TestTapRecordOverTheEnd(t *testing.T) {
+	tap, serial := newTap(0), wire.BatchID(0)
+	for round := range 200 {
+		d := shard.Dispatch{Batch: serial << 16, Model: 3, Requests: make([]batching.Request, round*5)}
+		for i := range d.Requests {
+			d.Requests[i].ID = wire.RequestID(1000*round + i)
+		}
+		tap.batch(1, &d)
+		tap.head.Store(tap.at)
+		events := eventsOf(&watch.Told{Words: tap.read(nil)})
+		if len(events) != 1 || events[0].Batch != d.Batch || len(events[0].Requests) != len(d.Requests) {
+			t.Fatalf("batch %d of %d is told as %+v", serial, len(d.Requests), events)
+		}
+		for i, r := range events[0].Requests {
+			if r.Key.ID != d.Requests[i].ID {
+				t.Fatalf("request %d of batch %d is %d, want %d", i, serial, r.Key.ID, d.Requests[i].ID)
+			}
+		}
+		serial++
+	}
+	if tap.at < 4*tap.size() {
+		t.Fatalf("%d words in all: too few rounds of the ring", tap.at)
+	}
+	tap.batch(1, &shard.Dispatch{Requests: make([]batching.Request, recordMost)})
+	if got := tap.missed.Load(); got != 1 {
+		t.Errorf("%d were missed, want the one that is too large", got)
+	}
+	if largest := watch.BatchWords + watch.RequestWords*wire.BatchMax; largest > recordMost {
+		t.Errorf("a batch has %d words, a record %d", largest, recordMost)
 	}
 }

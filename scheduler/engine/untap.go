@@ -35,10 +35,16 @@ func newTap(bytes int) *tap {
 	for n*8 < bytes {
 		n *= 2
 	}
-	t := &tap{words: make([]uint64, n)}
+	t := &tap{words: make([]uint64, n+recordMost)}
+	for i := 0; i < n; i += pageWords { // a page of memory that nobody wrote to yet is no work for the loop
+		t.words[i] = 0
+	}
 	t.every.Store(1)
 	return t
 }
+
+// pageWords are a page's.
+const pageWords = 4096 / 8
 
 // everyMost is the least share of the batches that is told.
 const everyMost = 1 << 12
@@ -56,20 +62,22 @@ func (e *Engine) Watched(pool int32, most int, to *watch.Told) int {
 	}
 	for _, l := range e.loops {
 		if t := l.tap.Load(); t != nil {
-			from := len(to.Words)
-			t.tell(pool, to)
-			every = max(every, t.adapt(weight(to.Words[from:]), most))
+			every = max(every, t.adapt(t.tell(pool, to), most))
 			t.tellMissed(pool, to)
 		}
 	}
 	return every
 }
 
-// tell adds what the loop told since.
-func (t *tap) tell(pool int32, to *watch.Told) {
+// tell adds what the loop told since, and says how much that is: events, and requests of batches as a part of one.
+func (t *tap) tell(pool int32, to *watch.Told) (weight int) {
 	from := len(to.Words)
 	to.Words = t.read(to.Words)
-	watch.SetPool(to.Words[from:], pool)
+	for record := range watch.Records(to.Words[from:]) {
+		watch.SetPool(record, pool)
+		weight += weightOf(record)
+	}
+	return weight
 }
 
 func (t *tap) tellMissed(pool int32, to *watch.Told) {
@@ -78,14 +86,11 @@ func (t *tap) tellMissed(pool int32, to *watch.Told) {
 	}
 }
 
-// weight counts events, and requests of batches as a part of one.
-func weight(words []uint64) (n int) {
-	for record := range watch.Records(words) {
-		if n++; watch.RecordKind(record) == watch.Batch {
-			n += (len(record) - watch.BatchWords) / watch.RequestWords / 8
-		}
+func weightOf(record []uint64) int {
+	if watch.RecordKind(record) != watch.Batch {
+		return 1
 	}
-	return n
+	return 1 + (len(record)-watch.BatchWords)/watch.RequestWords/8
 }
 
 // adapt has the loop tell less after a call with too much, more after one with little.
@@ -103,13 +108,14 @@ func (t *tap) adapt(n, most int) (every int) {
 // read appends the records in the ring, which are whole: the loop tells of them when it has written them.
 func (t *tap) read(to []uint64) []uint64 {
 	from, until := t.tail.Load(), t.head.Load()
-	at, end := from&uint64(len(t.words)-1), until&uint64(len(t.words)-1)
+	size := t.size()
+	at, end := from&(size-1), until&(size-1)
 	switch {
 	case from == until:
 	case at < end:
 		to = append(to, t.words[at:end]...)
 	default:
-		to = append(append(to, t.words[at:]...), t.words[:end]...)
+		to = append(append(to, t.words[at:size]...), t.words[:end]...)
 	}
 	t.tail.Store(until)
 	return to

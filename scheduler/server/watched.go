@@ -19,10 +19,11 @@ const (
 	// linksEvery is how often links are, of which linksMost are told.
 	linksEvery = mono.Second
 	linksMost  = 64
-	// tapBytes is for the rings of a scheduler's loops, all together.
-	tapBytes = 8 << 20
+	// tapBytes is for the rings of a scheduler's loops, all together. A loop has an eighth at most, which holds watchedMost
+	// events whatever their sizes.
+	tapBytes = 16 << 20
 	// watchedMost is about how many events of a loop are told at a call of Watched.
-	watchedMost = 1 << 12
+	watchedMost = 1 << 13
 )
 
 // watching is what who watches has been told, so that only what changed is told again.
@@ -43,6 +44,8 @@ type toldModel struct {
 	pool    int
 	counted counted
 	paged   pagedCounts
+	count   *modelCount // which info was of
+	info    *watch.Info // of the last event of its counts: the next one's memory
 }
 
 type toldPool struct {
@@ -126,7 +129,7 @@ func (w *watching) look(s *Server, now mono.Time, to []watch.Event) []watch.Even
 		return to
 	}
 	w.looked = now
-	asks := now.Sub(w.paged) >= watch.MemoryEvery
+	asks := now.Sub(w.paged) >= watch.MemoryEvery*3/4 // the look after this one may come too late for rates over MemoryEvery
 	if asks {
 		w.paged = now
 	}
@@ -170,16 +173,13 @@ func (w *watching) lookPools(now mono.Time, asks bool, to []watch.Event) []watch
 
 // watched is what is told of a pool. Caller holds Server.mu.
 func (p *pool) watched(every int) watch.Info {
-	stats := p.engine.Stats()
-	info := watch.Info{Name: p.label(), GPUs: int(p.alive.Load()), Need: stats.Need, Kept: min(stats.Kept, int(p.alive.Load())), Ctrl: p.delay.Ctrl, Data: p.delay.Data, Spent: 1, Every: every}
+	now := p.engine.Glance()
+	info := watch.Info{Name: p.label(), GPUs: int(p.alive.Load()), Need: now.Need, Kept: min(now.Kept, int(p.alive.Load())), Ctrl: p.delay.Ctrl, Data: p.delay.Data, Spent: 1, Every: every, Queued: now.Used}
 	if p.paged != nil {
 		info.Page = p.paged.Page
-		if stats.Paging.Eager { // nothing is tuned there
+		if p.engine.Stats().Paging.Eager { // nothing is tuned there
 			info.Spent = 0
 		}
-	}
-	for i := range stats.Models {
-		info.Queued += stats.Models[i].Used
 	}
 	if c, _, ok := p.engine.Tuning(); ok {
 		info.Setting, info.Spent = c.Setting.String(), 1-float64(c.Setting.Haste)/batching.HasteAll
@@ -225,10 +225,10 @@ func (w *watching) lookModels(s *Server, now mono.Time, to []watch.Event) []watc
 				Info: &watch.Info{Name: shownName(m.spec), SLO: m.spec.SLO, MaxBatch: m.spec.MaxBatch, Profile: &m.spec.Profile}})
 		}
 		if c, k := m.count.look(), m.pool.pagedCounts(wire.ModelID(id), m.count); c != t.counted || k != t.paged {
-			t.counted, t.paged = c, k
-			info := m.count.watched(c)
-			k.tell(info)
-			to = append(to, watch.Event{Kind: watch.Counts, At: now, Pool: int32(m.pool.index), Model: wire.ModelID(id), Info: info})
+			t.info = m.count.watched(c, t)
+			k.tell(t.info)
+			t.counted, t.paged, t.count = c, k, m.count
+			to = append(to, watch.Event{Kind: watch.Counts, At: now, Pool: int32(m.pool.index), Model: wire.ModelID(id), Info: t.info})
 		}
 	}
 	return to
@@ -242,13 +242,20 @@ func shownName(m *catalog.ModelSpec) string {
 	return m.Key()
 }
 
-func (c *modelCount) watched(n counted) *watch.Info {
-	i := &watch.Info{Came: n.came, Served: n.served, Late: n.late}
+// watched is what is told of counts, in the memory of what was told of them before, which nobody has any more
+// (watch.Told). The map is another one where it changed: who takes an event in keeps it.
+func (c *modelCount) watched(n counted, before *toldModel) *watch.Info {
+	i := before.info
+	if i == nil {
+		i = &watch.Info{}
+	}
+	i.Came, i.Served, i.Late = n.came, n.served, n.late
+	if n.dropped == before.counted.dropped && before.count == c || n.dropped == 0 && i.Dropped == nil {
+		return i
+	}
+	i.Dropped = map[string]uint64{}
 	for r := range c.dropped {
 		if n := c.dropped[r].Load(); n > 0 {
-			if i.Dropped == nil {
-				i.Dropped = map[string]uint64{}
-			}
 			i.Dropped[wire.Reason(r).String()] = n
 		}
 	}

@@ -102,7 +102,29 @@ func TestDropsAreCountedByReason(t *testing.T) {
 	if n.dropped != 5 || n.waiting() != 2 {
 		t.Errorf("%+v, %d waiting, want 5 dropped and 2 waiting", n, n.waiting())
 	}
-	if i := c.watched(n); i.Came != 7 || i.Dropped["shed"] != 2 || i.Dropped["full"] != 3 || len(i.Dropped) != 2 {
+	told := toldModel{}
+	look := func() watch.Info {
+		n := c.look()
+		told.info = c.watched(n, &told)
+		told.counted, told.count = n, &c
+		return *told.info
+	}
+	first := look()
+	if first.Came != 7 || first.Dropped["shed"] != 2 || first.Dropped["full"] != 3 || len(first.Dropped) != 2 {
+		t.Errorf("told is %+v", first)
+	}
+	c.came.Add(1)
+	if i := look(); i.Came != 8 || len(i.Dropped) != 2 {
+		t.Errorf("told is %+v", i)
+	}
+	c.dropped[wire.ReasonFull].Add(1)
+	if i := look(); i.Dropped["full"] != 4 || first.Dropped["full"] != 3 {
+		t.Errorf("told is %+v, and what was told before has become %v", i, first.Dropped)
+	}
+	c = modelCount{} // the model is served anew, and has as many drops as before, of another kind
+	c.dropped[wire.ReasonShed].Add(6)
+	told.count = nil
+	if i := look(); i.Dropped["shed"] != 6 || len(i.Dropped) != 1 {
 		t.Errorf("told is %+v", i)
 	}
 }

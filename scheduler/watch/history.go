@@ -43,7 +43,7 @@ type piece struct {
 
 const (
 	// pieceBytes is the size of a piece, about; a look may have more than one.
-	pieceBytes = 64 << 10
+	pieceBytes = 192 << 10
 	// piecesOfSpan is how many pieces the span has, at least: the oldest is forgotten as a whole.
 	piecesOfSpan = 64
 	// sparesMost is how many forgotten pieces' memory is kept.
@@ -158,8 +158,13 @@ func (h *History) forget() {
 	h.n--
 }
 
-// at is the i-th piece.
-func (h *History) at(i int) *piece { return &h.pieces[(h.first+i)%len(h.pieces)] }
+// at is the i-th piece. It is asked for with each record, and a division takes as long as a few words of it.
+func (h *History) at(i int) *piece {
+	if i += h.first; i >= len(h.pieces) {
+		i -= len(h.pieces)
+	}
+	return &h.pieces[i]
+}
 
 func (p *piece) size() int { return len(p.lines) + len(p.packed) }
 

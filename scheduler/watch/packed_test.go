@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -199,7 +200,9 @@ func TestToldIsSorted(t *testing.T) {
 		}
 		i++
 	}
-	SetPool(told.Words, 77)
+	for record := range Records(told.Words) {
+		SetPool(record, 77)
+	}
 	for record := range Records(told.Words) {
 		if recordPool(record) != 77 {
 			t.Fatal("a record is of another pool")
@@ -232,5 +235,35 @@ func TestHistoryTakesNoMemory(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, look); n != 0 {
 		t.Errorf("%v allocations a look", n)
+	}
+}
+
+// What is written by hand of batches and reports is what their layouts say.
+func TestPackingIsByLayout(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 11))
+	number := func() uint64 { return random.Uint64() >> random.IntN(64) }
+	var one, other packing
+	for range 10_000 {
+		k, n := Done, DoneWords
+		if random.IntN(2) == 0 {
+			k, n = Batch, BatchWords+RequestWords*random.IntN(4)
+		}
+		record := []uint64{RecordHead(k, n)}
+		for len(record) < n {
+			record = append(record, number())
+		}
+		got, want := one.append(nil, record), make([]byte, digitsMost*(n+1))
+		at := putNumber(want, 0, uint64(k))
+		if k == Batch {
+			at = putNumber(want, at, uint64(n-BatchWords)/RequestWords)
+		}
+		layout := layoutOf(k)
+		at = other.put(want, at, record[1:1+len(layout)], layout)
+		for rest := record[1+len(layout):]; len(rest) > 0; rest = rest[RequestWords:] {
+			at = other.put(want, at, rest[:RequestWords], requestLayout)
+		}
+		if !bytes.Equal(got, want[:at]) || one != other {
+			t.Fatalf("%d is %q, want %q", record, got, want[:at])
+		}
 	}
 }

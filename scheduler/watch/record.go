@@ -61,11 +61,9 @@ func Records(words []uint64) func(yield func(record []uint64) bool) {
 	}
 }
 
-// SetPool says of records which pool they are of.
-func SetPool(words []uint64, pool int32) {
-	for record := range Records(words) {
-		record[0] = record[0]&(1<<poolBit-1) | uint64(uint32(pool))<<poolBit
-	}
+// SetPool says of a record which pool it is of.
+func SetPool(record []uint64, pool int32) {
+	record[0] = record[0]&(1<<poolBit-1) | uint64(uint32(pool))<<poolBit
 }
 
 // frequent reports whether events of a kind are records, rather than lines.
@@ -136,7 +134,7 @@ func eventOf(w []uint64, list []Request) (Event, []Request) {
 }
 
 // Told is what somebody tells at a time: events of the surroundings first, which the others name, and those
-// as records, about in order.
+// as records, about in order. An event's Info is whose who tells it: it holds until he is asked again.
 type Told struct {
 	Events []Event
 	Words  []uint64

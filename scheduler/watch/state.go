@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -132,7 +133,10 @@ func (s *State) Apply(e *Event) {
 
 // put replaces what has the name, or takes it out where it is gone.
 func put(all []Info, i *Info) []Info {
-	at := slices.IndexFunc(all, func(x Info) bool { return x.Name == i.Name })
+	at := len(all) - 1
+	for at >= 0 && all[at].Name != i.Name {
+		at--
+	}
 	switch {
 	case i.Gone && at >= 0:
 		return slices.Delete(all, at, at+1)
@@ -267,7 +271,8 @@ func (m *ModelState) count(e *Event) {
 		per := func(now, before uint64) float64 { return max(0, float64(int64(now-before))) / passed }
 		m.Rate = Rates{Came: per(e.Info.Came, m.counts.Came), Served: per(e.Info.Served, m.counts.Served), Late: per(e.Info.Late, m.counts.Late),
 			Warm: per(e.Info.Warm, m.counts.Warm), Cold: per(e.Info.Cold, m.counts.Cold), Loads: per(e.Info.Loads, m.counts.Loads)}
-		for r := wire.ReasonDeadline; int(r) < wire.ReasonCount; r++ {
+		more := !maps.Equal(e.Info.Dropped, m.counts.Dropped)
+		for r := wire.ReasonDeadline; int(r) < wire.ReasonCount && more; r++ {
 			name := r.String()
 			if rate := per(e.Info.Dropped[name], m.counts.Dropped[name]); rate > 0 {
 				m.Rate.Dropped += rate

@@ -15,8 +15,9 @@ import (
 
 const (
 	// turn is how long the scheduler's processor time is measured with a viewer, or without one: short, so that
-	// what else the machine does is much the same in two of them, one behind the other.
-	turn = 2 * time.Second
+	// what else the machine does is much the same in two of them, one behind the other. Three looks (ui.every) are in each, whenever
+	// it begins.
+	turn = 2400 * time.Millisecond
 	// settle is between turns: until what the last one began is over (scheduler.watch_after).
 	settle = 600 * time.Millisecond
 	// toldMost is how many bytes a viewer may be told for each request: a batch of one and its report are some 60,

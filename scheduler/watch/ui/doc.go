@@ -1,7 +1,7 @@
 // Package ui is the live picture's server: the page, the stream of events that feeds it, and
 // requests' stories, on the scheduler's admin address or of a file (symphony ui FILE).
 //
-//	Source (scheduler/server) --each 400 ms, while somebody looks--> Hub --> History, State
+//	Source (scheduler/server) --each 800 ms, while somebody looks--> Hub --> History, State
 //	                                                                  +----> viewers (SSE), bounded
 //	GET /ui/          the page: plain modules, embedded, nothing of another host
 //	GET /ui/events    the stream: server-sent events, each line of data a line of a document (package watch), frequent events packed

@@ -36,13 +36,14 @@ type Config struct {
 }
 
 const (
-	// every is between two looks at the source. A look costs some 0.2 ms, most of it goroutines and a reader that
-	// wake up: that is more than what is told by it, at thousands of requests/s. The page is behind by this and a bit (main.js).
-	every = 400 * time.Millisecond
+	// every is between two looks at the source. About half of what a look costs is the same whatever happened meanwhile:
+	// goroutines and a reader that wake up, the surroundings, a write. So they are as far apart as people bear: the page draws
+	// what happened a second ago, each frame anew, and what is behind it is this and a bit (main.js).
+	every = 800 * time.Millisecond
 	// textsEvery is between two looks at Texts.
 	textsEvery = 2 * time.Second
 	// behindMost is how many looks a viewer may be behind.
-	behindMost = 12
+	behindMost = 6
 	// recent is how much of what was kept a new viewer gets.
 	recent = 20 * mono.Second
 )

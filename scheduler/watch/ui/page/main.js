@@ -10,7 +10,7 @@ import * as stories from "./story.js";
 const $ = (id) => document.getElementById(id);
 const store = new Store(), palette = new Palette(), gantt = new Gantt($("gantt"), store, palette);
 const spans = [50e6, 100e6, 200e6, 500e6, 1e9, 2e9, 5e9, 10e9];
-const behind = 0.65e9; // events come in chunks, each 0.4 s: what is shown as now is a little ago
+const behind = 1.05e9; // events come in chunks, each 0.8 s: what is shown as now is a little ago
 const view = { span: window.innerWidth < 700 ? 2 : 3, at: 0, paused: false, tab: "models", trouble: "", dark: false, fresh: true };
 let unfollow = () => {};
 
