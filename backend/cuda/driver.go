@@ -102,6 +102,8 @@ var (
 	// ErrLost: nothing more can be done with this context: a kernel failed (illegal
 	// address, assertion), memory had an uncorrectable error, or the device is gone.
 	ErrLost = executor.ErrLost
+	// ErrCapture: a Runtime cannot capture the model as CUDA graphs, and may be able to run it without.
+	ErrCapture = errors.New("it cannot be captured as CUDA graphs")
 	// ErrRegistered: the memory is registered already.
 	ErrRegistered = errors.New("memory is registered already")
 )
@@ -120,7 +122,8 @@ func (e *UnsupportedError) Error() string {
 // Runtime computes: ONNX Runtime, or a table of functions in tests.
 type Runtime interface {
 	// Load makes a model ready to run on the context's device, with its kernels queued on
-	// the stream. An error that Is ErrMemory: it does not fit.
+	// the stream. An error that Is ErrMemory: it does not fit; ErrCapture, also of first runs:
+	// it is worth another try with GraphsOff.
 	Load(c Context, s Stream, m *Model) (Program, error)
 }
 

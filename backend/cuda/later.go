@@ -30,6 +30,10 @@ func (d *Device) Load(ctx context.Context, slot int, m Model) (int64, error) {
 	}
 	defer p.loaders.Done()
 	s, err := p.loadLater(ctx, &m)
+	if plain := p.plain(&m, err); plain != nil {
+		p.giveUp(s)
+		s, err = p.loadLater(ctx, plain)
+	}
 	if err == nil {
 		err = d.have(p, slot, &m, s)
 	}

@@ -152,6 +152,26 @@ func (p *pipeline) makeStreams() error {
 
 // loadModel loads one; with an error, what it had got so far.
 func (p *pipeline) loadModel(m *Model) (*served, error) {
+	s, err := p.loadAs(m)
+	if plain := p.plain(m, err); plain != nil {
+		p.unloadModel(s)
+		s, err = p.loadAs(plain)
+	}
+	return s, err
+}
+
+// plain is the model without graphs, where they were an attempt and have failed; else nil.
+func (p *pipeline) plain(m *Model, err error) *Model {
+	if m.Graphs != GraphsAuto || !errors.Is(err, ErrCapture) {
+		return nil
+	}
+	p.o.Warn(fmt.Errorf("%s: model %s runs without CUDA graphs (cuda_graphs: false leaves out the attempt): %w", p.name(), m.Spec.Key(), err))
+	plain := *m
+	plain.Graphs = GraphsOff
+	return &plain
+}
+
+func (p *pipeline) loadAs(m *Model) (*served, error) {
 	s := newServed(m)
 	before, _, err := p.ctx.Memory()
 	if err != nil {

@@ -119,11 +119,11 @@ func (r *CUDA) Load(c cuda.Context, s cuda.Stream, m *cuda.Model) (cuda.Program,
 	}
 	p := newProgram(r, c, s, m)
 	err := p.measured(p.open)
-	if err != nil && p.mayGoPlain(err) {
-		err = p.goPlain(err)
-	}
 	if err != nil {
 		_ = p.Close()
+		if not := p.uncaptured(err); not != nil {
+			return nil, not
+		}
 		return nil, explain(m, err)
 	}
 	return p, nil

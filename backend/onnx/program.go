@@ -22,7 +22,7 @@ type program struct {
 	context cuda.Context
 	stream  cuda.Stream
 	model   *cuda.Model // Graphs is on or off
-	plain   bool        // where it cannot be captured it runs without graphs
+	attempt bool        // graphs are an attempt
 	// By size. Where the provider keeps plans of the last shape (plansByShape) each has a session of its own:
 	// the plan of another size would be made for each batch anew, and a graph of the size before would be left
 	// with kernels that were dropped with their plan, and answer wrongly. Else it is the same one.
@@ -35,8 +35,7 @@ type program struct {
 
 type binding struct {
 	*onnxrt.Binding
-	in, out []cuda.Ptr
-	ran     bool // once at least
+	ran bool // once at least
 }
 
 // launch runs it. It allocates nothing while it succeeds.
@@ -99,11 +98,6 @@ func (p *program) Bind(slot, size int, in, out []cuda.Ptr) error {
 	for len(p.bound) <= slot {
 		p.bound = append(p.bound, make([]*binding, m.MaxBatch+1))
 	}
-	return p.bind(slot, size, in, out)
-}
-
-func (p *program) bind(slot, size int, in, out []cuda.Ptr) error {
-	m := p.model.Spec
 	o, err := p.runOptions(slot, size)
 	if err != nil {
 		return err
@@ -112,7 +106,7 @@ func (p *program) bind(slot, size int, in, out []cuda.Ptr) error {
 	if err != nil {
 		return deviceError(err)
 	}
-	p.bound[slot][size] = &binding{Binding: b, in: in, out: out}
+	p.bound[slot][size] = &binding{Binding: b}
 	return nil
 }
 
@@ -158,13 +152,12 @@ func (p *program) Run(slot, size int) error {
 	}
 	// The first run chooses kernels, takes memory and captures the graph.
 	err := p.measured(b.launch)
-	if err != nil && p.mayGoPlain(err) {
-		if err = p.goPlain(err); err == nil {
-			b = p.at(slot, size)
-			err = p.measured(b.launch)
+	b.ran = err == nil
+	if err != nil {
+		if not := p.uncaptured(err); not != nil {
+			return errors.Join(not, p.stream.EndCapture()) // the capture may have been left open
 		}
 	}
-	b.ran = err == nil
 	return err
 }
 

@@ -8,38 +8,72 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// What each batch pays and what a MiB takes are told apart, through scatter that one in twenty batches has.
+const (
+	row, picture = 1 << 10, 600 << 10
+	fetchSeed    = 3
+)
+
+// way is what inputs pay on it; one batch in twenty is late.
+type way struct{ base, perMiB, scatter mono.Dur }
+
+func (w way) took(r *rand.Rand, bytes int64) mono.Dur {
+	took := w.base + mono.Dur(float64(w.perMiB)*float64(bytes)/(1<<20)) + mono.Dur(r.Float64()*float64(w.scatter))
+	if r.IntN(20) == 0 {
+		took += mono.Dur(r.ExpFloat64() * 20 * float64(w.scatter))
+	}
+	return took
+}
+
+// of is what a batch is said to take.
+func of(base, perMiB mono.Dur, bytes int64) float64 {
+	return float64(base) + float64(perMiB)*float64(bytes)/(1<<20)
+}
+
+// What each batch pays and what a MiB takes are told apart, also of what few batches have.
 func TestFetches(t *testing.T) {
-	const base, perMiB = 200 * mono.Microsecond, 400 * mono.Microsecond
-	for name, c := range map[string]struct {
-		item         int64
-		base, perMiB mono.Dur
-		off          float64 // of what a batch of 32 is said to take, at most
-	}{
-		"pictures": {600 << 10, base, perMiB, 0.1},
-		"rows":     {1 << 10, base, perMiB, 0.15},
-		"at once":  {600 << 10, 0, 0, 0},
-	} {
+	w := way{200 * mono.Microsecond, 400 * mono.Microsecond, 60 * mono.Microsecond}
+	for name, rare := range map[string]int{"pictures": 1, "a picture in three": 3, "a picture in a hundred": 100} {
 		t.Run(name, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(3, 0))
+			r := rand.New(rand.NewPCG(fetchSeed, 0))
 			var f fetches
-			for range 1000 {
-				bytes := int64(1+r.IntN(16)) * c.item
-				took := c.base + mono.Dur(float64(c.perMiB)*float64(bytes)/(1<<20))
-				if took > 0 && r.IntN(20) == 0 {
-					took += mono.Dur(r.ExpFloat64() * float64(mono.Millisecond))
+			for range 5000 {
+				item := int64(row)
+				if r.IntN(rare) == 0 {
+					item = picture
 				}
-				f.add(took, bytes)
+				bytes := int64(1+r.IntN(16)) * item
+				f.add(w.took(r, bytes), bytes)
 			}
-			gotBase, gotPerMiB := f.bounds()
-			of := func(base, perMiB mono.Dur) float64 {
-				return float64(base) + float64(perMiB)*float64(32*c.item)/(1<<20)
-			}
-			got, want := of(gotBase, gotPerMiB), of(c.base, c.perMiB)
-			if math.Abs(got-want) > c.off*want {
-				t.Errorf("seed 3: a batch of 32 takes %v, want %v (%v and %v per MiB)", mono.Dur(got), mono.Dur(want), gotBase, gotPerMiB)
+			base, perMiB := f.bounds()
+			for _, bytes := range []int64{row, picture, 32 * picture} {
+				got, want := of(base, perMiB, bytes), of(w.base, w.perMiB, bytes)+float64(w.scatter)/2
+				if math.Abs(got-want) > 0.15*want {
+					t.Errorf("seed %d: %d bytes take %v, want %v (%v and %v per MiB)", fetchSeed, bytes, mono.Dur(got), mono.Dur(want), base, perMiB)
+				}
 			}
 		})
+	}
+}
+
+// Rows tell nothing of pictures, nor does one picture that came late.
+func TestFetchesDoNotExtrapolate(t *testing.T) {
+	w := way{200 * mono.Microsecond, 400 * mono.Microsecond, 60 * mono.Microsecond}
+	far := 0
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		var f fetches
+		for range 2000 {
+			bytes := int64(1+r.IntN(16)) * row
+			f.add(w.took(r, bytes), bytes)
+		}
+		f.add(5*mono.Millisecond, picture)
+		base, perMiB := f.bounds()
+		if got := of(base, perMiB, 16*picture); got > 8e6 {
+			far++
+		}
+	}
+	if far > 10 {
+		t.Errorf("of 100 windows %d say that 16 pictures take more than 8 ms (they take 4)", far)
 	}
 }
 
@@ -54,12 +88,23 @@ func TestFetchesTellNothing(t *testing.T) {
 	for range 300 {
 		f.add(3*mono.Millisecond, 1<<20)
 	}
-	if base, perMiB := f.bounds(); base != 3*mono.Millisecond || perMiB != 0 {
-		t.Errorf("batches of one size tell %v and %v per MiB", base, perMiB)
-	}
 	f.add(-1, 5)
 	f.add(5, -1)
 	if base, perMiB := f.bounds(); base != 3*mono.Millisecond || perMiB != 0 {
-		t.Errorf("after nonsense: %v and %v per MiB", base, perMiB)
+		t.Errorf("batches of one size tell %v and %v per MiB", base, perMiB)
+	}
+}
+
+// What was long ago is forgotten.
+func TestFetchesForget(t *testing.T) {
+	var f fetches
+	for range 2 * fetchLeast {
+		f.add(20*mono.Millisecond, picture)
+	}
+	for range fetchAge {
+		f.add(mono.Millisecond, row)
+	}
+	if base, perMiB := f.bounds(); base != mono.Millisecond || perMiB != 0 {
+		t.Errorf("%v and %v per MiB", base, perMiB)
 	}
 }

@@ -54,3 +54,10 @@ func TestModelsRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+func TestInputBytes(t *testing.T) {
+	m := ModelSpec{Inputs: []TensorSpec{{Name: "x", Type: FP32, Shape: []int64{3, 4}}, {Name: "text", Type: Bytes, Shape: []int64{1}}, {Name: "n", Type: Int64, Shape: []int64{1}}}}
+	if n := m.InputBytes(); n != 3*4*4+8 {
+		t.Errorf("%d bytes", n)
+	}
+}
