@@ -95,7 +95,7 @@ func (b *Backend) profileCUDA(ctx context.Context, p *pool, cfg PoolConfig, mode
 			continue
 		}
 		m, unmeasured := &models[i], models[i]
-		key := b.gpuHost.profileKey(m, &list[i], first.info, cfg.DeviceType, b.cfg.ProfileDir)
+		key := b.gpuHost.profileKey(m, first.device.Models()[i], first.info, cfg.DeviceType, b.cfg.ProfileDir)
 		var err error
 		m.Spec.Profile, err = b.profile(key, &m.Spec, cfg.DeviceType, list[i].Sizes, func(o profiler.Options) (*profiler.Result, error) {
 			return profiler.Measure(ctx, first.device, i, &m.Spec, o)
@@ -190,5 +190,5 @@ func ProfileGPU(ctx context.Context, c Config, cfg PoolConfig, m *repository.Mod
 		return nil, err
 	}
 	kind := orElse(cfg.DeviceType, deviceType(infos[0].Name))
-	return &Profiled{r, h.profileKey(m, &model, infos[0], kind, c.ProfileDir), infos[0]}, nil
+	return &Profiled{r, h.profileKey(m, g.device.Models()[0], infos[0], kind, c.ProfileDir), infos[0]}, nil
 }

@@ -122,6 +122,11 @@ func NewDevice(c Context, rt Runtime, models []Model, o Options) (*Device, []*Re
 	if err != nil {
 		return nil, refused, err
 	}
+	for i, s := range d.life.Load().models {
+		if s != nil {
+			d.models[i] = s.m // without graphs, perhaps
+		}
+	}
 	for _, r := range refused {
 		d.models[r.Index] = nil
 	}
@@ -198,7 +203,7 @@ func (d *Device) Keep(indices []int) {
 	d.life.Load().keep(indices)
 }
 
-// Models are what it serves, in the order of their indices; refused ones are nil.
+// Models are what it serves, as it runs them, in the order of their indices; refused ones are nil.
 func (d *Device) Models() []*Model {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -46,6 +46,9 @@ func TestWithoutGraphs(t *testing.T) {
 			r := newRig(t, config{models: []cuda.Model{one}, runtime: func(under cuda.Runtime) cuda.Runtime { u.Runtime = under; return u }})
 			defer r.close()
 			held := r.device.Stats().Memory.Load()
+			if m := r.device.Models(); m[0].Graphs != cuda.GraphsOff {
+				t.Errorf("it says to run with graphs %q", m[0].Graphs)
+			}
 			took, err := r.device.Load(t.Context(), 1, anotherFlip())
 			if err != nil || r.device.Stats().Memory.Load() != held+took {
 				t.Errorf("a model that comes later takes %d, of %d: %v", took, r.device.Stats().Memory.Load()-held, err)

@@ -35,7 +35,7 @@ func (d *Device) Load(ctx context.Context, slot int, m Model) (int64, error) {
 		s, err = p.loadLater(ctx, plain)
 	}
 	if err == nil {
-		err = d.have(p, slot, &m, s)
+		err = d.have(p, slot, s.m, s)
 	}
 	if err != nil {
 		if errors.Is(err, ErrMemory) {
