@@ -174,7 +174,7 @@ func (w *watching) lookPools(now mono.Time, asks bool, to []watch.Event) []watch
 // watched is what is told of a pool. Caller holds Server.mu.
 func (p *pool) watched(every int) watch.Info {
 	now := p.engine.Glance()
-	info := watch.Info{Name: p.label(), GPUs: int(p.alive.Load()), Need: now.Need, Kept: min(now.Kept, int(p.alive.Load())), Ctrl: p.delay.Ctrl, Data: p.delay.Data, Spent: 1, Every: every, Queued: now.Used}
+	info := watch.Info{Name: p.label(), GPUs: int(p.alive.Load()), Need: now.Need, Kept: min(now.Kept, int(p.alive.Load())), Ctrl: p.delay.Ctrl, Data: p.delay.Data, MiB: p.delay.MiB, Spent: 1, Every: every, Queued: now.Used}
 	if p.paged != nil {
 		info.Page = p.paged.Page
 		if p.engine.Stats().Paging.Eager { // nothing is tuned there
@@ -189,7 +189,7 @@ func (p *pool) watched(every int) watch.Info {
 
 func samePool(a, b *watch.Info) bool {
 	return a.Name == b.Name && a.GPUs == b.GPUs && a.Kept == b.Kept && a.Need == b.Need && a.Spent == b.Spent && a.Setting == b.Setting &&
-		a.Ctrl == b.Ctrl && a.Data == b.Data && a.Queued == b.Queued && a.Every == b.Every && a.Page == b.Page
+		a.Ctrl == b.Ctrl && a.Data == b.Data && a.MiB == b.MiB && a.Queued == b.Queued && a.Every == b.Every && a.Page == b.Page
 }
 
 func (t *toldPool) lookGPUs(now mono.Time, to []watch.Event) []watch.Event {
@@ -222,7 +222,7 @@ func (w *watching) lookModels(s *Server, now mono.Time, to []watch.Event) []watc
 		if t.spec != m.spec || t.pool != m.pool.index {
 			t.spec, t.pool = m.spec, m.pool.index
 			to = append(to, watch.Event{Kind: watch.Model, At: now, Pool: int32(m.pool.index), Model: wire.ModelID(id),
-				Info: &watch.Info{Name: shownName(m.spec), SLO: m.spec.SLO, MaxBatch: m.spec.MaxBatch, Profile: &m.spec.Profile}})
+				Info: &watch.Info{Name: shownName(m.spec), SLO: m.spec.SLO, MaxBatch: m.spec.MaxBatch, Bytes: int64(m.spec.InputBytes()), Profile: &m.spec.Profile}})
 		}
 		if c, k := m.count.look(), m.pool.pagedCounts(wire.ModelID(id), m.count); c != t.counted || k != t.paged {
 			t.info = m.count.watched(c, t)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/symphony-serving/symphony/scheduler/watch"
+	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -126,5 +127,35 @@ func TestDropsAreCountedByReason(t *testing.T) {
 	told.count = nil
 	if i := look(); i.Dropped["shed"] != 6 || len(i.Dropped) != 1 {
 		t.Errorf("told is %+v", i)
+	}
+}
+
+// Who watches can reckon each model's delay bound: what a MiB takes is told of the pool, again when it changes, and an item's
+// bytes of the model.
+func TestWatchedDelay(t *testing.T) {
+	s, n := newServer(t, nil)
+	b := dial(t, n, wire.RoleBackend, "b")
+	pictures := spec("pictures")
+	pictures.Inputs = []catalog.TensorSpec{{Name: "x", Type: catalog.FP32, Shape: []int64{3, 224, 224}}}
+	b.introduce(catalog.BackendInfo{Name: "b", Instance: 1, Configured: 1}, "emulated", 1, []catalog.ModelSpec{pictures})
+	b.wait("admission", func() bool { return b.admitted != nil })
+	w := newWatcher(s)
+	s.Watching(true)
+	b.wait("the model is told of", func() bool {
+		w.look()
+		return w.state.Model(0) != nil
+	})
+	if m := w.state.Model(0); m.Bytes != 3*224*224*4 {
+		t.Errorf("an item has %d bytes, want those of a picture", m.Bytes)
+	}
+	s.watching.mu.Lock()
+	defer s.watching.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.watching.now[0]
+	p.delay.MiB = 3 * mono.Millisecond // as measureDelay has it
+	events := s.watching.lookPools(mono.Now(), false, nil)
+	if len(events) == 0 || events[0].Kind != watch.Pool || events[0].Info.MiB != p.delay.MiB || events[0].Info.Ctrl != p.delay.Ctrl {
+		t.Errorf("%+v is told, want that a MiB takes %v", events, p.delay.MiB)
 	}
 }

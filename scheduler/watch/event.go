@@ -121,7 +121,8 @@ type Info struct {
 	SLO      mono.Dur         `json:"slo,omitempty"`
 	MaxBatch int              `json:"max_batch,omitempty"`
 	Profile  *catalog.Profile `json:"profile,omitempty"`
-	Gone     bool             `json:"gone,omitempty"` // Model, Pool, GPU: there is none any more
+	Bytes    int64            `json:"bytes,omitempty"` // of an item's inputs
+	Gone     bool             `json:"gone,omitempty"`  // Model, Pool, GPU: there is none any more
 
 	// Pool
 	GPUs    int      `json:"gpus,omitempty"`     // present
@@ -129,8 +130,9 @@ type Info struct {
 	Need    float64  `json:"need,omitempty"`     // GPUs that deferral alone would keep busy
 	Spent   float64  `json:"deferral,omitempty"` // share of the deferral that batches wait for
 	Setting string   `json:"setting,omitempty"`
-	Ctrl    mono.Dur `json:"ctrl,omitempty"` // delay bound: of an order, and of each input
-	Data    mono.Dur `json:"data,omitempty"`
+	Ctrl    mono.Dur `json:"ctrl,omitempty"`   // delay bound: of an order
+	Data    mono.Dur `json:"data,omitempty"`   // and of each item's inputs whatever their bytes: in simulations, and files of before MiB
+	MiB     mono.Dur `json:"mib,omitempty"`    // and of a MiB of them
 	Queued  int      `json:"queued,omitempty"` // requests queued or running
 	Every   int      `json:"every,omitempty"`  // one batch in so many is told; 0 and 1: all
 	Page    int64    `json:"page,omitempty"`   // bytes of a page where weights come and go by pages; 0: all models are on all GPUs

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -53,10 +52,7 @@ func (t *Story) slipSaved(s *State, say func(string, ...any)) {
 		say("a margin of %v (scheduler.margin), which models learn of batches that overrun", span(r.over()))
 		return
 	}
-	bound := mono.Dur(0)
-	if p := s.Pool(t.Pool); p != nil {
-		bound = p.Ctrl + p.Data*mono.Dur(r.Size)
-	}
+	bound := s.bound(t.Pool, r.Model, r.Size)
 	say("order and inputs of batch %s of %s within the network's bound, %v: it started %v late", Number(r.Batch), r.Name, span(bound), span(r.late()))
 	if r.Fetch > bound {
 		say("inputs alone took %v to reach the backend", span(r.Fetch))

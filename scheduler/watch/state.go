@@ -165,6 +165,20 @@ func (s *State) Pool(i int32) *PoolState {
 	return s.Pools[i]
 }
 
+// bound is the network's delay bound for a batch of so many of a model, as the scheduler reckons it (batching.Delay); 0
+// where the pool is not told of.
+func (s *State) bound(pool int32, model wire.ModelID, size int) mono.Dur {
+	p := s.Pool(pool)
+	if p == nil {
+		return 0
+	}
+	data := p.Data
+	if m := s.Model(model); m != nil {
+		data += p.MiB * mono.Dur(m.Bytes) >> 20
+	}
+	return p.Ctrl + data*mono.Dur(size)
+}
+
 // Name is what people call a model.
 func (s *State) Name(id wire.ModelID) string {
 	if m := s.Model(id); m != nil && m.Name != "" {

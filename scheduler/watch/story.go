@@ -164,7 +164,7 @@ func Tell(h *History, s *State, key Key) (*Story, error) {
 	}
 	t.Gaps = t.Gaps || t.Request.Arrival < h.From()
 	if m := s.Model(at.Model); m != nil && m.Profile != nil {
-		t.window(m.Profile, s.Pool(at.Pool))
+		t.window(m.Profile, s.bound(at.Pool, at.Model, 1))
 	}
 	if p := s.Pool(t.Pool); p != nil {
 		t.paged = p.Paged()
@@ -208,15 +208,8 @@ func (h *History) find(key Key) (e *Event, at int) {
 }
 
 // window is when it could have started alone.
-func (t *Story) window(p *profile.Profile, pool *PoolState) {
-	came := t.Request.Came
-	if came == 0 {
-		came = t.Request.Arrival
-	}
-	t.Alone, t.First = p.Latency(1), came
-	if pool != nil {
-		t.First = came.Add(pool.Ctrl + pool.Data)
-	}
+func (t *Story) window(p *profile.Profile, bound mono.Dur) {
+	t.Alone, t.First = p.Latency(1), t.came().Add(bound)
 	t.Last = t.Request.Deadline.Add(-t.Margin - t.Alone)
 }
 

@@ -329,3 +329,43 @@ func TestBusyOfEndlessBatch(t *testing.T) {
 		t.Fatal("it is still counted after 20 s")
 	}
 }
+
+// Stories reckon with what a MiB takes and the model's own bytes, and with what each input takes in files of before that.
+func TestStoryOfPictures(t *testing.T) {
+	const arrival, exec, start = 100 * ms, 110 * ms, 115 * ms
+	for _, c := range []struct {
+		pool, model string // of a document
+		bound, one  mono.Dur
+	}{
+		{`"ctrl":1000000,"mib":4000000`, `"bytes":524288`, 7 * mono.Millisecond, 3 * mono.Millisecond},
+		{`"ctrl":1000000,"mib":4000000`, `"bytes":0`, mono.Millisecond, mono.Millisecond}, // a model without inputs to speak of
+		{`"ctrl":1000000,"data":2000000`, `"slo":20000000`, 7 * mono.Millisecond, 3 * mono.Millisecond},
+	} {
+		h, s := NewHistory(mono.Second, 1<<20), &State{}
+		add := func(e Event) {
+			h.Add(&e)
+			s.Apply(&e)
+		}
+		for _, text := range []string{`{"e":"pool","info":{"gpus":1,` + c.pool + `}}`, `{"e":"gpu","info":{}}`,
+			`{"e":"model","model":0,"info":{"name":"other","max_batch":4,"profile":{"alpha_ns":1000000,"beta_ns":4000000},"bytes":12}}`,
+			`{"e":"model","model":1,"info":{"name":"pictures","max_batch":4,"profile":{"alpha_ns":1000000,"beta_ns":4000000},` + c.model + `}}`} {
+			e, ok, err := Parse([]byte(text))
+			if err != nil || !ok {
+				t.Fatalf("%s: %v, %v", text, ok, err)
+			}
+			add(e)
+		}
+		add(Event{Kind: Batch, Model: 1, Batch: 9, At: arrival, Exec: exec, Until: exec + 7*ms, Size: 3, Requests: []Request{{Key: Key{0, 1}, Arrival: arrival, Deadline: 120 * ms}}})
+		add(Event{Kind: Done, Model: 1, Batch: 9, At: start + 8*ms, Exec: start, Until: start + 7*ms, Fetch: 15 * mono.Millisecond, Size: 3})
+		story, err := Tell(h, s, Key{0, 1})
+		if err != nil || story.Cause != CauseLateInputs {
+			t.Fatalf("%+v, %v, want late inputs", story, err)
+		}
+		if got := story.First.Sub(arrival); got != c.one {
+			t.Errorf("%s, %s: it could have started after %v, want %v", c.pool, c.model, got, c.one)
+		}
+		if got, want := strings.Join(story.Saved, "\n"), "within the network's bound, "+span(c.bound)+":"; !strings.Contains(got, want) {
+			t.Errorf("%s, %s: %q would have saved it, want %q", c.pool, c.model, got, want)
+		}
+	}
+}
