@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -316,5 +317,14 @@ func TestTapRecordOverTheEnd(t *testing.T) {
 	}
 	if largest := watch.BatchWords + watch.RequestWords*wire.BatchMax; largest > recordMost {
 		t.Errorf("a batch has %d words, a record %d", largest, recordMost)
+	}
+}
+
+// A tap begins with a line of memory, wherever it is.
+func TestTapsAreWholeLines(t *testing.T) {
+	for range 4 {
+		if at := reflect.ValueOf(newTap(0)).Pointer(); at%64 != 0 {
+			t.Errorf("a tap of %d bytes is at %#x, within a line", reflect.TypeFor[tap]().Size(), at)
+		}
 	}
 }

@@ -19,8 +19,9 @@ const (
 	// linksEvery is how often links are, of which linksMost are told.
 	linksEvery = mono.Second
 	linksMost  = 64
-	// tapBytes is for the rings of a scheduler's loops, all together. A loop has an eighth at most, which holds watchedMost
-	// events whatever their sizes.
+	// tapBytes is for the rings of a scheduler's model loops, all together, before each is rounded up to a power of two. A loop
+	// has an eighth at most: 32 words for each of watchedMost events. Of batches with more than five requests it holds
+	// fewer: one of seven, the largest that counts as one event, has 37 words.
 	tapBytes = 16 << 20
 	// watchedMost is about how many events of a loop are told at a call of Watched.
 	watchedMost = 1 << 13
