@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,7 +48,12 @@ func (r rig) turns(queued int) (longest mono.Dur, got int) {
 	small, dev2 := r.pinned(size), r.alloc(size)
 	s, e := r.stream(), r.event()
 	other, ends := r.stream(), r.events(queued)
-	stop, running, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+	stop, running, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	join := sync.OnceValue(func() error {
+		close(stop)
+		return <-ended
+	})
+	r.t.Cleanup(func() { must(r.t, join()) }) // before those of what it copies with: the last is the first
 	go func() {
 		ended <- cuda.On(r.c, func() error {
 			for i := 0; ; i++ {
@@ -68,7 +74,12 @@ func (r rig) turns(queued int) (longest mono.Dur, got int) {
 			}
 		})
 	}()
-	<-running
+	select {
+	case <-running:
+	case err := <-ended:
+		ended <- err // for join
+		r.t.Fatalf("the stream of large pieces: %v", err)
+	}
 	for ; got < turnCopies; got++ {
 		begin := mono.Now()
 		must(r.t, s.CopyIn(dev2, small))
@@ -85,8 +96,7 @@ func (r rig) turns(queued int) (longest mono.Dur, got int) {
 			break
 		}
 	}
-	close(stop)
-	must(r.t, <-ended)
+	must(r.t, join())
 	must(r.t, s.Synchronize())
 	return longest, got
 }
