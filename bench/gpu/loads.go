@@ -358,7 +358,7 @@ func (l *loads) text() string {
 		}
 	}
 	rate(fmt.Sprintf("pieces of %d MiB, alone: the peak", pieceBytes>>20), l.Peak)
-	rate("pieces of 32 MiB, one at a time, beside execution", l.BesideRate)
+	rate(fmt.Sprintf("pieces of %d MiB, one at a time, beside execution", weightBytes>>20), l.BesideRate)
 	rate(fmt.Sprintf("inputs of the largest batch (%.2f MB), alone", float64(l.BatchBytes)/1e6), l.BatchRate)
 	return fmt.Sprintf("%s in batches of %d, one after the other, by the device's events: alone, before and after the rest; while another stream copies to the device, piece after piece, as weights come; and while the model is loaded once more and unloaded, over and over: %d loads of %s, %.0f ms each (median), with a first run of every size.\n\n%s\n%s",
 		l.Model, l.Batch, l.Loaded, gibibytes(l.Bytes), l.LoadMS, t, r)
