@@ -74,11 +74,9 @@ func (p *packing) append(to []byte, record []uint64) []byte {
 	k := RecordKind(record)
 	at = putNumber(text, at, uint64(k)+packedKindMax*uint64(uint32(recordPool(record))))
 	layout := layoutOf(k)
-	if k == Batch {
-		at = putNumber(text, at, uint64(len(record)-BatchWords)/RequestWords)
-	}
 	switch k {
 	case Batch:
+		at = putNumber(text, at, uint64(len(record)-BatchWords)/RequestWords)
 		at = p.putBatch(text, at, record)
 	case Done:
 		at = p.putDone(text, at, record)
