@@ -22,7 +22,13 @@ struct CUctx_st {
 struct CUstream_st { CUcontext ctx; double ms; };
 struct CUevent_st { CUcontext ctx; double ms; int recorded; };
 
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+// Calls have their turn in the order in which they came, as copies of a GPU's streams have: who copies without a
+// pause would keep a mutex alone from all others, for seconds on a busy host.
+static struct {
+	pthread_mutex_t mu;
+	pthread_cond_t next;
+	unsigned long came, served;
+} turns = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
 static struct CUctx_st gpus[GPUS];
 static struct { char *at; size_t size; CUcontext ctx; } pins[PINS];
 static __thread CUcontext current;
@@ -35,10 +41,20 @@ static int initialised;
 	if (!current) return CUDA_ERROR_INVALID_CONTEXT; \
 	if (!current->holders) return CUDA_ERROR_CONTEXT_IS_DESTROYED; \
 	if (current->sticky) return current->sticky; \
-	pthread_mutex_lock(&mu)
+	enter()
+static void enter(void)
+{
+	pthread_mutex_lock(&turns.mu);
+	for (unsigned long turn = turns.came++; turn != turns.served;)
+		pthread_cond_wait(&turns.next, &turns.mu);
+	pthread_mutex_unlock(&turns.mu);
+}
 static CUresult leave(CUresult r)
 {
-	pthread_mutex_unlock(&mu);
+	pthread_mutex_lock(&turns.mu);
+	turns.served++;
+	pthread_cond_broadcast(&turns.next);
+	pthread_mutex_unlock(&turns.mu);
 	return r;
 }
 
@@ -75,14 +91,14 @@ CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice d)
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
 {
-	pthread_mutex_lock(&mu);
+	enter();
 	*c = &gpus[d];
 	gpus[d].holders++;
 	return leave(CUDA_SUCCESS);
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice d)
 {
-	pthread_mutex_lock(&mu);
+	enter();
 	if (!gpus[d].holders)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (--gpus[d].holders == 0) {
