@@ -245,3 +245,31 @@ func TestSettingShed(t *testing.T) {
 		t.Error("a head is shed for one request that is left over")
 	}
 }
+
+// A model that has several GPUs for itself waits for its frontrun under Shed, whatever it has learnt and however ripe its batch is.
+func TestSettingShedWaits(t *testing.T) {
+	for _, c := range []struct {
+		set   Setting
+		gpus  int
+		share Share
+		want  bool // at its frontrun
+	}{
+		{Setting{}, 4, 4 * OneGPU, false},
+		{Setting{Shed: true}, 4, 4 * OneGPU, true},
+		{Setting{Shed: true}, 4, 4*OneGPU - 1, false},
+		{Setting{Shed: true}, 1, OneGPU, false},
+		{Setting{Frontrun: true}, 1, 1, true},
+	} {
+		m := steep(t, func(k *Config) { k.Policy, k.Window = PolicyTarget, WindowDeferred })
+		m.SetSetting(c.set)
+		m.offered(Offer{GPUs: c.gpus, Share: c.share})
+		m.opening.lead, m.company = 2*mono.Second, 0
+		push(t, m, 100, 100)
+		m.Update(sec(50), nil)
+		k := m.Candidate()
+		frontrun := m.deadline(0).Add(-m.cfg.Profile.Latency(int(k.Size) + 1))
+		if got := k.Exec == frontrun; got != c.want {
+			t.Errorf("%v on %d GPUs, a share of %v: starts %v, its frontrun is %v", c.set, c.gpus, c.share, k.Exec, frontrun)
+		}
+	}
+}

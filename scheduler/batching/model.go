@@ -213,11 +213,11 @@ func (m *Model) window(b int, now mono.Time) Candidate {
 	frontrun := d.Add(-p.Latency(b + 1))
 	switch m.cfg.Window {
 	case WindowDeferred:
-		if m.setting.Frontrun || !m.ripe(b) {
+		if m.frontrun || !m.ripe(b) {
 			// In here, not in a function: it is done for nearly each request.
 			lead := max(m.cfg.Delay.lead(d.Sub(now)), m.late())
 			open := frontrun.Add(-lead)
-			if !m.setting.Frontrun {
+			if !m.frontrun {
 				open = min(frontrun, max(frontrun.Add(-max(m.opening.lead, lead)), m.since.Add(m.company)))
 			}
 			if open > c.Exec && m.setting.Haste == 0 {

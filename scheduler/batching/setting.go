@@ -26,7 +26,8 @@ type Setting struct {
 	// Head: the drop policy head, for all models.
 	Head bool
 	// Shed: old heads are given up wherever fewer fit behind them than the staggered batch, without
-	// asking whether it pays (drop_policy.go).
+	// asking whether it pays (drop_policy.go). A model that has several GPUs for itself starts its batches at
+	// their frontrun then: earlier ones leave out requests that a later batch has to shed.
 	Shed bool
 	// Room: some GPUs take no batches but of models that cannot wait for those of others (rank/room.go).
 	Room bool

@@ -30,6 +30,8 @@ type aims struct {
 	overloaded bool
 	// most bounds all batches: the profile's largest one, or the setting's cap.
 	most int
+	// frontrun: windows open at their frontrun, see Setting.Frontrun and Setting.Shed.
+	frontrun bool
 }
 
 // retarget computes the aims anew.
@@ -41,6 +43,7 @@ func (m *Model) retarget() {
 		target:    1,
 		most:      p.MaxBatch(),
 		company:   m.worth() / companyPart,
+		frontrun:  m.setting.Frontrun || m.setting.Shed && m.gpus > 1 && m.share >= OneGPU*Share(m.gpus),
 	}
 	if m.setting.Cap > 0 {
 		m.most = m.capped()
