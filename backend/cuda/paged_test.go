@@ -275,7 +275,7 @@ func TestPagedClosedWhileItLoads(t *testing.T) {
 	select {
 	case <-closed:
 		t.Error("it is closed under a load")
-	case <-time.After(20 * time.Millisecond):
+	case <-time.After(2500 * time.Millisecond): // longer than a device that hangs is waited for
 	}
 	close(slow.on)
 	have(t, "Close", closed)

@@ -78,6 +78,9 @@ func TestProgramsOfAFileInMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if p := (&program{model: &cuda.Model{File: file, Provider: cuda.ProviderTensorRT}}); p.inMemory() {
+		t.Error("TensorRT's provider would name its engines by nothing")
+	}
 	without := *m
 	without.File = nil
 	h := &host{free: 1 << 29}
