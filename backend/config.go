@@ -50,7 +50,7 @@ type PoolConfig struct {
 	Models     []string
 	Zoo        []repository.Zoo
 	Memory     int64  // of each device, for models, bytes; 0: without a bound; cuda: 90 % of what is free
-	Paged      *Paged // weights come to the devices and go by the scheduler's orders; nil: all models are resident, but where those of the start do not fit (Resident)
+	Paged      *Paged // weights come to the devices and go by the scheduler's orders; nil: all models are resident, but where those of the start do not fit (Resident), if it is not of kind cuda
 	Resident   bool   // they are resident, whether or not they fit
 	Page       int64  // bytes, of a pool that becomes paged by itself; 0: none does
 	Strict     bool   // no batch begins before its planned start

@@ -3,11 +3,13 @@ package backend
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/cuda"
+	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/backend/repository"
 	"github.com/symphony-serving/symphony/transport"
@@ -77,6 +79,7 @@ func about(line *zerolog.Event, g cuda.Info) *zerolog.Event {
 type gpu struct {
 	info    cuda.Info
 	device  *cuda.Device
+	paged   *cuda.Paged // of a paged pool: what loads on the device; nil: its models are resident
 	pinned  *cuda.Pinned
 	buffers *transport.Buffers // of its executor
 	budget  int64              // bytes of its memory
@@ -87,12 +90,23 @@ type gpu struct {
 	losses  atomic.Int64 // how often it was lost
 	unfit   atomic.Bool  // telemetry wants that nobody has it open
 	opening chan opened  // what becomes of an attempt; nil: there is none. Owned by its revival
+
+	warming sync.Mutex // Guards what follows.
+	warm    bool       // of a paged pool: it has had a model
 }
 
 // opened is a GPU's new context, or why there is none.
 type opened struct {
 	context cuda.Context
 	err     error
+}
+
+// executes is what its executor gives batches.
+func (g *gpu) executes() executor.Device {
+	if g.paged != nil {
+		return g.paged
+	}
+	return g.device
 }
 
 // call is for hooks that are not there before the backend serves.
@@ -111,7 +125,10 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 	warn := func(err error) { about(h.log.Warn(), info).Err(err).Msg("a GPU") }
 	g := &gpu{info: info, pinned: cuda.NewPinned()}
 	g.pinned.Warn = warn
-	if g.budget, err = budget(c, cfg.Memory); err != nil {
+	if g.budget, err = budget(c, cfg.Memory); err == nil {
+		err = cfg.fitPages(info, g.budget)
+	}
+	if err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
 	own := append([]cuda.Model(nil), models...)
@@ -119,7 +136,7 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 		own[i].Memory = g.budget
 	}
 	var refused []*cuda.RefusedError
-	g.device, refused, err = cuda.NewDevice(c, h.runtime, own, cuda.Options{Budget: g.budget, Pinned: g.pinned, Empty: h.empty,
+	g.device, refused, err = cuda.NewDevice(c, h.runtime, own, cuda.Options{Budget: g.budget, Pinned: g.pinned, Empty: h.empty, Forgets: cfg.Paged != nil,
 		Losing: func(err error) { call(&g.losing, err) },
 		Lost: func(err error) {
 			about(h.log.Error(), info).Err(err).Msg("a GPU is lost")
@@ -129,7 +146,19 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 	for _, r := range refused {
 		about(h.log.Error(), info).Str("model", r.Model).Err(r).Msg("not served")
 	}
+	if err == nil && cfg.Paged != nil {
+		g.paged = cuda.NewPaged(g.device, cfg.Paged.Pages)
+	}
 	return g, refused, err
+}
+
+// fitPages says why a GPU has no room for the pool's pages.
+func (cfg *PoolConfig) fitPages(info cuda.Info, budget int64) error {
+	if cfg.Paged == nil || int64(cfg.Paged.Pages) <= budget/cfg.Paged.Page {
+		return nil
+	}
+	return fmt.Errorf("paged: %d pages of %s are %s, and GPU %d has %s for models: lower paged.pages (or memory, where that says how many there are), or free some of the GPU's memory",
+		cfg.Paged.Pages, inMiB(cfg.Paged.Page), inMiB(int64(cfg.Paged.Pages)*cfg.Paged.Page), info.Index, inMiB(budget))
 }
 
 // budget is how much of a device's memory models may take: what is configured, or most of

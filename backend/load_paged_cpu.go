@@ -95,17 +95,18 @@ func (l *pagedCPULoader) unload(device, slot int) {
 }
 
 // aside is a device of its own for a model whose latencies are measured: no order has loaded it on any.
-func (l *pagedCPULoader) aside(m *repository.Model) (executor.Device, error) {
+func (l *pagedCPULoader) aside(_ context.Context, m *repository.Model, _ int) (executor.Device, int, func(), error) {
 	b, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads)
 	if err != nil {
-		return nil, err
+		return nil, 0, nil, err
 	}
 	defer b.Close() // once the session is closed
 	s, err := b.Open()
 	if err != nil {
-		return nil, err
+		return nil, 0, nil, err
 	}
-	return onnx.NewDevice([]*onnx.Session{s}), nil
+	d := onnx.NewDevice([]*onnx.Session{s})
+	return d, 0, d.Close, nil
 }
 
 // loadPagedCPU makes devices of this host's processors that load on demand. Models are weighed, and those without a profile
@@ -148,21 +149,8 @@ func (b *Backend) loadPagedCPU(ctx context.Context, p *pool, cfg PoolConfig, mod
 			b.refuse(p, unmeasured, err)
 		default:
 			p.serve(m)
-			b.log.Info().Str("pool", cfg.DeviceType).Str("model", m.Spec.Key()).Int64("bytes", m.Spec.WeightsBytes).Int("pages", p.doc.Paged.PagesOf(&m.Spec)).
-				Stringer("load", m.Spec.LoadTime).Msg("weighed")
+			b.tellWeighed(p, &m)
 		}
 	}
 	return nil
-}
-
-// runner is what a model of a stock is measured on, and its slot there.
-func (s *stock) runner(m *repository.Model, d, slot int) (device executor.Device, at int, end func(), err error) {
-	l, ok := s.p.loader.(*pagedCPULoader)
-	if !ok {
-		return s.p.devices[d], slot, func() {}, nil
-	}
-	if device, err = l.aside(m); err != nil {
-		return nil, 0, nil, err
-	}
-	return device, 0, device.Close, nil
 }

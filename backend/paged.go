@@ -35,21 +35,19 @@ func (cfg *PoolConfig) checkPaged() error {
 	switch {
 	case m == nil:
 		return nil
-	case cfg.Kind == KindCUDA:
-		return fmt.Errorf("pool %s: pools of kind cuda are resident: leave paged out", cfg.DeviceType)
 	case m.Page <= 0 || m.Pages <= 0 || m.Pages > catalog.PagesMax:
 		return fmt.Errorf("pool %s: %d pages of %d bytes, must be 1 to %d of 1 byte or more", cfg.DeviceType, m.Pages, m.Page, catalog.PagesMax)
 	}
 	return nil
 }
 
-// cannotPage is why the pool's devices cannot load on demand; "": they do, or could.
+// cannotPage is why the pool's devices cannot load on demand, as it is; "": they do, or could.
 func (cfg *PoolConfig) cannotPage() string {
 	switch {
 	case cfg.Paged != nil:
 		return ""
 	case cfg.Kind == KindCUDA:
-		return "pools of kind cuda are resident"
+		return "a pool of kind cuda, whose models' sizes are known only once they are loaded, does not become paged by itself (give it paged)"
 	case cfg.Resident:
 		return "its configuration says resident: true"
 	}
@@ -143,6 +141,12 @@ func (p *pool) fitsResident(m *repository.Model) error {
 	}
 	return fmt.Errorf("%w: %d models that are to stay on the devices (resident: true) take %d pages of a device's %d%s: leave resident out of some of them, or raise paged.pages, or memory where the pool became paged by itself",
 		errRoom, staying, stay, p.doc.Paged.Pages, rest)
+}
+
+// tellWeighed says what a model that was weighed takes.
+func (b *Backend) tellWeighed(p *pool, m *repository.Model) {
+	b.log.Info().Str("pool", p.cfg.DeviceType).Str("model", m.Spec.Key()).Int64("bytes", m.Spec.WeightsBytes).Int("pages", p.doc.Paged.PagesOf(&m.Spec)).
+		Stringer("load", m.Spec.LoadTime).Msg("weighed")
 }
 
 // weigh says in a model's specification what its weights take of a paged pool's devices, and why they do not fit.

@@ -184,7 +184,6 @@ func TestPagesThatAreNone(t *testing.T) {
 		c.wait("the link's end", func() bool { return c.link != l })
 	}
 	for text, change := range map[string]func(*Config){
-		"pools of kind cuda are resident":                func(cfg *Config) { cfg.Pools[0].Kind, cfg.Pools[0].Paged = KindCUDA, &Paged{Page: 1, Pages: 1} },
 		"0 pages of 1 bytes":                             func(cfg *Config) { cfg.Pools[0].Paged = &Paged{Page: 1} },
 		"7 pages, and a device has 6: raise paged.pages": inPages(6, 1),
 	} {

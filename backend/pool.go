@@ -104,24 +104,7 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		return nil, err
 	}
 	p := &pool{cfg: cfg, refused: refused, documents: make([]atomic.Pointer[documents], len(b.uplinks)), doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated, Paged: cfg.paging(), CannotPage: cfg.cannotPage(), Strict: cfg.Strict}}
-	switch cfg.Kind {
-	case KindEmulated:
-		emulate := b.emulate
-		if cfg.Paged != nil {
-			emulate = b.emulatePaged
-		}
-		err = emulate(p, cfg, models)
-	case KindCPU:
-		load := b.loadCPU
-		if cfg.Paged != nil {
-			load = b.loadPagedCPU
-		}
-		err = load(ctx, p, cfg, models)
-	case KindCUDA:
-		err = b.loadCUDA(ctx, p, gpus, cfg, models)
-	default:
-		err = fmt.Errorf("pool %s: kind %q is none of %s, %s, %s", cfg.DeviceType, cfg.Kind, KindCPU, KindCUDA, KindEmulated)
-	}
+	err = b.load(ctx, p, gpus, cfg, models)
 	if err == nil && len(p.specs) == 0 && !b.cfg.mayBeEmpty() {
 		err = errors.Join(p.reasons()...)
 		if err == nil {
@@ -146,6 +129,26 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	}
 	p.makeBuffers(b.cfg.Network, b.cfg.Buffers)
 	return p, nil
+}
+
+// load makes the pool's devices, with the models that they take.
+func (b *Backend) load(ctx context.Context, p *pool, gpus []cuda.Info, cfg PoolConfig, models []repository.Model) error {
+	paged := cfg.Paged != nil
+	switch {
+	case cfg.Kind == KindEmulated && paged:
+		return b.emulatePaged(p, cfg, models)
+	case cfg.Kind == KindEmulated:
+		return b.emulate(p, cfg, models)
+	case cfg.Kind == KindCPU && paged:
+		return b.loadPagedCPU(ctx, p, cfg, models)
+	case cfg.Kind == KindCPU:
+		return b.loadCPU(ctx, p, cfg, models)
+	case cfg.Kind == KindCUDA && paged:
+		return b.loadPagedCUDA(ctx, p, gpus, cfg, models)
+	case cfg.Kind == KindCUDA:
+		return b.loadCUDA(ctx, p, gpus, cfg, models)
+	}
+	return fmt.Errorf("pool %s: kind %q is none of %s, %s, %s", cfg.DeviceType, cfg.Kind, KindCPU, KindCUDA, KindEmulated)
 }
 
 // executorOf is the executor of device k of pool i.

@@ -31,58 +31,83 @@ func (b *Backend) placeCUDA(cfg *PoolConfig) ([]cuda.Info, error) {
 // that a GPU of the pool refuses is left out, and a GPU that cannot be opened: the others
 // serve.
 func (b *Backend) loadCUDA(ctx context.Context, p *pool, infos []cuda.Info, cfg PoolConfig, models []repository.Model) error {
-	l := &cudaLoader{pool: p, host: b.gpuHost}
-	p.loader = l
-	models = slices.DeleteFunc(slices.Clone(models), func(m repository.Model) bool {
-		err := l.check(&m)
-		if err != nil {
-			b.refuse(p, m, err)
-		}
-		return err != nil
-	})
-	if len(models) == 0 && !b.cfg.mayBeEmpty() {
-		return fmt.Errorf("pool %s has no model: a pool of kind cuda serves those that its key models names, and those whose config.yaml has device_type: cuda or %s",
-			cfg.DeviceType, cfg.DeviceType)
+	p.loader = &cudaLoader{pool: p, host: b.gpuHost}
+	models, err := b.modelsOfGPUs(p, cfg, models)
+	if err != nil {
+		return err
 	}
 	var list []cuda.Model
 	served := make([]bool, len(models))
 	for i := range models {
 		list, served[i] = append(list, gpuModel(&models[i], &cfg)), true
 	}
+	err = b.openAll(ctx, p, infos, &cfg, list, func(r *cuda.RefusedError) {
+		if served[r.Index] {
+			b.refuse(p, models[r.Index], r)
+		}
+		served[r.Index] = false
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.profileCUDA(ctx, p, cfg, models, list, served); err != nil {
+		return err
+	}
+	p.doc.Memory = p.gpus[0].budget
+	for _, g := range p.gpus {
+		p.doc.Memory = min(p.doc.Memory, g.budget)
+	}
+	b.tellGPUs(p)
+	return nil
+}
+
+// modelsOfGPUs are those that GPUs may run. None is an error where none can come.
+func (b *Backend) modelsOfGPUs(p *pool, cfg PoolConfig, models []repository.Model) ([]repository.Model, error) {
+	models = slices.DeleteFunc(slices.Clone(models), func(m repository.Model) bool {
+		other := m.Spec.Platform != repository.PlatformONNX
+		if other {
+			b.refuse(p, m, errNotEmulated)
+		}
+		return other
+	})
+	if len(models) == 0 && !b.cfg.mayBeEmpty() {
+		return nil, fmt.Errorf("pool %s has no model: a pool of kind cuda serves those that its key models names, and those whose config.yaml has device_type: cuda or %s",
+			cfg.DeviceType, cfg.DeviceType)
+	}
+	return models, nil
+}
+
+// openAll opens a pool's GPUs with models, those that can be opened. refuse is told of each model that one does not take.
+func (b *Backend) openAll(ctx context.Context, p *pool, infos []cuda.Info, cfg *PoolConfig, list []cuda.Model, refuse func(*cuda.RefusedError)) error {
 	var errs []error
 	for _, info := range infos {
 		if ctx.Err() != nil { // each takes a while
 			return ctx.Err()
 		}
-		g, refused, err := b.gpuHost.open(info, &cfg, list)
+		g, refused, err := b.gpuHost.open(info, cfg, list)
 		if err != nil {
 			about(b.log.Error(), info).Err(err).Msg("a GPU is not used")
 			errs = append(errs, err)
 			continue
 		}
 		for _, r := range refused {
-			if served[r.Index] {
-				b.refuse(p, models[r.Index], r)
-			}
-			served[r.Index] = false
+			refuse(r)
 		}
-		p.gpus, p.devices = append(p.gpus, g), append(p.devices, g.device)
+		p.gpus, p.devices = append(p.gpus, g), append(p.devices, g.executes())
 	}
 	if len(p.gpus) == 0 {
 		return fmt.Errorf("pool %s: none of its GPUs can be used: %w", cfg.DeviceType, errors.Join(errs...))
 	}
-	if err := b.profileCUDA(ctx, p, cfg, models, list, served); err != nil {
-		return err
-	}
-	p.doc.Devices, p.doc.Memory = len(p.gpus), p.gpus[0].budget
+	p.doc.Devices = len(p.gpus)
+	return nil
+}
+
+// tellGPUs says which GPUs serve how much.
+func (b *Backend) tellGPUs(p *pool) {
 	for _, g := range p.gpus {
-		p.doc.Memory = min(p.doc.Memory, g.budget)
-	}
-	for _, g := range p.gpus {
-		about(b.log.Info(), g.info).Str("pool", cfg.DeviceType).Str("runtime", b.gpuHost.name).Int("models", len(p.specs)).
+		about(b.log.Info(), g.info).Str("pool", p.cfg.DeviceType).Str("runtime", b.gpuHost.name).Int("models", len(p.specs)).
 			Int64("held_mib", g.device.Stats().Memory.Load()>>20).Int64("budget_mib", g.budget>>20).Msg("a GPU serves")
 	}
-	return nil
 }
 
 // profileCUDA measures on the first GPU, for all are equal, and leaves the models that all
@@ -170,7 +195,7 @@ func ProfileGPU(ctx context.Context, c Config, cfg PoolConfig, m *repository.Mod
 	if err != nil {
 		return nil, err
 	}
-	cfg.GPUs, cfg.Devices = cfg.GPUs[:min(1, len(cfg.GPUs))], 1
+	cfg.GPUs, cfg.Devices, cfg.Paged = cfg.GPUs[:min(1, len(cfg.GPUs))], 1, nil
 	infos, err := chooseGPUs(h.infos, &cfg, nil)
 	if err != nil {
 		return nil, err

@@ -233,7 +233,7 @@ func TestProfileGPU(t *testing.T) {
 		Runtime: func() (cuda.Runtime, string, error) {
 			return fakecuda.NewRuntime(fakecuda.Kernels{"a": steady(1)}), "fake 1", nil
 		}}}
-	r, err := ProfileGPU(t.Context(), c, PoolConfig{GPUs: []string{"1"}}, &models[0], profiler.Options{Warmup: 1, Rounds: 3})
+	r, err := ProfileGPU(t.Context(), c, PoolConfig{GPUs: []string{"1"}, Paged: &Paged{Page: 1 << 40, Pages: 1}}, &models[0], profiler.Options{Warmup: 1, Rounds: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

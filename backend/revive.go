@@ -127,7 +127,7 @@ func (b *Backend) revived(at place, g *gpu, loss int64) {
 	}
 }
 
-// reopen gives the GPU a new context, and its models.
+// reopen gives the GPU a new context, and, where these are resident, its models.
 func (b *Backend) reopen(g *gpu) error {
 	if err := g.device.Released(); err != nil {
 		return err // before another thread is risked

@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/profiler"
+	"github.com/symphony-serving/symphony/backend/repository"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -66,7 +67,7 @@ func (s *stock) measure(ctx context.Context, e *entry, d int) {
 		if o.Budget == 0 {
 			o.Budget = 1500 * mono.Millisecond
 		}
-		device, at, end, none := s.runner(m, d, slot)
+		device, at, end, none := s.runner(ctx, m, d, slot)
 		if err = none; err == nil {
 			r, err = profiler.Measure(ctx, &gaps{ctx, device, s.p.executors[d]}, at, &spec, o)
 			end()
@@ -93,6 +94,20 @@ func (s *stock) measure(ctx context.Context, e *entry, d int) {
 		s.failed(e, fmt.Errorf("it loads, but its profile cannot be made: %w", err), true)
 	}
 	s.settle(e)
+}
+
+// asider is a loader whose devices have a model only while it is ordered.
+type asider interface {
+	// aside is where a model can be measured that no order has loaded, for a device of the pool, and its slot there.
+	aside(ctx context.Context, m *repository.Model, device int) (executor.Device, int, func(), error)
+}
+
+// runner is what a model of a stock is measured on, and its slot there.
+func (s *stock) runner(ctx context.Context, m *repository.Model, d, slot int) (device executor.Device, at int, end func(), err error) {
+	if l, ok := s.p.loader.(asider); ok {
+		return l.aside(ctx, m, d)
+	}
+	return s.p.devices[d], slot, func() {}, nil
 }
 
 // gaps is a device for single runs between its orders.

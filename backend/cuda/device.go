@@ -34,6 +34,8 @@ type Options struct {
 	FailuresMax int
 	// Empty: a device without models is one, too: they come later (Load).
 	Empty bool
+	// Forgets: a device that was lost comes back without models, which are loaded by order (Paged); it is Empty, too.
+	Forgets bool
 	// Losing is told first that the device is lost, before its batches are finished: who takes
 	// it out of service may want to forget them. It does not wait for anything.
 	Losing func(err error)
@@ -57,6 +59,7 @@ func (o Options) complete() Options {
 	if o.FailuresMax == 0 {
 		o.FailuresMax = 16
 	}
+	o.Empty = o.Empty || o.Forgets
 	if o.Losing == nil {
 		o.Losing = func(error) {}
 	}
@@ -87,6 +90,8 @@ type Device struct {
 	stats Stats
 
 	life atomic.Pointer[pipeline] // the last one; lost ones, too
+
+	asides atomic.Int64 // the last one's index
 
 	quit     chan struct{} // closed: nothing is opened any more
 	quitting sync.Once
@@ -134,13 +139,16 @@ func NewDevice(c Context, rt Runtime, models []Model, o Options) (*Device, []*Re
 }
 
 // Reopen brings a lost device back on a new context of the same GPU, with the models that it
-// had. It takes the context over. While a thread still hangs in the driver the GPU cannot be
+// had, or (Options.Forgets) without any. It takes the context over. While a thread still hangs in the driver the GPU cannot be
 // reopened: its context is one for the whole process.
 func (d *Device) Reopen(c Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.released(); err != nil {
 		return errors.Join(err, c.Close())
+	}
+	if d.o.Forgets {
+		clear(d.models)
 	}
 	refused, err := d.open(c)
 	if err == nil && len(refused) > 0 {

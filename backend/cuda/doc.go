@@ -22,6 +22,7 @@
 //  4. Out of memory fails the batch. A lost device is told of (Losing), fails all of them, and is told of again (Lost); a
 //     batch that has not ended long after its time is a lost device, too, and so is a device
 //     on which many batches in a row fail. It can be reopened when the driver allows it.
+//     That of a Paged pool comes back empty.
 //  5. Who hangs in the driver hangs nobody else: its thread is left alone, and buffers that
 //     it may yet write to are not used again (executor.ErrAstray).
 //
@@ -32,6 +33,11 @@
 // two are apart because a Program may wait until it has run, and the next batch's inputs are
 // to be copied meanwhile; the third because it sleeps until then. The second one also loads
 // and unloads, as a Program has one thread.
+//
+// # Loads by order
+//
+// A Paged is a device whose models come and go by order (executor.Pager): of a file that the host keeps in memory (File), one
+// at a time, beside what runs. What a model takes is found out with one beside those of the slots (Aside).
 //
 // # Memory
 //

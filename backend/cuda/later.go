@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // Load loads a model into a slot of Batch.Model while others run, and says how much of the
@@ -14,8 +16,15 @@ import (
 // loading's own; a Program has one thread, so first runs go between the batches of others on
 // the device's, one at a time, in gaps as far as there are any (gapMost).
 func (d *Device) Load(ctx context.Context, slot int, m Model) (int64, error) {
+	return d.bring(ctx, slot, m, func(p *pipeline, s *served, _ mono.Dur) error { return d.have(p, slot, s.m, s) })
+}
+
+// bring loads a model, which keep then takes in. A device that cannot load because it is lost is lost to all, and who is told
+// of that has been told when the loading ends.
+func (d *Device) bring(ctx context.Context, slot int, m Model, keep func(p *pipeline, s *served, took mono.Dur) error) (int64, error) {
 	d.loading.Lock() // memory is counted, and gaps are for one
 	defer d.loading.Unlock()
+	begin := mono.Now()
 	if m.Sizes == nil {
 		m.Sizes = Ladder(m.Spec.MaxBatch)
 	}
@@ -26,6 +35,7 @@ func (d *Device) Load(ctx context.Context, slot int, m Model) (int64, error) {
 		return 0, errClosed
 	}
 	if !p.enter() {
+		p.awaitTold()
 		return 0, fmt.Errorf("%w: %s takes no models now", ErrLost, p.name())
 	}
 	defer p.loaders.Done()
@@ -35,18 +45,28 @@ func (d *Device) Load(ctx context.Context, slot int, m Model) (int64, error) {
 		s, err = p.loadLater(ctx, plain)
 	}
 	if err == nil {
-		err = d.have(p, slot, s.m, s)
+		err = keep(p, s, mono.Now().Sub(begin))
 	}
-	if err != nil {
-		if errors.Is(err, ErrMemory) {
-			r := &RefusedError{Index: slot, Model: m.Spec.Key(), GPU: p.name(), Need: max(s.need, 1), Err: err}
-			r.Left, r.Budget = p.roomLater()
-			err = r
-		}
-		p.giveUp(s)
-		return 0, err
+	switch {
+	case err == nil:
+		return s.need, nil
+	case errors.Is(err, ErrLost):
+		p.lose(err)
+		p.awaitTold()
+	case errors.Is(err, ErrMemory):
+		r := &RefusedError{Index: slot, Model: m.Spec.Key(), GPU: p.name(), Need: max(s.need, 1), Err: err}
+		r.Left, r.Budget = p.roomLater()
+		err = r
 	}
-	return s.need, nil
+	p.giveUp(s)
+	return 0, err
+}
+
+// awaitTold waits until who is to hear that the device is lost has heard it, if it is.
+func (p *pipeline) awaitTold() {
+	if p.gone.Load() {
+		<-p.told
+	}
 }
 
 // Held is how much of the device's memory a slot's model has; 0: there is none now.
@@ -86,11 +106,19 @@ func (d *Device) Unload(slot int) {
 	}
 	p := d.life.Load()
 	d.mu.Unlock()
-	_ = p.call(func() { // else the device is lost, or closed, and gives all back
+	p.takeOut(slot)
+}
+
+// takeOut gives back what a slot has; of a device that is lost, or closed, all is.
+func (p *pipeline) takeOut(slot int) {
+	_ = p.call(func() {
 		p.mu.Lock()
-		var s *served
-		if slot < len(p.models) {
-			s, p.models[slot] = p.models[slot], nil
+		s := p.modelLocked(slot)
+		switch {
+		case slot < 0:
+			delete(p.asides, slot)
+		case s != nil:
+			p.models[slot] = nil
 		}
 		p.mu.Unlock()
 		if s != nil {

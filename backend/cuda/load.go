@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -351,7 +352,7 @@ func (p *pipeline) unload() {
 			_ = s.Synchronize() // an error is that of a lost device
 		}
 	}
-	for _, s := range append(p.models, p.orphans...) {
+	for _, s := range slices.Concat(p.models, p.orphans, slices.Collect(maps.Values(p.asides))) {
 		p.unloadModel(s)
 	}
 	for i := range p.slots {

@@ -10,6 +10,7 @@ import (
 type Model struct {
 	Spec      *catalog.ModelSpec
 	Path      string // of the ONNX file; empty where the Runtime needs none
+	File      *File  // what lies there, in memory, for who loads it over and over; nil: it is read each time
 	Precision Precision
 	Provider  Provider
 	Graphs    Graphs

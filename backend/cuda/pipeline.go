@@ -60,8 +60,9 @@ type pipeline struct {
 	suspect  mono.Time  // the since of a batch that is over its time
 	watchdog *time.Timer
 	closing  bool
-	over     bool      // copies is closed
-	orphans  []*served // that could not be given back
+	over     bool            // copies is closed
+	orphans  []*served       // that could not be given back
+	asides   map[int]*served // models beside those of slots, by negative index
 	lost     error
 }
 
@@ -89,7 +90,7 @@ func (s *slot) events() []*Event { return []*Event{&s.inBegin, &s.inEnd, &s.begi
 // were not. With an error all has been given back, or left alone.
 func newPipeline(d *Device, c Context) (*pipeline, []*RefusedError, error) {
 	p := &pipeline{rt: d.rt, ctx: c, info: c.Info(), o: d.o, stats: &d.stats, copies: make(chan *slot, Depth), runs: make(chan *slot, Depth),
-		waits: make(chan *slot, Depth), waited: make(chan struct{}), calls: make(chan func()), ending: make(chan struct{}), told: make(chan struct{}), dropped: make(chan struct{}), left: make(chan struct{}), done: make(chan struct{})}
+		waits: make(chan *slot, Depth), waited: make(chan struct{}), calls: make(chan func()), ending: make(chan struct{}), told: make(chan struct{}), dropped: make(chan struct{}), left: make(chan struct{}), done: make(chan struct{}), asides: map[int]*served{}}
 	for i := range p.slots {
 		p.slots[i].index = i
 	}
@@ -199,7 +200,15 @@ func (p *pipeline) launch(b *executor.Batch) error {
 func (p *pipeline) model(i int) *served {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i < 0 || i >= len(p.models) {
+	return p.modelLocked(i)
+}
+
+// modelLocked is model. Caller holds mu.
+func (p *pipeline) modelLocked(i int) *served {
+	switch {
+	case i < 0:
+		return p.asides[i]
+	case i >= len(p.models):
 		return nil
 	}
 	return p.models[i]

@@ -35,8 +35,13 @@ func plansByShape(path string) bool {
 		return true
 	}
 	defer unix.Munmap(model)
+	return plansByShapeIn(model)
+}
+
+// plansByShapeIn is plansByShape of a file's bytes.
+func plansByShapeIn(model []byte) bool {
 	found, nodes := false, 0
-	err = operators(model, func(name string) {
+	err := operators(model, func(name string) {
 		nodes++
 		found = found || strings.Contains(name, "Conv")
 	})

@@ -5,6 +5,8 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 
@@ -51,14 +53,14 @@ const slotsMost = 64
 
 func (p *program) open() error {
 	m := p.model
-	if err := checkFile(m.Path, m.Spec); err != nil {
+	if err := p.check(); err != nil {
 		return err
 	}
 	var err error
 	if p.place, err = ort.NewMemoryInfo(p.runtime.place, ort.AllocatorTypeDevice, p.context.Info().Index, ort.MemTypeDefault); err != nil {
 		return err
 	}
-	apart := m.Provider != cuda.ProviderTensorRT && plansByShape(m.Path)
+	apart := m.Provider != cuda.ProviderTensorRT && p.plansByShape()
 	var s *ort.DynamicAdvancedSession
 	p.sessions = map[int]*ort.DynamicAdvancedSession{}
 	for _, size := range m.Sizes {
@@ -72,6 +74,15 @@ func (p *program) open() error {
 	return nil
 }
 
+// check holds the file against its specification: of one that is in memory once.
+func (p *program) check() error {
+	check := func() error { return checkFile(p.model.Path, p.model.Spec) }
+	if p.model.File == nil {
+		return check()
+	}
+	return p.model.File.Checked(check)
+}
+
 // session makes one of the model on the device.
 func (p *program) session() (*ort.DynamicAdvancedSession, error) {
 	o, err := cudaSession()
@@ -82,8 +93,33 @@ func (p *program) session() (*ort.DynamicAdvancedSession, error) {
 	if err := p.runtime.provide(o, p.context.Info().Index, p.stream.Handle(), p.model); err != nil {
 		return nil, err
 	}
-	spec := p.model.Spec
-	return ort.NewDynamicAdvancedSession(p.model.Path, names(spec.Inputs), names(spec.Outputs), o)
+	m := p.model
+	in, out := names(m.Spec.Inputs), names(m.Spec.Outputs)
+	if !p.inMemory() {
+		return ort.NewDynamicAdvancedSession(m.Path, in, out, o)
+	}
+	if err := o.AddSessionConfigEntry(besides, filepath.Dir(m.Path)); err != nil {
+		return nil, err
+	}
+	defer runtime.KeepAlive(m.File) // and so its bytes
+	return ort.NewDynamicAdvancedSessionWithONNXData(m.File.Bytes(), in, out, o)
+}
+
+// besides is where weights lie that are not in the model's file itself.
+const besides = "session.model_external_initializers_file_folder_path"
+
+// inMemory reports whether sessions are made of bytes. TensorRT's provider names the engines that it keeps by the file: it has the path.
+func (p *program) inMemory() bool {
+	return p.model.File != nil && p.model.Provider != cuda.ProviderTensorRT
+}
+
+// plansByShape reports whether the provider keeps plans of the model's last shape.
+func (p *program) plansByShape() bool {
+	if !p.inMemory() {
+		return plansByShape(p.model.Path)
+	}
+	defer runtime.KeepAlive(p.model.File)
+	return plansByShapeIn(p.model.File.Bytes())
 }
 
 // Bind implements cuda.Program.

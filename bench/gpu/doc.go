@@ -3,10 +3,10 @@
 // this GPU makes of the whole. `symphony bench gpu` wires it; it writes REPORT.md with data
 // and plots.
 //
-//	discovery, conformance                     Driver, NVML, drivertest
-//	outputs, latency, spread, overlap, loads   Direct: models on a device, no scheduler
-//	goodput, prediction, timeline              System: frontend, scheduler, backend over TCP
-//	scaling                                    the scheduler alone
+//	discovery, conformance                             Driver, NVML, drivertest
+//	outputs, latency, spread, overlap, loads, paging   Direct: models on a device, no scheduler
+//	goodput, prediction, timeline                      System: frontend, scheduler, backend over TCP
+//	scaling                                            the scheduler alone
 //
 // # Rules
 //

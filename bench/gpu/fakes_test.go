@@ -29,6 +29,7 @@ type rig struct {
 	hang   mono.Dur // after which the device counts as lost; 0: long, for busy machines
 	opened int
 	closed int
+	during func() // each load of a model; nil: nothing
 }
 
 const (
@@ -112,6 +113,20 @@ func (onHost) Launch(b *executor.Batch) {
 }
 func (onHost) Close() {}
 
+// told is a runtime whose loads are told of.
+type told struct {
+	cuda.Runtime
+	r *rig
+}
+
+// Load implements cuda.Runtime.
+func (k told) Load(c cuda.Context, s cuda.Stream, m *cuda.Model) (cuda.Program, error) {
+	if k.r.during != nil {
+		k.r.during()
+	}
+	return k.Runtime.Load(c, s, m)
+}
+
 func (r *rig) runtime() *fakecuda.Runtime {
 	return fakecuda.NewRuntime(fakecuda.Kernels{
 		"doubles": {Time: rigTime, Run: func(n int, in, out [][]byte) error { doubles(n, in, out, 0); return nil }},
@@ -136,7 +151,7 @@ func (r *rig) open(context.Context) (*Direct, error) {
 		m.Item = item(itemSize(s.Inputs) / 4)
 		d.Models, models = append(d.Models, m), append(models, m.Model)
 	}
-	if r.gpu, _, err = cuda.NewDevice(c, d.Runtime, models, cuda.Options{Hang: cmp.Or(r.hang, 30*mono.Second)}); err != nil {
+	if r.gpu, _, err = cuda.NewDevice(c, told{d.Runtime, r}, models, cuda.Options{Hang: cmp.Or(r.hang, 30*mono.Second)}); err != nil {
 		return nil, err
 	}
 	own, err := r.driver.Open(0)

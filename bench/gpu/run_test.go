@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/cuda/fakecuda"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -158,6 +159,89 @@ func TestLoadsRefused(t *testing.T) {
 	r.leaks(t)
 }
 
+// Loads and unloads by order beside execution: outputs are right, and the device has what it had.
+func TestPaging(t *testing.T) {
+	o := options(t, "paging")
+	o.Limit = 7 * mono.Second
+	r, res := inTime(t, o)
+	if !res.Passed {
+		t.Fatalf("failed: %v", res.Failures())
+	}
+	r.leaks(t)
+	l := res.Sections["paging"].(*paging)
+	if len(l.Rounds) < pagingLeast || l.Compared != 9*(len(l.Rounds)+1) || l.Relative > 1e-6 || l.Bytes == 0 || l.Beside < 1 || l.Wrong != 0 || l.kept() != 0 || l.Before == 0 {
+		t.Errorf("%s: %+v", l.summary(), l)
+	}
+	if load, unload := l.medians(); load < 8*rigTime(1).Millis() || unload <= 0 {
+		t.Errorf("loads take %v ms, unloads %v", load, unload)
+	}
+	if n := len(files(t, o.Out, "data/paging.csv")); n != 1 {
+		t.Errorf("%d tables", n)
+	}
+}
+
+// What a load leaves behind fails the part, by numbers.
+func TestPagingLeaves(t *testing.T) {
+	r := newRig()
+	m := r.machine()
+	open := m.Open
+	m.Open = func(ctx context.Context) (*Direct, error) {
+		d, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		own, err := r.driver.Open(0)
+		if err != nil {
+			return nil, err
+		}
+		var kept []cuda.Ptr
+		r.during = func() { // a load
+			_ = cuda.On(own, func() error {
+				at, err := own.Alloc(6 << 20)
+				kept = append(kept, at)
+				return err
+			})
+		}
+		end := d.Close
+		d.Close = func() error {
+			err := cuda.On(own, func() (err error) {
+				for _, at := range kept {
+					err = errors.Join(err, own.Free(at))
+				}
+				return err
+			})
+			return errors.Join(err, own.Close(), end())
+		}
+		return d, nil
+	}
+	o := options(t, "paging")
+	o.Limit = 20 * mono.Second
+	res, err := Run(t.Context(), m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := outcome(t, res, "paging"); p.Status != Failed || !strings.Contains(p.Error, "MiB less of the device's memory is free, tolerated are 16.0 MiB") {
+		t.Errorf("%+v", p)
+	}
+	r.leaks(t)
+}
+
+// What is not as it is meant to be is told.
+func TestPagingIsJudged(t *testing.T) {
+	free := func(n int64) []round { return []round{{Free: 1 << 30}, {Free: n}} }
+	for want, l := range map[string]*paging{
+		"": {Before: 1 << 30, Rounds: free(1<<30 - pagingSlack), Tolerance: 1e-3, Relative: 1e-3, Beside: 7},
+		"differ from those of the resident one by 0.002": {Before: 1 << 30, Rounds: free(1 << 30), Tolerance: 1e-3, Relative: 2e-3},
+		"by NaN of the largest":                          {Tolerance: 1e-3, Relative: math.NaN()},
+		"1 of 7 runs beside loads had other outputs":     {Tolerance: 1e-3, Beside: 7, Wrong: 1},
+		"after 2 loads and unloads 32.0 MiB less":        {Before: 1 << 30, Rounds: free(1<<30 - 32<<20), Tolerance: 1e-3},
+	} {
+		if err := l.judge(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // A model whose outputs are wrong fails that part, by name and numbers; those after it run.
 func TestWrongOutputs(t *testing.T) {
 	r := newRig()
@@ -217,7 +301,7 @@ func TestPartsFailAlone(t *testing.T) {
 		t.Errorf("scaling: %+v", s)
 	}
 	text, err := os.ReadFile(filepath.Join(o.Out, "REPORT.md"))
-	if err != nil || !strings.Contains(string(text), "**FAILED**: of 11 parts, 11 failed.") || !strings.Contains(string(text), "3 before 2") {
+	if err != nil || !strings.Contains(string(text), "**FAILED**: of 12 parts, 12 failed.") || !strings.Contains(string(text), "3 before 2") {
 		t.Errorf("%v\n%.600s", err, text)
 	}
 }

@@ -41,6 +41,7 @@ func parts() []part {
 		{"spread", "The spread of execution times", 35 * s, direct, measureSpread},
 		{"overlap", "Copies beside execution", 25 * s, direct, measureOverlap},
 		{"loads", "Loads beside execution", 30 * s, direct, measureLoads},
+		{"paging", "Loads and unloads by order", 20 * s, direct, measurePaging},
 		{"goodput", "Goodput through the real path", 130 * s, system, measureGoodput},
 		{"prediction", "The plan's error", 25 * s, system, measurePrediction},
 		{"timeline", "The GPU's time", 10 * s, system, drawTimeline},

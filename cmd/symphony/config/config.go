@@ -146,7 +146,7 @@ type Pool struct {
 	Jitter     float64  `yaml:"jitter"`           // emulated: share by which a run may take longer
 	Models     []string `yaml:"models,omitempty"` // of the repository; empty: all of this device type
 	Zoo        []Zoo    `yaml:"zoo,omitempty"`    // emulated models from a table of profiles
-	Paged      *Paged   `yaml:"paged,omitempty"`  // weights come to the devices and go as requests need them; nothing: all models are resident, but where those that the pool begins with do not fit into memory
+	Paged      *Paged   `yaml:"paged,omitempty"`  // weights come to the devices and go as requests need them; nothing: all models are resident, but where those that the pool begins with do not fit into memory (not of kind cuda)
 	Resident   bool     `yaml:"resident"`         // all models are resident, also where they do not fit: what does not is refused
 	Strict     bool     `yaml:"strict,omitempty"` // no batch begins before the start that was planned for it, as in Clockwork: to compare plans with what is done; else as soon as its inputs are there
 }

@@ -300,6 +300,7 @@ backend:
     - {device_type: b, kind: emulated, devices: 1, memory: 100MiB, paged: {}}
     - {device_type: c, kind: emulated, devices: 1, memory: 100MiB, paged: {page: 1MiB, pcie: shared, bandwidth: 1GiB}}
     - {device_type: d, kind: emulated, devices: 1, memory: 100MiB}
+    - {kind: cuda, paged: {pages: 4000}}
 `), nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -316,6 +317,9 @@ backend:
 	if !p[0].Strict || p[1].Strict {
 		t.Errorf("strict: %v, %v; want the first alone", p[0].Strict, p[1].Strict)
 	}
+	if p[4].Paged.Count(0) != 4000 {
+		t.Errorf("of GPUs: %+v", p[4].Paged)
+	}
 	if p[3].Paged != nil || p[0].Paged.Size() != 16<<20 || p[2].Paged.PCIe != "shared" || p[2].Paged.Bandwidth != 1<<30 {
 		t.Errorf("%+v", p)
 	}
@@ -325,10 +329,10 @@ backend:
     - {device_type: a, kind: emulated, devices: 1, paged: {}}
     - {device_type: b, kind: emulated, devices: 1, memory: 8MiB, paged: {}}
     - {device_type: c, kind: emulated, devices: 1, memory: 100MiB, paged: {page: 1, pages: 3, pcie: own}}
-    - {kind: cuda, paged: {pages: -1}}
+    - {kind: cuda, paged: {pages: -1, bandwidth: 1GiB}}
 `), nil, nil)
 	for _, want := range []string{"pools[0].paged.pages: memory (0B) has 0 pages of 16MiB", "pools[1].paged.pages: memory (8MiB)", "pools[2].paged.page: is 1", "pools[2].paged.pages: is 3 beside a memory of 100MiB",
-		`pools[2].paged.pcie: is "own"`, "pools[3].paged: is for pools of kind", "pools[3].paged.pages: is -1, must be 1 to 16777216; left out, a device has as many", "configuration: 7 errors:\n"} {
+		`pools[2].paged.pcie: is "own"`, "pools[3].paged.bandwidth: is for pools of kind emulated", "pools[3].paged.pages: is -1, must be 1 to 16777216; left out, a device has as many", "configuration: 7 errors:\n"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

@@ -191,7 +191,6 @@ func (p *Pool) validatePaged(r *report, key string) {
 	}
 	r.need(!p.Resident, key+".resident", "is true beside paged: leave one of them out (a model of a paged pool stays on its devices if its own config.yaml says resident: true)")
 	key += ".paged"
-	r.need(p.Kind != "cuda", key, "is for pools of kind cpu and emulated: leave it out, and all models are resident")
 	if m.Page != 0 {
 		r.between(key+".page", int64(m.Page), 4<<10, 1<<34)
 	}

@@ -31,7 +31,7 @@ func TestOverfull(t *testing.T) {
 		want   string
 	}{
 		"it could be paged": {[]string{"a/t/0"}, func(*catalog.GPUFacts) {}, "as a paged sub-cluster: give its pools paged (backend.pools[].paged)"},
-		"it cannot":         {[]string{"a/t/0"}, func(f *catalog.GPUFacts) { f.CannotPage = "pools of kind cuda are resident" }, "cannot come and go there, for pools of kind cuda are resident: add GPUs"},
+		"it cannot":         {[]string{"a/t/0"}, func(f *catalog.GPUFacts) { f.CannotPage = "its configuration says resident: true" }, "cannot come and go there, for its configuration says resident: true: add GPUs"},
 		"it is":             {[]string{"a/t/0"}, func(f *catalog.GPUFacts) { f.Memory, f.Paged = 0, true }, ""},
 		"they fit":          {[]string{"a/t/0", "a/t/1", "a/t/2"}, func(*catalog.GPUFacts) {}, ""},
 	} {
