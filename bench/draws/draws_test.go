@@ -213,6 +213,11 @@ func TestRatios(t *testing.T) {
 	if v, _ := o.first().Ratio(Ours); v != 0.9 {
 		t.Errorf("first: %g", v)
 	}
+	// Nobody has any when measured again.
+	o.Again = outcome(map[string]float64{Ours: 0, "eager": 0})
+	if v, ok := o.Ratio(Ours); ok {
+		t.Errorf("nobody has a goodput when measured again: %g", v)
+	}
 	// Today's, which is measured again beside ours alone: with the others as first measured.
 	o = outcome(map[string]float64{Ours: 90, Today: 100, "eager": 80})
 	o.Again = outcome(map[string]float64{Ours: 92, Today: 101})

@@ -44,15 +44,26 @@ func (o *Outcome) BestOther(policy string) (rate float64, by string) {
 	return rate, by
 }
 
+// hasOther tells whether others of a policy were measured.
+func (o *Outcome) hasOther(policy string) bool {
+	for name := range o.Found {
+		if name != policy && name != o.Ours {
+			return true
+		}
+	}
+	return false
+}
+
 // ratioMax stands for infinity where no other has a goodput.
 const ratioMax = 10
 
 // Ratio is a policy's goodput to the best of its others'. Where none of these was
-// measured again, which may be with today's, it is as first measured.
+// measured again, which may be with today's, it is as first measured. Where they were, and
+// then neither they nor the policy have a goodput, there is none: what was seen first was chance.
 func (o *Outcome) Ratio(policy string) (ratio float64, ok bool) {
 	ours, ok := o.rates()[policy]
 	rate, by := o.BestOther(policy)
-	if by == "" && o.Again != nil {
+	if by == "" && o.Again != nil && !o.Again.hasOther(policy) {
 		return o.first().Ratio(policy)
 	}
 	if !ok || by == "" && ours == 0 {

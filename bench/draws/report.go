@@ -59,7 +59,7 @@ func (c *summary) head() {
 	c.line("- %d mixes of seed %d (generator %d, simulator core %d); policies: %s.", len(c.all), c.opts.Seed, Generator, sim.CoreVersion, strings.Join(c.names(), ", "))
 	unit := c.opts.Seconds / Defaults().Seconds
 	if c.none > 0 {
-		c.line("- Beside these, %d mixes that no policy carries at any rate, or of which ours was not measured: bursts that exceed the SLO.", c.none)
+		c.line("- Beside these, %d mixes in which no policy has a goodput of a request a second, or of which ours was not measured: bursts that exceed the SLO, or so few requests that what was measured first was chance.", c.none)
 	}
 	c.line("- Goodput: the highest rate at which each model keeps its p99, alone; a dropped request counts as late; tolerance %.2g %%. Counted: %g s; where the rarest model would have fewer than %d requests (of bursty arrivals more, over the root of their shape), up to %g s; where all models have more than %g, down to %g s. A third of that before, at least %g s, is not counted.",
 		100*c.opts.Tolerance, c.opts.Seconds, int(unit*rareRequests), unit*longest, c.opts.Requests, unit*shortest, unit*warmup)
