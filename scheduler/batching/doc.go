@@ -40,7 +40,7 @@
 //     forms a smaller candidate or drops the head. It is never in the past
 //     after an Update, so no loop spins at one instant.
 //  4. Update drops only requests that can no longer be served alone; nothing
-//     is shed for others' sake before a GPU is there for them (Take).
+//     is shed for others' sake before a GPU is there for them (Take), but under the setting Shed.
 //  5. No candidate and no batch starts before the floor (floor.go).
 //
 // # Drop policies
@@ -52,10 +52,12 @@
 //     behind an old head, skip old heads while the batch is too small to carry
 //     the arrivals and the larger one pays for them (drop_policy.go).
 //
+// Under the setting Shed heads are given up earlier still (early.go), as Nexus's window does. That throws requests away
+// while all GPUs are busy, and a GPU that becomes free early could have served them; but it fills batches where far more comes
+// than is served.
+//
 // # Rejected
 //
-// Shedding on every arrival, as Nexus's window does: it throws requests away
-// while all GPUs are busy, and a GPU that becomes free early could have served
-// them. Shedding below the staggered batch, whatever the load: where that batch
+// Shedding below the staggered batch, whatever the load: where that batch
 // cannot be had (bursts, many models), each head is shed for nothing.
 package batching

@@ -34,16 +34,10 @@ const (
 // where other models compete for the GPUs: a model that is behind has the least
 // latest, is served first, and catches up without giving anything up.
 //
-// Rejected as the rule for all loads: giving up heads whenever fewer than the staggered batch
-// fit, which many models never gather. It is a setting (Shed), for loads where it serves more.
-//
 // Rejected: a forecast of the losses over the queue (as good,
 // far more code and work).
 func (m *Model) shedding(b int) bool {
-	if m.setting.Shed && m.cfg.Policy != PolicyHead {
-		return b < m.staggered && m.queue.Len() > b+1
-	}
-	if m.cfg.Policy == PolicyHead || m.setting.Head || b >= m.target || m.queue.Len() <= b+1 {
+	if m.cfg.Policy == PolicyHead || m.setting.Head || m.setting.Shed || b >= m.target || m.queue.Len() <= b+1 {
 		return false
 	}
 	if m.overloaded || !m.efficiency(b, m.target, shortfallPercent) {

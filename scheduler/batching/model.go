@@ -146,9 +146,10 @@ func (m *Model) Update(now mono.Time, drops []Dropped) []Dropped {
 		m.missed()
 	}
 	for m.queue.Len() > 0 {
-		if b := m.fit(m.deadline(0), now, m.floor); b > 0 {
+		if b := m.batchFor(now, m.floor); b > 0 {
+			b, drops = m.shed(now, m.floor, b, drops)
 			stood := m.candidate.Size > 0
-			m.candidate = m.window(min(b, m.queue.Len()), now)
+			m.candidate = m.window(b, now)
 			if m.candidate.Exec < m.floor {
 				m.await()
 			}
@@ -283,8 +284,9 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	free := max(gpu.FreeAt, m.floor)
 	b := m.batchFor(now, free)
 	if gpu.Crowded {
-		b, drops = m.crowd(now, free, b, drops)
+		b, drops = m.crowd(now, free, b, m.most, drops)
 	}
+	b, drops = m.shed(now, free, b, drops)
 	for b > 0 && m.shedding(b) {
 		drops = m.drop(wire.ReasonShed, true, drops)
 		b = m.batchFor(now, free)

@@ -16,7 +16,7 @@ type Setting struct {
 	// since is when its model's queue became non-empty.
 	Haste uint8
 	// Frontrun: deferral alone would start a batch at its frontrun, as the paper has it, whatever the
-	// model has learnt.
+	// model has learnt. Not under Shed on one GPU, which would idle until then.
 	Frontrun bool
 	// Alone: a first request does not wait for company.
 	Alone bool
@@ -25,9 +25,8 @@ type Setting struct {
 	ByLatest bool
 	// Head: the drop policy head, for all models.
 	Head bool
-	// Shed: old heads are given up wherever fewer fit behind them than the staggered batch, without
-	// asking whether it pays (drop_policy.go). A model that has several GPUs for itself starts its batches at
-	// their frontrun then: earlier ones leave out requests that a later batch has to shed.
+	// Shed: heads are given up whenever fewer fit behind them than wait and than can gather within the SLO, before there is a
+	// GPU for them (early.go).
 	Shed bool
 	// Room: some GPUs take no batches but of models that cannot wait for those of others (rank/room.go).
 	Room bool

@@ -30,7 +30,9 @@ type aims struct {
 	overloaded bool
 	// most bounds all batches: the profile's largest one, or the setting's cap.
 	most int
-	// frontrun: windows open at their frontrun, see Setting.Frontrun and Setting.Shed.
+	// gathered is what Shed gives heads up for; else 0.
+	gathered int
+	// frontrun: windows open there, see Setting.Frontrun.
 	frontrun bool
 }
 
@@ -43,7 +45,7 @@ func (m *Model) retarget() {
 		target:    1,
 		most:      p.MaxBatch(),
 		company:   m.worth() / companyPart,
-		frontrun:  m.setting.Frontrun || m.setting.Shed && m.gpus > 1 && m.share >= OneGPU*Share(m.gpus),
+		frontrun:  m.setting.Frontrun && !(m.setting.Shed && m.gpus == 1),
 	}
 	if m.setting.Cap > 0 {
 		m.most = m.capped()
@@ -51,6 +53,9 @@ func (m *Model) retarget() {
 	}
 	if m.staggered > 1 {
 		m.target, m.overloaded = m.sustaining()
+	}
+	if m.setting.Shed {
+		m.gathered = m.gathers(slo)
 	}
 }
 

@@ -32,6 +32,9 @@ const (
 	// less, requests wait at half of the peak though nothing is gained; with more, losses near
 	// the peak are accepted for latency.
 	waitWeight = 0.005
+	// worstMost of the worst model's requests count in full, and of what it loses beyond that one in worstPart: no SLO is kept then, and
+	// who serves more of all requests is better.
+	worstMost, worstPart = 0.1, 8
 	// headDoubt is what the drop policy head costs more than its shadow shows. It loses nothing for
 	// tens of seconds, until by chance a queue has grown too long, and then a third of all
 	// requests for ever: 23 models on 64 GPUs (the strongly batching ones of the 1080Ti zoo) at 0.95
@@ -62,7 +65,7 @@ const (
 func (s *shadow) outlook() Outlook {
 	o := Outlook{Setting: s.setting, Wait: s.tally.wait(), Used: s.used}
 	o.Bad, o.Worst = s.tally.badRates()
-	o.Cost = o.Bad + o.Worst + float64(waitWeight*o.Wait) + max(0, o.Used-1) + s.debt
+	o.Cost = o.Bad + worstCost(o.Worst) + float64(waitWeight*o.Wait) + max(0, o.Used-1) + s.debt
 	if s.setting.Head {
 		o.Cost += headDoubt
 	}
@@ -70,6 +73,11 @@ func (s *shadow) outlook() Outlook {
 		o.Cost += capDoubt
 	}
 	return o
+}
+
+// worstCost is what a bad rate of the worst model costs.
+func worstCost(rate float64) float64 {
+	return min(rate, worstMost) + float64(max(0, rate-worstMost)/worstPart)
 }
 
 // Choose looks at the load, and at what a finished pass has shown. True when the choice is
@@ -150,11 +158,11 @@ func (t *Tuner) choose(now mono.Time) bool {
 			best = o
 		}
 	}
-	if t.learns(now) {
-		if t.choice.Setting == (batching.Setting{}) {
+	if safe, learns := t.learns(now); learns {
+		if t.choice.Setting == safe.setting {
 			return false
 		}
-		t.take(now, t.choice.Deferral)
+		t.take(now, safe.outlook())
 		return true
 	}
 	if t.alarm.holds(now) || best.Cost >= float64(t.choice.Chosen.Cost*(1-better))-betterAtLeast {
@@ -178,10 +186,21 @@ func (s *shadow) stale() bool {
 }
 
 // learns tells whether the shadows have not run for long and full batches alone take a good part of the
-// GPUs: what a setting loses then takes seconds to show, and meanwhile nothing is safer than
-// the whole deferral.
-func (t *Tuner) learns(now mono.Time) bool {
-	return t.mirror.now < t.started.Add(learnSpan) && t.work > float64(scarce*float64(t.gpus)*float64(now.Sub(t.begins)))
+// GPUs: what a setting loses then takes seconds to show. Meanwhile nothing is safer than the whole deferral, or, where not even
+// full batches would serve all, than to give up early what cannot be served.
+func (t *Tuner) learns(now mono.Time) (safe *shadow, learns bool) {
+	all := float64(t.gpus) * float64(now.Sub(t.begins))
+	if t.mirror.now >= t.started.Add(learnSpan) || t.work <= float64(scarce*all) {
+		return nil, false
+	}
+	if t.work > all {
+		for _, s := range t.tried() {
+			if s.setting.Shed {
+				return s, true
+			}
+		}
+	}
+	return t.shadowOf(batching.Setting{}), true
 }
 
 // take puts a setting into force.

@@ -152,3 +152,34 @@ func TestDeferralWhileItLearns(t *testing.T) {
 		}
 	}
 }
+
+// What the worst model loses counts in full up to a tenth, and little beyond: who serves more of all requests is better then.
+func TestWorstModelBeyondHelp(t *testing.T) {
+	cost := func(bad, worst float64) float64 { // of 100,000 requests, a tenth of which are the worst model's
+		s := &shadow{}
+		s.tally.models = []modelTally{{served: 1e4 * (1 - worst), bad: 1e4 * worst}}
+		s.tally.all = modelTally{served: 1e5 * (1 - bad), bad: 1e5 * bad}
+		return s.outlook().Cost
+	}
+	if even, most := cost(0.22, 0.29), cost(0.17, 0.35); most >= even {
+		t.Errorf("17 %% of all lost and 35 of the worst model costs %v, 22 and 29 %v", most, even)
+	}
+	if even, most := cost(0.01, 0.02), cost(0.008, 0.06); most <= even {
+		t.Errorf("0.8 %% of all lost and 6 of the worst model costs %v, 1 and 2 %v", most, even)
+	}
+}
+
+// Before the shadows have run for long the whole deferral is in force where GPUs are scarce, and early drops where not even full
+// batches would serve all; where they are not scarce, neither.
+func TestWhatIsSafe(t *testing.T) {
+	for _, c := range []struct {
+		rate float64
+		want batching.Setting
+	}{{100, Settings()[0]}, {1200, batching.Setting{}}, {4000, batching.Setting{Frontrun: true, Shed: true}}} {
+		d := newDrive(Config{}, 1, 1, line(t, 0.5, 8, 60, c.rate)) // full batches take 0.5 ms a request and little more
+		d.run(0.5)
+		if safe, learns := d.learns(d.now); learns != (c.rate > 1000) || learns && safe.setting != c.want || d.Choice().Setting != c.want {
+			t.Errorf("%v requests/s: learns %v, %v in force, want %v", c.rate, learns, d.Choice().Setting, c.want)
+		}
+	}
+}

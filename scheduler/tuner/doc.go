@@ -39,7 +39,7 @@
 //
 // # The choice
 //
-// cost = bad rate of all + bad rate of the worst model + waitWeight * mean wait as a share of the
+// cost = bad rate of all + bad rate of the worst model (little of what is beyond a tenth) + waitWeight * mean wait as a share of the
 // budget, and with a limited headroom what is used beyond the GPUs that are kept. The setting in
 // force has a small advantage, and the drop policy head and caps a doubt against them. The former is held to
 // what the mirror loses, a shadow that has the real

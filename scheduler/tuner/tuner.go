@@ -32,7 +32,7 @@ func Settings() []batching.Setting {
 		{Haste: 8},
 		{Haste: 4},
 		{Frontrun: true},
-		{Shed: true},
+		{Frontrun: true, Shed: true},
 		{Head: true},
 		{Haste: all, Cap: 92, Room: true},
 		{},
