@@ -10,6 +10,7 @@ import (
 
 	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
 // Models of a paged pool of GPUs are weighed, and measured, on a GPU beside those that orders have loaded there. One at a time on a
@@ -128,6 +129,22 @@ func (l *pagedCUDALoader) working() (works []*gpu) {
 	return works
 }
 
+// quiet are those of them that are in no sub-cluster, if there are any: nothing runs there that a measurement would have to wait for.
+func (l *pagedCUDALoader) quiet() (all []*gpu) {
+	s, works := l.pool.stock, l.working()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, g := range l.pool.gpus {
+		if s.devices[k].in == catalog.Nowhere && slices.Contains(works, g) {
+			all = append(all, g)
+		}
+	}
+	if len(all) == 0 {
+		return works
+	}
+	return all
+}
+
 // weigh says in a model's specification what it takes, loaded beside others.
 func (l *pagedCUDALoader) weigh(m *repository.Model, b *beside) error {
 	m.GPU.Graphs = string(b.Model.Graphs) // off, where graphs were tried in vain: not in each load
@@ -157,7 +174,7 @@ func (l *pagedCUDALoader) forget(m *repository.Model) { l.drop(m.Path) }
 
 // aside is a GPU with a model whose latencies are measured, beside those of its slots: no order has loaded it there.
 func (l *pagedCUDALoader) aside(ctx context.Context, m *repository.Model) (*runner, error) {
-	b, err := l.bring(ctx, m, l.working())
+	b, err := l.bring(ctx, m, l.quiet())
 	if err != nil {
 		return nil, leaveRoom(err)
 	}

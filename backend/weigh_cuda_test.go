@@ -152,6 +152,20 @@ func TestMeasuredInService(t *testing.T) {
 	}
 }
 
+// A model is measured on a GPU that is in no sub-cluster, if there is one: no batches run there.
+func TestMeasuredNowhere(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	s, d, _ := onPagedGPUs(t, 20, fakecuda.Kernels{"a": steady(4 << 20)})
+	defer ends(t, s, d)
+	s.admitted(100)
+	s.keep(catalog.Keep{Device: 1, In: catalog.Nowhere})
+	s.keep(catalog.Keep{Device: 0, Load: []catalog.Source{gpuSource(t, "a")}})
+	s.until("a/1", catalog.StateReady, 0)
+	if in, out := s.b.pools[0].gpus[0].device.Stats().Batches.Load(), s.b.pools[0].gpus[1].device.Stats().Batches.Load(); in != 0 || out == 0 {
+		t.Errorf("%d batches ran on a GPU of a sub-cluster, %d on the other one", in, out)
+	}
+}
+
 // What libraries leave on a GPU is no model's weight, whichever GPU loads first, and after a loss.
 func TestLibrariesAreNoWeight(t *testing.T) {
 	d := fakecuda.New(fakecuda.Config{GPUs: make([]cuda.Info, 2), Libraries: 100 << 20})
