@@ -207,3 +207,28 @@ func TestWeighedBesideBatches(t *testing.T) {
 	r.paged.Close()
 	r.check()
 }
+
+// Loads that are stopped end, and what is loaded stays and runs: the device is not closed.
+func TestPagedStops(t *testing.T) {
+	defer leaks(t)
+	slow := &slowLoads{here: make(chan struct{}), on: make(chan struct{})}
+	r := newPaged(t, config{runtime: func(k cuda.Runtime) cuda.Runtime { slow.Runtime = k; return slow }})
+	have(t, "a load", r.load(0))
+	slow.waits.Store(true)
+	load := r.load(1)
+	<-slow.here
+	time.AfterFunc(20*time.Millisecond, func() { close(slow.on) })
+	r.paged.Stop()
+	if n := r.driver.Counts().Programs; n != 1 {
+		t.Errorf("%d models are loaded", n)
+	}
+	next := r.load(2)
+	if e := r.run(0, 1, 3); e.err != nil {
+		t.Error(e.err)
+	}
+	if len(load)+len(next) != 0 {
+		t.Error("what was stopped is told of")
+	}
+	r.paged.Close()
+	r.check()
+}
