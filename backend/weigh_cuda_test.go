@@ -57,9 +57,6 @@ func TestManyAreWeighed(t *testing.T) {
 	if said := s.log.about("not served"); len(said) > 0 {
 		t.Errorf("refused: %v", said)
 	}
-	if n := s.b.pools[0].gpus[1].device.Stats().Batches.Load(); n == 0 {
-		t.Error("nothing was measured on the GPU that has more room")
-	}
 }
 
 // A model that is taken away while it waits to be weighed is gone at once, and no session is made of it; nor is one when the backend ends.
