@@ -3,7 +3,6 @@ package backend
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/rs/zerolog"
@@ -90,9 +89,6 @@ type gpu struct {
 	losses  atomic.Int64 // how often it was lost
 	unfit   atomic.Bool  // telemetry wants that nobody has it open
 	opening chan opened  // what becomes of an attempt; nil: there is none. Owned by its revival
-
-	warming sync.Mutex // Guards what follows.
-	warm    bool       // of a paged pool: it has had a model
 }
 
 // opened is a GPU's new context, or why there is none.
@@ -125,8 +121,9 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 	warn := func(err error) { about(h.log.Warn(), info).Err(err).Msg("a GPU") }
 	g := &gpu{info: info, pinned: cuda.NewPinned()}
 	g.pinned.Warn = warn
-	if g.budget, err = budget(c, cfg.Memory); err == nil {
-		err = cfg.fitPages(info, g.budget)
+	var free int64
+	if g.budget, free, err = budget(c, cfg.Memory); err == nil {
+		err = cfg.fitPages(info, min(g.budget, free))
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, c.Close())
@@ -153,31 +150,32 @@ func (h *gpuHost) open(info cuda.Info, cfg *PoolConfig, models []cuda.Model) (*g
 }
 
 // fitPages says why a GPU has no room for the pool's pages.
-func (cfg *PoolConfig) fitPages(info cuda.Info, budget int64) error {
-	if cfg.Paged == nil || int64(cfg.Paged.Pages) <= budget/cfg.Paged.Page {
+func (cfg *PoolConfig) fitPages(info cuda.Info, room int64) error {
+	if cfg.Paged == nil || int64(cfg.Paged.Pages) <= room/cfg.Paged.Page {
 		return nil
 	}
-	return fmt.Errorf("paged: %d pages of %s are %s, and GPU %d has %s for models: lower paged.pages (or memory, where that says how many there are), or free some of the GPU's memory",
-		cfg.Paged.Pages, inMiB(cfg.Paged.Page), inMiB(int64(cfg.Paged.Pages)*cfg.Paged.Page), info.Index, inMiB(budget))
+	all := float64(cfg.Paged.Pages) * float64(cfg.Paged.Page) / (1 << 20) // as an integer it may be too large
+	return fmt.Errorf("paged: %d pages of %s are %.1f MiB, and GPU %d has %s for models: lower paged.pages (or memory, where that says how many there are), or free some of the GPU's memory",
+		cfg.Paged.Pages, inMiB(cfg.Paged.Page), all, info.Index, inMiB(room))
 }
 
 // budget is how much of a device's memory models may take: what is configured, or most of
 // what is free. (Not all: the context, kernels and other processes grow, too.)
-func budget(c cuda.Context, configured int64) (int64, error) {
-	var free, total int64
-	err := cuda.On(c, func() (err error) {
+func budget(c cuda.Context, configured int64) (bytes, free int64, err error) {
+	var total int64
+	err = cuda.On(c, func() (err error) {
 		free, total, err = c.Memory()
 		return err
 	})
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, 0, err
 	case configured > total:
-		return 0, fmt.Errorf("memory: %d MiB of each GPU are configured, GPU %d has %d MiB", configured>>20, c.Info().Index, total>>20)
+		return 0, 0, fmt.Errorf("memory: %d MiB of each GPU are configured, GPU %d has %d MiB", configured>>20, c.Info().Index, total>>20)
 	case configured > 0:
-		return configured, nil
+		return configured, free, nil
 	}
-	return free / 10 * 9, nil
+	return free / 10 * 9, free, nil
 }
 
 // gpuModel is a model as it runs on the pool's GPUs.

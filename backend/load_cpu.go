@@ -21,7 +21,7 @@ type cpuLoader struct {
 
 var errNotEmulated = errors.New("an emulated model needs a pool of kind emulated")
 
-func (l *cpuLoader) check(m *repository.Model) error {
+func (l *cpuLoader) check(_ context.Context, m *repository.Model) error {
 	if m.Spec.Platform != repository.PlatformONNX {
 		return errNotEmulated
 	}

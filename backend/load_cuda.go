@@ -13,7 +13,7 @@ type cudaLoader struct {
 	host *gpuHost
 }
 
-func (l *cudaLoader) check(m *repository.Model) error {
+func (l *cudaLoader) check(_ context.Context, m *repository.Model) error {
 	if m.Spec.Platform != repository.PlatformONNX {
 		return errNotEmulated
 	}

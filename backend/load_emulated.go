@@ -16,7 +16,7 @@ type emulatedLoader struct {
 	devices    []*emugpu.Device
 }
 
-func (l *emulatedLoader) check(m *repository.Model) error {
+func (l *emulatedLoader) check(_ context.Context, m *repository.Model) error {
 	if m.Spec.Platform != repository.PlatformEmulated {
 		return fmt.Errorf("pool %s: model %s is of platform %s; an emulated pool runs emulated models", l.deviceType, m.Spec.Key(), m.Spec.Platform)
 	}

@@ -17,8 +17,8 @@ type pagedEmulatedLoader struct {
 }
 
 // check also says what the model takes: see weigh.
-func (l *pagedEmulatedLoader) check(m *repository.Model) error {
-	if err := (&emulatedLoader{deviceType: l.pool.cfg.DeviceType}).check(m); err != nil {
+func (l *pagedEmulatedLoader) check(ctx context.Context, m *repository.Model) error {
+	if err := (&emulatedLoader{deviceType: l.pool.cfg.DeviceType}).check(ctx, m); err != nil {
 		return err
 	}
 	load := m.LoadTime
@@ -57,7 +57,7 @@ func (b *Backend) emulatePaged(p *pool, cfg PoolConfig, models []repository.Mode
 		p.devices, l.devices = append(p.devices, d), append(l.devices, d)
 	}
 	for _, m := range models {
-		if err := l.check(&m); err != nil {
+		if err := l.check(context.Background(), &m); err != nil {
 			b.refuse(p, m, err)
 			continue
 		}

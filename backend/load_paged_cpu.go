@@ -27,7 +27,7 @@ type sharedBlob struct {
 }
 
 // check also says what the model takes: see weigh.
-func (l *pagedCPULoader) check(m *repository.Model) error {
+func (l *pagedCPULoader) check(_ context.Context, m *repository.Model) error {
 	b, s, err := l.measure(m)
 	if s != nil {
 		s.Close()

@@ -1,15 +1,12 @@
 package backend
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/symphony-serving/symphony/backend/cuda"
-	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/backend/repository"
 )
@@ -17,7 +14,9 @@ import (
 // pagedCUDALoader gives the host's memory ONNX models, which GPUs load on demand. What one takes is what a GPU holds of it,
 // loaded once and unloaded again; GPUs count their memory themselves, so that a model that takes more later is refused there.
 type pagedCUDALoader struct {
-	pool *pool
+	pool   *pool
+	turns  weighings
+	serves bool // pages are ordered: what is beside them has what they leave. Immutable from then on
 
 	mu    sync.Mutex             // Guards what follows.
 	files map[string]*sharedFile // by path
@@ -26,83 +25,13 @@ type pagedCUDALoader struct {
 // sharedFile is a file of which several GPUs make programs.
 type sharedFile struct {
 	*cuda.File
-	uses int // by GPUs' slots
-}
-
-// check also says what the model takes: see weigh.
-func (l *pagedCUDALoader) check(m *repository.Model) error {
-	if m.Spec.Platform != repository.PlatformONNX {
-		return errNotEmulated
-	}
-	_, err := l.measure(l.pool.stock.ctx, m, l.emptiest(), func(*gpu, *cuda.Aside) error { return nil })
-	switch {
-	case errors.Is(err, cuda.ErrMemory):
-		return fmt.Errorf("%w (a model that comes later is weighed beside those that are loaded: leave a GPU room for it with fewer pages)", err)
-	case err != nil:
-		return err
-	}
-	return nil
-}
-
-// measure loads a model on the first of some GPUs that is not lost, and weighs it; more is done with it while it is there. The file
-// is as it was read for that.
-func (l *pagedCUDALoader) measure(ctx context.Context, m *repository.Model, gpus []*gpu, more func(*gpu, *cuda.Aside) error) (*cuda.File, error) {
-	file, err := l.read(m)
-	if err != nil {
-		return nil, err
-	}
-	for _, g := range gpus {
-		if err = l.measureOn(ctx, g, m, file, more); !errors.Is(err, cuda.ErrLost) {
-			break
-		}
-	}
-	return file, err
-}
-
-// emptiest are the GPUs, the one that has most room first.
-func (l *pagedCUDALoader) emptiest() []*gpu {
-	held := func(g *gpu) int64 { return g.device.Stats().Memory.Load() - g.budget }
-	all := slices.Clone(l.pool.gpus)
-	slices.SortStableFunc(all, func(a, b *gpu) int { return cmp.Compare(held(a), held(b)) })
-	return all
-}
-
-func (l *pagedCUDALoader) measureOn(ctx context.Context, g *gpu, m *repository.Model, file *cuda.File, more func(*gpu, *cuda.Aside) error) error {
-	model := l.model(g, m, file)
-	if err := g.warmUp(ctx, model); err != nil {
-		return err
-	}
-	a, end, err := g.paged.Aside(ctx, model)
-	if err != nil {
-		return err
-	}
-	defer end()
-	m.GPU.Graphs = string(a.Model.Graphs) // off, where graphs were tried in vain: not in each load
-	if err := l.pool.weigh(m, a.Bytes, a.Took); err != nil {
-		return err
-	}
-	return more(g, a)
-}
-
-// warmUp has a GPU load its first model once for nothing: what stays of that, such as kernels of the libraries, is no model's weight.
-func (g *gpu) warmUp(ctx context.Context, m cuda.Model) error {
-	g.warming.Lock()
-	defer g.warming.Unlock()
-	if g.warm {
-		return nil
-	}
-	_, end, err := g.paged.Aside(ctx, m)
-	if err == nil {
-		end()
-		g.warm = true
-	}
-	return err
+	uses int // by GPUs' slots, and by models while they are weighed, measured or kept
 }
 
 // model is one as a GPU loads it.
 func (l *pagedCUDALoader) model(g *gpu, m *repository.Model, file *cuda.File) cuda.Model {
 	c := gpuModel(m, &l.pool.cfg)
-	c.Memory, c.File = g.budget, file
+	c.Memory, c.File, c.Weighed = g.budget, file, m.Spec.WeightsBytes
 	return c
 }
 
@@ -114,67 +43,72 @@ func (l *pagedCUDALoader) read(m *repository.Model) (*cuda.File, error) {
 	return cuda.ReadFile(m.Path)
 }
 
+// hold is a use of a model's file, which is read if nobody uses it yet; drop ends it.
+func (l *pagedCUDALoader) hold(m *repository.Model) (*cuda.File, error) {
+	if f, ok := l.use(m, nil); ok {
+		return f, nil
+	}
+	read, err := l.read(m) // without the lock: it may take seconds
+	if err != nil {
+		return nil, err
+	}
+	f, _ := l.use(m, &sharedFile{File: read})
+	return f, nil
+}
+
+// use counts a use of a file that is there, or of one that was read just now, if nobody was quicker.
+func (l *pagedCUDALoader) use(m *repository.Model, read *sharedFile) (*cuda.File, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[m.Path]
+	switch {
+	case f == nil && read == nil:
+		return nil, false
+	case f == nil:
+		f = read
+		l.files[m.Path] = f
+	case read != nil:
+		read.Close()
+	}
+	f.uses++
+	return f.File, true
+}
+
+func (l *pagedCUDALoader) drop(path string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[path]
+	if f.uses--; f.uses == 0 {
+		delete(l.files, path)
+		f.Close()
+	}
+}
+
 // need: weights are counted in pages; files in the host's memory are not.
 func (l *pagedCUDALoader) need(*repository.Model) need { return need{} }
 
 func (l *pagedCUDALoader) held(_, _ int, _ *repository.Model) need { return need{} }
 
 func (l *pagedCUDALoader) load(_ context.Context, device, slot int, m *repository.Model) (need, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.files[m.Path]
-	if f == nil {
-		read, err := l.read(m)
-		if err != nil {
-			return need{}, err
-		}
-		f = l.keep(m, read)
+	f, err := l.hold(m)
+	if err != nil {
+		return need{}, err
 	}
-	f.uses++
 	g := l.pool.gpus[device]
-	g.paged.Put(slot, l.model(g, m, f.File))
+	g.paged.Put(slot, l.model(g, m, f))
 	return need{}, nil
 }
 
-// keep has GPUs make programs of a file that was read, until the last of them has left. Caller holds mu, or nobody else is there yet.
-func (l *pagedCUDALoader) keep(m *repository.Model, read *cuda.File) *sharedFile {
-	f := &sharedFile{File: read}
-	l.files[m.Path] = f
-	return f
-}
-
 func (l *pagedCUDALoader) unload(device, slot int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := l.pool.gpus[device].paged.Take(slot)
-	if m == nil {
-		return
+	if m := l.pool.gpus[device].paged.Take(slot); m != nil {
+		l.drop(m.Path)
 	}
-	if f := l.files[m.Path]; f != nil {
-		if f.uses--; f.uses == 0 {
-			delete(l.files, m.Path)
-		}
-	}
-}
-
-// aside is a GPU with a model whose latencies are measured, beside those of its slots: no order has loaded it there.
-func (l *pagedCUDALoader) aside(ctx context.Context, m *repository.Model, device int) (executor.Device, int, func(), error) {
-	file, err := l.read(m)
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	g := l.pool.gpus[device]
-	a, end, err := g.paged.Aside(ctx, l.model(g, m, file))
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	return g.device, a.Slot, end, nil
 }
 
 // loadPagedCUDA makes GPUs that load on demand. Models are weighed on the first one, and those without a profile measured, one after
-// the other; one that fails is left out.
+// the other; one that fails is left out. The other GPUs have one of them once, for nothing.
 func (b *Backend) loadPagedCUDA(ctx context.Context, p *pool, infos []cuda.Info, cfg PoolConfig, models []repository.Model) error {
-	l := &pagedCUDALoader{pool: p, files: map[string]*sharedFile{}}
+	l := &pagedCUDALoader{pool: p, turns: weighings{busy: map[*gpu]bool{}, freed: make(chan struct{})}, files: map[string]*sharedFile{}}
 	p.loader = l
 	models, err := b.modelsOfGPUs(p, cfg, models)
 	if err != nil {
@@ -185,7 +119,7 @@ func (b *Backend) loadPagedCUDA(ctx context.Context, p *pool, infos []cuda.Info,
 	}
 	for _, m := range models {
 		unmeasured := m
-		file, err := l.measure(ctx, &m, p.gpus[:1], func(g *gpu, a *cuda.Aside) error { return b.profileAside(ctx, g, a, &m, cfg) })
+		err := b.takeIn(ctx, l, &m, cfg)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -195,16 +129,58 @@ func (b *Backend) loadPagedCUDA(ctx context.Context, p *pool, infos []cuda.Info,
 			b.refuse(p, unmeasured, err)
 			continue
 		}
-		l.keep(&m, file)
-		for d := range p.gpus {
-			if _, err := l.load(ctx, d, len(p.specs), &m); err != nil {
-				return fmt.Errorf("model %s: %w", m.Spec.Key(), err)
-			}
-		}
 		p.serve(m)
 		b.tellWeighed(p, &m)
 	}
+	if err := b.warmOthers(ctx, p); err != nil {
+		return err
+	}
+	l.serves = true
 	b.tellGPUs(p)
+	return nil
+}
+
+// takeIn weighs and measures a model on the first GPU, and has the host keep it for all of them, in the next slot.
+func (b *Backend) takeIn(ctx context.Context, l *pagedCUDALoader, m *repository.Model, cfg PoolConfig) error {
+	m.Spec.WeightsBytes = 0 // to be found out
+	a, err := l.bring(ctx, m, l.pool.gpus[:1])
+	if err != nil {
+		return err
+	}
+	defer a.end()
+	if err := l.weigh(m, a); err != nil {
+		return err
+	}
+	if err := b.profileAside(ctx, a.gpu, a.Aside, m, cfg); err != nil {
+		return err
+	}
+	for d := range l.pool.gpus {
+		if _, err := l.load(ctx, d, len(l.pool.specs), m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warmOthers has the GPUs on which nothing was weighed load the first model once, all at a time, so that what is ordered first does not
+// take twice as long. One that is lost by that ends the start: nobody would bring it back yet.
+func (b *Backend) warmOthers(ctx context.Context, p *pool) error {
+	errs := make([]error, len(p.gpus))
+	var all sync.WaitGroup
+	for k, g := range p.gpus[1:] {
+		all.Go(func() { errs[k] = g.paged.Warm(ctx, 0) })
+	}
+	all.Wait()
+	for _, err := range errs {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, cuda.ErrLost):
+			return fmt.Errorf("pool %s: %w", p.cfg.DeviceType, err)
+		case err != nil:
+			b.log.Warn().Str("pool", p.cfg.DeviceType).Err(err).Msg("a GPU is not warm yet")
+		}
+	}
 	return nil
 }
 

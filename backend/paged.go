@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -62,7 +63,7 @@ func (cfg *PoolConfig) pageIfNeeded(models []repository.Model) (why string, err 
 	}
 	static, dynamic, n := int64(0), int64(0), 0
 	for i := range models {
-		if residentLoader(cfg).check(&models[i]) != nil {
+		if residentLoader(cfg).check(context.Background(), &models[i]) != nil {
 			continue
 		}
 		s, d := sizeOf(cfg, &models[i])

@@ -226,7 +226,7 @@ func (b *Backend) emulate(p *pool, cfg PoolConfig, models []repository.Model) er
 	var profiles []*profile.Profile
 	var used need
 	for _, m := range models {
-		err := l.check(&m)
+		err := l.check(context.Background(), &m)
 		if err == nil {
 			err = p.room(&used, l.need(&m))
 		}
@@ -259,7 +259,7 @@ func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models [
 	sessions := make([][]*onnx.Session, cfg.Devices)
 	var used need
 	for _, m := range models {
-		err := l.check(&m)
+		err := l.check(context.Background(), &m)
 		if err == nil {
 			err = p.room(&used, l.need(&m))
 		}

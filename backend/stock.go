@@ -114,7 +114,8 @@ type entry struct {
 	profiled  bool
 	measured  bool   // by this host, on such a device: there is nothing to be measured
 	measureOn []bool // by device: it was ordered to
-	measuring int    // the device that is at it; -1: none
+	later     bool   // not before it is tried again: there was no room
+	measuring int    // the device that it is measured for; -1: none
 	stopRuns  context.CancelFunc
 
 	retry retry
@@ -229,7 +230,7 @@ func (s *stock) settle(e *entry) {
 	}
 	if !wanted {
 		e.retry.forget()
-		e.err = nil
+		e.err, e.later = nil, false
 	}
 	for d := range e.on {
 		s.settleOn(e, d)
@@ -283,7 +284,7 @@ func (s *stock) replace(e *entry) {
 	e.local = e.nextModel != nil
 	e.source, e.model, e.next, e.nextModel = *e.next, e.nextModel, nil, nil
 	e.files, e.exec, e.spec, e.done, e.total, e.got = filesNone, nil, nil, 0, 0, catalog.Files{}
-	e.err, e.profiled, e.measured, e.grace = nil, false, false, false
+	e.err, e.profiled, e.measured, e.later, e.grace = nil, false, false, false, false
 	e.respecify()
 	s.settle(e)
 }

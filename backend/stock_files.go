@@ -160,8 +160,15 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 		m.Spec.MaxBatch = source.MaxBatch
 		m.GPU.Sizes = nil // the ladder of another one
 	}
-	if err := s.p.loader.check(&m); err != nil {
+	if err := s.p.loader.check(ctx, &m); err != nil {
 		return f, err
+	}
+	if k, ok := s.p.loader.(keeper); ok {
+		release := f.release
+		f.release = func() {
+			k.forget(&m)
+			release()
+		}
 	}
 	f.need = s.p.loader.need(&m)
 	spec := served(&m, source)
@@ -177,6 +184,11 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 		}
 	}
 	return f, ctx.Err()
+}
+
+// keeper is a loader that keeps what check had of a model, until the model's files go.
+type keeper interface {
+	forget(m *repository.Model)
 }
 
 // served is a model's specification with what its source says of it.

@@ -124,7 +124,7 @@ func (s *stock) keep(u *uplink, l transport.Link, k *catalog.Keep) error {
 			continue
 		}
 		e.measureOn[k.Device] = e.on[k.Device].wanted
-		if e.err != nil {
+		if e.err != nil || e.later {
 			s.retried(e)
 		}
 		s.settle(e)

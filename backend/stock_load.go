@@ -13,8 +13,8 @@ import (
 // loader fills and empties the slots of a pool's devices. It is called by many goroutines, for
 // one device by one at a time; what runs there goes on meanwhile.
 type loader interface {
-	// check says why devices of this kind cannot run a model.
-	check(m *repository.Model) error
+	// check says why devices of this kind cannot run a model. It ends early with ctx, if it takes long.
+	check(ctx context.Context, m *repository.Model) error
 	// need is what a model will take of a device's memory, as far as that can be said before.
 	need(m *repository.Model) need
 	// held is what one takes that is loaded.

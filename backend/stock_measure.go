@@ -16,7 +16,7 @@ import (
 // model without a profile is loaded, on a device that is in no sub-cluster if there is one. A
 // device that serves others does it in its gaps. Caller holds mu.
 func (s *stock) measureIfDue(e *entry) {
-	if e.gone || s.closed || e.measuring >= 0 || e.err != nil || e.next != nil {
+	if e.gone || s.closed || e.measuring >= 0 || e.err != nil || e.later || e.next != nil {
 		return
 	}
 	at, rank := -1, 0
@@ -67,10 +67,10 @@ func (s *stock) measure(ctx context.Context, e *entry, d int) {
 		if o.Budget == 0 {
 			o.Budget = 1500 * mono.Millisecond
 		}
-		device, at, end, none := s.runner(ctx, m, d, slot)
-		if err = none; err == nil {
-			r, err = profiler.Measure(ctx, &gaps{ctx, device, s.p.executors[d]}, at, &spec, o)
-			end()
+		var on *runner
+		if on, err = s.runner(ctx, m, d, slot); err == nil {
+			r, err = profiler.Measure(ctx, &gaps{ctx, on.device, on.exec}, on.slot, &spec, o)
+			on.end()
 		}
 		<-s.b.measuring
 	case <-ctx.Done():
@@ -90,6 +90,8 @@ func (s *stock) measure(ctx context.Context, e *entry, d int) {
 		e.spec, e.profiled, e.measured, e.measureOn[d] = &with, true, true, false
 		e.respecify()
 		s.p.setSpec(e.slot, e.spec)
+	case ctx.Err() == nil && e.profiled && s.noRoom(err):
+		s.unmeasured(e, err)
 	case ctx.Err() == nil:
 		s.failed(e, fmt.Errorf("it loads, but its profile cannot be made: %w", err), true)
 	}
@@ -98,16 +100,41 @@ func (s *stock) measure(ctx context.Context, e *entry, d int) {
 
 // asider is a loader whose devices have a model only while it is ordered.
 type asider interface {
-	// aside is where a model can be measured that no order has loaded, for a device of the pool, and its slot there.
-	aside(ctx context.Context, m *repository.Model, device int) (executor.Device, int, func(), error)
+	// aside is where a model can be measured that no order has loaded: on whichever device of the pool has most room.
+	aside(ctx context.Context, m *repository.Model) (*runner, error)
+	// noRoom reports whether that failed for want of room, which may be there later.
+	noRoom(err error) bool
 }
 
-// runner is what a model of a stock is measured on, and its slot there.
-func (s *stock) runner(ctx context.Context, m *repository.Model, d, slot int) (device executor.Device, at int, end func(), err error) {
+// runner is what a model is measured on, until end.
+type runner struct {
+	device executor.Device
+	slot   int // the model's there
+	exec   *executor.Executor
+	end    func()
+}
+
+// runner is one for a model that a device has, which may be another device.
+func (s *stock) runner(ctx context.Context, m *repository.Model, d, slot int) (*runner, error) {
 	if l, ok := s.p.loader.(asider); ok {
-		return l.aside(ctx, m, d)
+		return l.aside(ctx, m)
 	}
-	return s.p.devices[d], slot, func() {}, nil
+	return &runner{s.p.devices[d], slot, s.p.executors[d], func() {}}, nil
+}
+
+func (s *stock) noRoom(err error) bool {
+	l, ok := s.p.loader.(asider)
+	return ok && l.noRoom(err)
+}
+
+// unmeasured leaves a model that has a profile as it is: it is measured when it is tried again. Caller holds mu.
+func (s *stock) unmeasured(e *entry, err error) {
+	if e.retry.news(err) {
+		s.b.log.Warn().Str("pool", s.p.doc.DeviceType).Str("model", e.key).Err(err).Msg("it is served with the profile that it has: it cannot be measured now")
+	}
+	e.later = true
+	s.retryLater(e)
+	s.changed(e)
 }
 
 // gaps is a device for single runs between its orders.

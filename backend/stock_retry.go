@@ -32,21 +32,34 @@ func (r *retry) forget() {
 	r.tries, r.said = 0, ""
 }
 
+// news reports whether a reason is not the one that was said last.
+func (r *retry) news(err error) bool {
+	text := withoutNumbers(err.Error())
+	is := text != r.said
+	r.said = text
+	return is
+}
+
 // failed says why a model is not served, once for a reason, and tries it again later. With all
 // the whole model has failed, not its loading on one device. Caller holds mu.
 func (s *stock) failed(e *entry, err error, all bool) {
 	if all {
 		e.err = err
 	}
-	pause := min(retryFirst<<min(e.retry.tries, 20), retryMost)
-	if text := withoutNumbers(err.Error()); text != e.retry.said {
-		e.retry.said = text
+	pause := s.retryLater(e)
+	if e.retry.news(err) {
 		s.b.log.Error().Str("pool", s.p.doc.DeviceType).Str("model", e.key).Err(err).Stringer("again_in", pause).Msg("not served")
 	}
+	s.changed(e)
+}
+
+// retryLater has a model tried again after a pause. Caller holds mu.
+func (s *stock) retryLater(e *entry) (pause time.Duration) {
+	pause = min(retryFirst<<min(e.retry.tries, 20), retryMost)
 	if e.retry.timer == nil && !s.closed {
 		e.retry.timer = time.AfterFunc(pause, func() { s.again(e) })
 	}
-	s.changed(e)
+	return pause
 }
 
 // withoutNumbers is a reason as it is compared: how much is free changes, the reason does not.
@@ -73,7 +86,7 @@ func (s *stock) again(e *entry) {
 
 // retried forgets why it failed. Caller holds mu.
 func (s *stock) retried(e *entry) {
-	e.err = nil
+	e.err, e.later = nil, false
 	for d := range e.on {
 		if !errors.Is(e.on[d].err, errOtherFiles) {
 			e.on[d].err = nil

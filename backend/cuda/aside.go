@@ -13,16 +13,16 @@ type Aside struct {
 	Slot  int      // in place of a Batch's Model: negative, and never another's
 	Model *Model   // as it runs: without graphs, perhaps
 	Bytes int64    // of the device's memory that it takes
-	Took  mono.Dur // to load it, with its first runs
+	Took  mono.Dur // to load it, with its first runs: as if the device had had nothing else to do
 
 	p *pipeline
 }
 
-// LoadAside loads one, as Load does.
-func (d *Device) LoadAside(ctx context.Context, m Model) (*Aside, error) {
+// LoadAside loads one, as Load does, into so many bytes of the device's memory at most; 0: what there is.
+func (d *Device) LoadAside(ctx context.Context, m Model, most int64) (*Aside, error) {
 	a := &Aside{Slot: int(d.asides.Add(-1))}
 	var err error
-	a.Bytes, err = d.bring(ctx, a.Slot, m, func(p *pipeline, s *served, took mono.Dur) error {
+	a.Bytes, err = d.bring(ctx, a.Slot, m, most, func(p *pipeline, s *served, took mono.Dur) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.lost != nil {

@@ -237,13 +237,16 @@ func (d *Device) Launch(b *executor.Batch) {
 	}
 }
 
+// leave has nothing opened any more.
+func (d *Device) leave() { d.quitting.Do(func() { close(d.quit) }) }
+
 // closeMax bounds what Close waits for a device that gives its things back.
 const closeMax = 2 * time.Second
 
 // Close implements executor.Device: what was launched is finished, and all is given back. A
 // device that hangs is left alone, with its threads; one that is being reopened is not.
 func (d *Device) Close() {
-	d.quitting.Do(func() { close(d.quit) })
+	d.leave()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {

@@ -16,12 +16,12 @@ import (
 // loading's own; a Program has one thread, so first runs go between the batches of others on
 // the device's, one at a time, in gaps as far as there are any (gapMost).
 func (d *Device) Load(ctx context.Context, slot int, m Model) (int64, error) {
-	return d.bring(ctx, slot, m, func(p *pipeline, s *served, _ mono.Dur) error { return d.have(p, slot, s.m, s) })
+	return d.bring(ctx, slot, m, 0, func(p *pipeline, s *served, _ mono.Dur) error { return d.have(p, slot, s.m, s) })
 }
 
 // bring loads a model, which keep then takes in. A device that cannot load because it is lost is lost to all, and who is told
-// of that has been told when the loading ends.
-func (d *Device) bring(ctx context.Context, slot int, m Model, keep func(p *pipeline, s *served, took mono.Dur) error) (int64, error) {
+// of that has been told when the loading ends. most is what it may take of the device; 0: what there is.
+func (d *Device) bring(ctx context.Context, slot int, m Model, most int64, keep func(p *pipeline, s *served, took mono.Dur) error) (int64, error) {
 	d.loading.Lock() // memory is counted, and gaps are for one
 	defer d.loading.Unlock()
 	begin := mono.Now()
@@ -39,13 +39,14 @@ func (d *Device) bring(ctx context.Context, slot int, m Model, keep func(p *pipe
 		return 0, fmt.Errorf("%w: %s takes no models now", ErrLost, p.name())
 	}
 	defer p.loaders.Done()
-	s, err := p.loadLater(ctx, &m)
+	s, err := p.loadLater(ctx, &m, most)
 	if plain := p.plain(&m, err); plain != nil {
 		p.giveUp(s)
-		s, err = p.loadLater(ctx, plain)
+		begin = mono.Now() // from now on it is loaded so
+		s, err = p.loadLater(ctx, plain, most)
 	}
 	if err == nil {
-		err = keep(p, s, mono.Now().Sub(begin))
+		err = keep(p, s, mono.Now().Sub(begin)-s.waited)
 	}
 	switch {
 	case err == nil:
@@ -54,8 +55,11 @@ func (d *Device) bring(ctx context.Context, slot int, m Model, keep func(p *pipe
 		p.lose(err)
 		p.awaitTold()
 	case errors.Is(err, ErrMemory):
-		r := &RefusedError{Index: slot, Model: m.Spec.Key(), GPU: p.name(), Need: max(s.need, 1), Err: err}
+		r := &RefusedError{Index: slot, Model: m.Spec.Key(), GPU: p.name(), Need: max(s.need, m.Weighed, 1), Err: err}
 		r.Left, r.Budget = p.roomLater()
+		if most > 0 {
+			r.Left = min(r.Left, most)
+		}
 		err = r
 	}
 	p.giveUp(s)
@@ -112,6 +116,8 @@ func (d *Device) Unload(slot int) {
 // takeOut gives back what a slot has; of a device that is lost, or closed, all is.
 func (p *pipeline) takeOut(slot int) {
 	_ = p.call(func() {
+		p.calling.Store(true) // a session takes its time to end
+		defer p.calling.Store(false)
 		p.mu.Lock()
 		s := p.modelLocked(slot)
 		switch {
@@ -169,9 +175,12 @@ func (p *pipeline) call(f func()) error {
 
 // loadLater loads a model; with an error, what it had got so far, or nil: a thread of the loading is still at
 // it, and sees to that itself.
-func (p *pipeline) loadLater(ctx context.Context, m *Model) (*served, error) {
+func (p *pipeline) loadLater(ctx context.Context, m *Model, most int64) (*served, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err // before a session is made for nobody
+	}
 	s := newServed(m)
-	s.need = Depth * (s.in.bytes + s.out.bytes)
+	s.need, s.most = Depth*(s.in.bytes+s.out.bytes), most
 	if mine, err := p.prepareApart(s); !mine {
 		return nil, err
 	} else if err != nil {
@@ -202,8 +211,10 @@ func (p *pipeline) try(f func() error) error {
 func (p *pipeline) prepareApart(s *served) (mine bool, err error) {
 	loaded, alone := make(chan error), make(chan struct{})
 	p.loaders.Add(1)
+	s.m.File.Use() // that thread's: it may outlive who has the model loaded
 	go func() {
 		defer p.loaders.Done()
+		defer s.m.File.Close()
 		runtime.LockOSThread() // and never unlocked: whatever the driver keeps for the thread ends with it
 		err := p.prepareLater(s)
 		select {
@@ -239,8 +250,8 @@ func (p *pipeline) prepareLater(s *served) error {
 	if err := p.ctx.Enter(); err != nil {
 		return err
 	}
-	if err := p.fits(s); err != nil {
-		return err
+	if err := p.fitsWith(s, max(s.need, s.m.Weighed)); err != nil {
+		return err // before seconds go into a session that has to go again
 	}
 	zeroing, err := p.ctx.NewStream(false)
 	if err != nil {
@@ -294,7 +305,8 @@ func (p *pipeline) warmLater(ctx context.Context, s *served) error {
 				if err := p.gap(ctx, min(gapMost, patience)); err != nil {
 					return err
 				}
-				patience -= time.Since(begin)
+				waited := time.Since(begin)
+				patience, s.waited = patience-waited, s.waited+mono.Dur(waited)
 				if err := p.try(func() error { return p.runOnce(s, at, i, run) }); err != nil {
 					return fmt.Errorf("first run of a batch of %d: %w", n, err)
 				}
@@ -361,6 +373,8 @@ func (p *pipeline) giveUp(s *served) {
 		}
 		p.mu.Unlock()
 		if i >= 0 {
+			p.calling.Store(true)
+			defer p.calling.Store(false)
 			p.unloadModel(s)
 		}
 	})

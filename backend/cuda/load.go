@@ -48,6 +48,8 @@ type served struct {
 	stages  [Depth]stages  // of a model that came later: its own
 	marks   slot           // of a model that is loaded later: events that time its first runs
 	need    int64          // bytes of the device
+	most    int64          // that it may take; 0: what there is
+	waited  mono.Dur       // of a model that is loaded later: for gaps
 	lengths []atomic.Int64 // ns of an execution, the longest so far, by index of size
 }
 
@@ -210,9 +212,15 @@ func (p *pipeline) loadAs(m *Model) (*served, error) {
 }
 
 // fits holds a model against the budget.
-func (p *pipeline) fits(s *served) error {
-	if p.o.Budget > 0 && p.stats.Memory.Load()+s.need > p.o.Budget {
+func (p *pipeline) fits(s *served) error { return p.fitsWith(s, s.need) }
+
+// fitsWith is fits for a model that takes so much.
+func (p *pipeline) fitsWith(s *served, need int64) error {
+	if p.o.Budget > 0 && p.stats.Memory.Load()+need > p.o.Budget {
 		return fmt.Errorf("%w: beyond the budget", ErrMemory)
+	}
+	if s.most > 0 && need > s.most {
+		return fmt.Errorf("%w: beyond what is left beside pages", ErrMemory)
 	}
 	return nil
 }

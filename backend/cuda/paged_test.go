@@ -323,7 +323,7 @@ func TestPagedOneAtATime(t *testing.T) {
 	unload := r.unload(0)
 	aside := make(chan error, 1)
 	go func() {
-		_, end, err := r.paged.Aside(t.Context(), r.models[2])
+		_, end, err := r.paged.Aside(t.Context(), r.models[2], 0)
 		if err == nil {
 			end()
 		}
@@ -352,7 +352,8 @@ func TestPagedOneAtATime(t *testing.T) {
 // A model beside those of the slots runs under a number that is nobody else's, is weighed, and goes: also with its device.
 func TestAside(t *testing.T) {
 	defer leaks(t)
-	r := newPaged(t, config{})
+	counted := &countedLoads{}
+	r := newPaged(t, config{runtime: func(k cuda.Runtime) cuda.Runtime { counted.Runtime = k; return counted }})
 	have(t, "a load", r.load(1))
 	held := r.device.Stats().Memory.Load()
 	runAt := func(slot int) error {
@@ -362,7 +363,7 @@ func TestAside(t *testing.T) {
 		r.device.Launch(b)
 		return r.await(done).err
 	}
-	a, end, err := r.paged.Aside(t.Context(), r.models[0])
+	a, end, err := r.paged.Aside(t.Context(), r.models[0], 0)
 	if err != nil || a.Slot >= 0 || a.Bytes < 1<<20 || a.Took <= 0 || a.Model.Spec.Name != "flip" || r.device.Stats().Memory.Load() != held+a.Bytes {
 		t.Fatalf("%+v, %v; %d bytes are held", a, err, r.device.Stats().Memory.Load())
 	}
@@ -381,19 +382,23 @@ func TestAside(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := r.paged.Aside(canceled, r.models[0]); !errors.Is(err, context.Canceled) || r.driver.Counts().Programs != 1 {
+	before := counted.loads.Load()
+	if _, _, err := r.paged.Aside(canceled, r.models[0], 0); !errors.Is(err, context.Canceled) || r.driver.Counts().Programs != 1 {
 		t.Errorf("given up: %v", err)
 	}
-	old, endOld, err := r.paged.Aside(t.Context(), r.models[0])
+	if _, err := r.device.LoadAside(canceled, r.models[0], 0); !errors.Is(err, context.Canceled) || counted.loads.Load() != before {
+		t.Errorf("given up after %d sessions were made: %v", counted.loads.Load()-before, err)
+	}
+	old, endOld, err := r.paged.Aside(t.Context(), r.models[0], 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.device.Fail(errors.New("for the test"))
-	if _, _, err := r.paged.Aside(t.Context(), r.models[0]); !isLost(err) {
+	if _, _, err := r.paged.Aside(t.Context(), r.models[0], 0); !isLost(err) {
 		t.Errorf("on a lost device: %v", err)
 	}
 	r.reopen()
-	a, end, err = r.paged.Aside(t.Context(), r.models[0])
+	a, end, err = r.paged.Aside(t.Context(), r.models[0], 0)
 	if err != nil || a.Slot == old.Slot {
 		t.Fatalf("%+v, %v", a, err)
 	}
@@ -409,7 +414,7 @@ func TestAside(t *testing.T) {
 	r.check()
 }
 
-// A file is read once, and its check is made once.
+// A file is read once, its check is made until it finds nothing wrong, and its memory is given back with the last use.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	if _, err := cuda.ReadFile(path); !errors.Is(err, os.ErrNotExist) {
@@ -425,9 +430,26 @@ func TestFile(t *testing.T) {
 		}
 		n, wrong := 0, errors.New("it is not as it should be")
 		for range 3 {
-			if err := f.Checked(func() error { n++; return wrong }); err != wrong || n != 1 {
+			if err := f.Checked(func() error { n++; return wrong }); err != wrong {
 				t.Errorf("checked %d times: %v", n, err)
 			}
 		}
+		for range 3 {
+			if err := f.Checked(func() error { n++; return nil }); err != nil || n != 4 {
+				t.Errorf("checked %d times: %v", n, err)
+			}
+		}
+		f.Use()
+		f.Close()
+		if string(f.Bytes()) != text {
+			t.Errorf("in use it has %q", f.Bytes())
+		}
+		f.Close()
+		if f.Bytes() != nil {
+			t.Error("its memory is not given back with the last use")
+		}
+		var none *cuda.File
+		none.Use()
+		none.Close()
 	}
 }

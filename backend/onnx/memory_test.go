@@ -4,8 +4,11 @@ package onnx
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -33,6 +36,38 @@ func adder() []byte {
 
 func sized(n protowire.Number, b []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, n, protowire.BytesType), b)
+}
+
+// What is checked is the bytes that sessions are made of, not what lies at the path by now; a file that is not there is looked for again.
+func TestBytesAreChecked(t *testing.T) {
+	load(t)
+	d := digits(t)
+	read := func() *cuda.File {
+		f, err := cuda.ReadFile(d.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.Close)
+		return f
+	}
+	h, m := &host{free: 1 << 29}, &cuda.Model{Spec: &d.Spec, Path: "none.onnx", File: read(), Precision: cuda.FP32, Sizes: []int{1, 32}}
+	p, err := hostRuntime().Load(h, h, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Close()
+	spec := d.Spec
+	spec.Inputs = slices.Clone(spec.Inputs)
+	spec.Inputs[0].Name = "picture"
+	m.Spec, m.File = &spec, read()
+	if _, err := hostRuntime().Load(h, h, m); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), `no input "picture"`) {
+		t.Errorf("another specification: %v", err)
+	}
+	m.Spec = &d.Spec
+	if p, err = hostRuntime().Load(h, h, m); err != nil {
+		t.Fatalf("after a check that failed: %v", err)
+	}
+	_ = p.Close()
 }
 
 // Programs are made of a file in memory over and over, when the disk has it no more; weights that lie beside the file are found.

@@ -74,13 +74,14 @@ func (p *program) open() error {
 	return nil
 }
 
-// check holds the file against its specification: of one that is in memory once.
+// check holds the file against its specification: the bytes that sessions are made of, once.
 func (p *program) check() error {
-	check := func() error { return checkFile(p.model.Path, p.model.Spec) }
-	if p.model.File == nil {
-		return check()
+	m := p.model
+	if !p.inMemory() {
+		return checkFile(m.Path, m.Spec)
 	}
-	return p.model.File.Checked(check)
+	defer runtime.KeepAlive(m.File)
+	return m.File.Checked(func() error { return checkBytes(m.File.Bytes(), m.Path, m.Spec) })
 }
 
 // session makes one of the model on the device.

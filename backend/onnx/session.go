@@ -144,6 +144,21 @@ func checkFile(path string, spec *catalog.ModelSpec) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrModel, path, err)
 	}
+	return matches(path, spec, ins, outs)
+}
+
+// checkBytes is checkFile for a file whose bytes are in memory. Where these alone are no model its weights may lie beside the file, and
+// are found by the path.
+func checkBytes(data []byte, path string, spec *catalog.ModelSpec) error {
+	ins, outs, err := ort.GetInputOutputInfoWithONNXData(data)
+	if err != nil {
+		return checkFile(path, spec)
+	}
+	return matches(path, spec, ins, outs)
+}
+
+// matches compares what a file has with what the configuration says.
+func matches(path string, spec *catalog.ModelSpec, ins, outs []ort.InputOutputInfo) error {
 	if err := match(path, "input", spec.Inputs, ins, spec.MaxBatch); err != nil {
 		return err
 	}

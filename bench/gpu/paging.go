@@ -17,7 +17,8 @@ import (
 // paging is what loads and unloads by order, as those of paged pools, leave behind, while others run.
 type paging struct {
 	Model  string `json:"model"` // that comes and goes, and is resident beside that, and runs
-	Sizes  []int  `json:"sizes"` // that it is loaded with
+	Sizes  []int  `json:"sizes"` // that it is loaded with: as in a pool
+	Runs   []int  `json:"runs"`  // those of them whose outputs are compared
 	Bytes  int64  `json:"load_bytes"`
 	Before int64  `json:"free_before"` // bytes of the device, after a first load and unload, which do not count
 
@@ -57,14 +58,15 @@ func measurePaging(ctx context.Context, b *bench) (section, error) {
 	}
 	m := &d.Models[0]
 	own, last := m.Model, m.Sizes[len(m.Sizes)-1]
-	own.Sizes = slices.Compact([]int{1, last})
 	if own.Path != "" {
 		if own.File, err = cuda.ReadFile(own.Path); err != nil {
 			return nil, err
 		}
+		defer own.File.Close()
 	}
-	l := &paging{Model: m.Spec.Key(), Sizes: own.Sizes, Tolerance: m.Tolerance}
+	l := &paging{Model: m.Spec.Key(), Sizes: own.Sizes, Runs: slices.Compact([]int{own.Sizes[0], last}), Tolerance: m.Tolerance}
 	p := &pager{d: d, device: device, paged: cuda.NewPaged(device, 1), slot: len(d.Models)} // not to be closed: the device is the bench's
+	defer p.paged.Stop()
 	p.paged.Put(p.slot, own)
 	if p.context, err = d.Driver.Open(d.Index); err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ type pager struct {
 // rounds loads and unloads as long as more says.
 func (p *pager) rounds(ctx context.Context, l *paging, more func() bool) (err error) {
 	resident := map[int]*shot{} // by size, with outputs that are right
-	for _, size := range l.Sizes {
+	for _, size := range l.Runs {
 		s, free, err := p.d.shot(&p.d.Models[0], 0, size, 0)
 		if err != nil {
 			return err
@@ -169,7 +171,7 @@ func (p *pager) round(ctx context.Context, l *paging, resident map[int]*shot) (r
 		return r, fmt.Errorf("loading %s: %w", l.Model, err)
 	}
 	l.Bytes, r.LoadMS = c.Bytes, c.End.Sub(c.Start).Millis()
-	for _, size := range l.Sizes {
+	for _, size := range l.Runs {
 		if err = p.compare(ctx, l, resident[size]); err != nil {
 			break
 		}
@@ -291,6 +293,6 @@ func (l *paging) text() string {
 	t = append(t, []string{"outputs compared with the resident one's", fmt.Sprintf("%d, apart by %.2g", l.Compared, l.Relative), meets(l.Relative <= l.Tolerance)})
 	t = append(t, []string{"runs of the resident one meanwhile, and wrong ones", fmt.Sprintf("%d, %d", l.Beside, l.Wrong), meets(l.Wrong == 0)})
 	t = append(t, []string{"less free at the end", mebibytes(l.kept()), meets(l.kept() <= pagingSlack)})
-	return fmt.Sprintf("%s, for batches of %s, is loaded by order from the host's memory, runs, and is unloaded, over and over, as in a paged pool, while the same model, which is resident, runs with as long pauses. %d times, after a first one that does not count: a load takes %.0f ms, an unload %.1f ms (medians), and %s of the device. Loads, ms: %s.\n\n%s",
-		l.Model, join(l.Sizes, " and "), len(l.Rounds), load, unload, mebibytes(l.Bytes), strings.Join(times, ", "), t)
+	return fmt.Sprintf("%s, with its own %d batch sizes, is loaded by order from the host's memory, runs, and is unloaded, over and over, as in a paged pool, while the same model, which is resident, runs with as long pauses. %d times, after a first one that does not count: a load takes %.0f ms, an unload %.1f ms (medians), and %s of the device. Loads, ms: %s.\n\n%s",
+		l.Model, len(l.Sizes), len(l.Rounds), load, unload, mebibytes(l.Bytes), strings.Join(times, ", "), t)
 }

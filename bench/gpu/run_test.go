@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,9 @@ func TestPaging(t *testing.T) {
 	l := res.Sections["paging"].(*paging)
 	if len(l.Rounds) < pagingLeast || l.Compared != 9*(len(l.Rounds)+1) || l.Relative > 1e-6 || l.Bytes == 0 || l.Beside < 1 || l.Wrong != 0 || l.kept() != 0 || l.Before == 0 {
 		t.Errorf("%s: %+v", l.summary(), l)
+	}
+	if !slices.Equal(l.Sizes, cuda.Ladder(8)) || !slices.Equal(l.Runs, []int{1, 8}) {
+		t.Errorf("loaded for batches of %v, ran %v", l.Sizes, l.Runs)
 	}
 	if load, unload := l.medians(); load < 8*rigTime(1).Millis() || unload <= 0 {
 		t.Errorf("loads take %v ms, unloads %v", load, unload)

@@ -13,6 +13,7 @@ type primary struct {
 	handles []*context
 	lost    error // why nothing can be done with it; nil: it lives
 	blocks  []*block
+	library int64     // bytes of Config.Libraries, once they are taken
 	alive   []*stream // whose goroutines have not ended
 	running []*stream // at work on memory now
 
@@ -145,6 +146,7 @@ func (c *context) Close() error {
 	if len(handles) == 0 {
 		c.p.lose(fmt.Errorf("%w: GPU %d: its context was closed", cuda.ErrLost, c.g.info.Index))
 		c.g.primary = nil
+		c.g.used -= c.p.library
 		c.d.leave(c.p)
 	}
 	streams := c.p.alive

@@ -15,6 +15,9 @@ type Config struct {
 	// A copy of n bytes takes CopyTime + n/Bandwidth seconds.
 	CopyTime  mono.Dur
 	Bandwidth int64 // bytes/s; 0: unlimited
+	// Libraries is what the first model of a context takes of the device beside its own: kernels of libraries. It stays
+	// until all have closed the device.
+	Libraries int64
 	// Unsupported is what Devices and Open return, where there is no driver.
 	Unsupported error
 }

@@ -47,6 +47,7 @@ type program struct {
 	kernel *Kernel
 	bound  map[[2]int]*binding // by slot and size
 	memory *block              // nil: it holds none
+	beside int64               // bytes of libraries that came with it
 	closed bool
 }
 
@@ -83,6 +84,11 @@ func (r *Runtime) Load(c cuda.Context, s cuda.Stream, m *cuda.Model) (cuda.Progr
 		if p.memory, err = ctx.alloc(k.Memory); err != nil {
 			return nil, fmt.Errorf("loading %s: %w", m.Spec.Key(), err)
 		}
+	}
+	if ctx.p.library == 0 {
+		ctx.p.library = ctx.d.c.Libraries
+		ctx.g.used += ctx.p.library
+		p.beside = ctx.p.library
 	}
 	ctx.open.Programs++
 	return p, nil
@@ -168,8 +174,8 @@ func (p *program) Run(slot, size int) error {
 	return nil
 }
 
-// Memory implements cuda.Program.
-func (p *program) Memory() int64 { return p.kernel.Memory }
+// Memory implements cuda.Program: by how much less was free after loading.
+func (p *program) Memory() int64 { return p.kernel.Memory + p.beside }
 
 func (p *program) Close() error {
 	if err := p.c.beginClose("Close of a program"); err != nil {
