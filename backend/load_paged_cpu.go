@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/backend/repository"
 )
@@ -95,19 +94,24 @@ func (l *pagedCPULoader) unload(device, slot int) {
 }
 
 // aside is a device of its own for a model whose latencies are measured: no order has loaded it on any.
-func (l *pagedCPULoader) aside(_ context.Context, m *repository.Model, _ int) (executor.Device, int, func(), error) {
+func (l *pagedCPULoader) aside(_ context.Context, m *repository.Model) (*runner, error) {
 	b, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads)
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, err
 	}
 	defer b.Close() // once the session is closed
 	s, err := b.Open()
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, err
 	}
 	d := onnx.NewDevice([]*onnx.Session{s})
-	return d, 0, d.Close, nil
+	return &runner{device: d, end: d.Close}, nil
 }
+
+// noRoom: the host's memory is not counted.
+func (l *pagedCPULoader) noRoom(error) bool { return false }
+
+var _ asider = (*pagedCPULoader)(nil)
 
 // loadPagedCPU makes devices of this host's processors that load on demand. Models are weighed, and those without a profile
 // measured, one after the other; one that fails is left out.

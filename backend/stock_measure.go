@@ -109,15 +109,19 @@ type asider interface {
 // runner is what a model is measured on, until end.
 type runner struct {
 	device executor.Device
-	slot   int // the model's there
-	exec   *executor.Executor
+	slot   int                // the model's there
+	exec   *executor.Executor // in whose gaps it runs; nil from aside: the device's that it is measured for
 	end    func()
 }
 
 // runner is one for a model that a device has, which may be another device.
 func (s *stock) runner(ctx context.Context, m *repository.Model, d, slot int) (*runner, error) {
 	if l, ok := s.p.loader.(asider); ok {
-		return l.aside(ctx, m)
+		r, err := l.aside(ctx, m)
+		if err == nil && r.exec == nil {
+			r.exec = s.p.executors[d]
+		}
+		return r, err
 	}
 	return &runner{s.p.devices[d], slot, s.p.executors[d], func() {}}, nil
 }

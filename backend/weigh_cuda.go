@@ -13,6 +13,8 @@ import (
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
+var _ asider = (*pagedCUDALoader)(nil)
+
 // Models of a paged pool of GPUs are weighed, and measured, on a GPU beside those that orders have loaded there. One at a time on a
 // GPU, from its loading to its end, and in the memory that pages leave: so nothing that is ordered lacks a page for it, and models
 // that come together do not lack room for each other.
