@@ -158,11 +158,11 @@ func (t *Tuner) choose(now mono.Time) bool {
 			best = o
 		}
 	}
-	if safe, learns := t.learns(now); learns {
-		if t.choice.Setting == safe.setting {
+	if t.learns(now) {
+		if t.choice.Setting == (batching.Setting{}) {
 			return false
 		}
-		t.take(now, safe.outlook())
+		t.take(now, t.choice.Deferral)
 		return true
 	}
 	if t.alarm.holds(now) || best.Cost >= float64(t.choice.Chosen.Cost*(1-better))-betterAtLeast {
@@ -186,21 +186,10 @@ func (s *shadow) stale() bool {
 }
 
 // learns tells whether the shadows have not run for long and full batches alone take a good part of the
-// GPUs: what a setting loses then takes seconds to show. Meanwhile nothing is safer than the whole deferral, or, where not even
-// full batches would serve all, than to give up early what cannot be served.
-func (t *Tuner) learns(now mono.Time) (safe *shadow, learns bool) {
-	all := float64(t.gpus) * float64(now.Sub(t.begins))
-	if t.mirror.now >= t.started.Add(learnSpan) || t.work <= float64(scarce*all) {
-		return nil, false
-	}
-	if t.work > all {
-		for _, s := range t.tried() {
-			if s.setting.Shed {
-				return s, true
-			}
-		}
-	}
-	return t.shadowOf(batching.Setting{}), true
+// GPUs: what a setting loses then takes seconds to show, and meanwhile nothing is safer than
+// the whole deferral.
+func (t *Tuner) learns(now mono.Time) bool {
+	return t.mirror.now < t.started.Add(learnSpan) && t.work > float64(scarce*float64(t.gpus)*float64(now.Sub(t.begins)))
 }
 
 // take puts a setting into force.

@@ -168,18 +168,3 @@ func TestWorstModelBeyondHelp(t *testing.T) {
 		t.Errorf("0.8 %% of all lost and 6 of the worst model costs %v, 1 and 2 %v", most, even)
 	}
 }
-
-// Before the shadows have run for long the whole deferral is in force where GPUs are scarce, and early drops where not even full
-// batches would serve all; where they are not scarce, neither.
-func TestWhatIsSafe(t *testing.T) {
-	for _, c := range []struct {
-		rate float64
-		want batching.Setting
-	}{{100, Settings()[0]}, {1200, batching.Setting{}}, {4000, batching.Setting{Frontrun: true, Shed: true}}} {
-		d := newDrive(Config{}, 1, 1, line(t, 0.5, 8, 60, c.rate)) // full batches take 0.5 ms a request and little more
-		d.run(0.5)
-		if safe, learns := d.learns(d.now); learns != (c.rate > 1000) || learns && safe.setting != c.want || d.Choice().Setting != c.want {
-			t.Errorf("%v requests/s: learns %v, %v in force, want %v", c.rate, learns, d.Choice().Setting, c.want)
-		}
-	}
-}
