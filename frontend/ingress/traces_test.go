@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -176,8 +177,13 @@ func BenchmarkTraces(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer l.Close()
-			go func() { _ = s.Serve(l) }()
+			ended := make(chan error, 1)
+			go func() { ended <- s.Serve(l) }()
+			defer func() {
+				if err := errors.Join(s.Close(), <-ended); err != nil {
+					b.Error(err)
+				}
+			}()
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) { drive(b, pb, l.Addr().String(), bin) })
 		})
