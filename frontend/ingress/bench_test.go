@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -85,6 +86,11 @@ func BenchmarkInfer(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer func() {
+		if err := s.Close(); err != nil && !errors.Is(err, net.ErrClosed) { // its listeners are, below
+			b.Error(err)
+		}
+	}()
 	bin, json := bodies()
 	for _, c := range []struct {
 		name  string
