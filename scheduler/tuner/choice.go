@@ -54,6 +54,11 @@ const (
 	// full batches take, for the deferral not to be put into force.
 	learnSpan = 5 * mono.Second
 	scarce    = 0.6
+	// learnOver is enough, and learnBudgets times the longest budget, where the deferral itself loses more than
+	// learnBad: nothing is safe then, and settings differ as soon as queues are as long as they can become.
+	learnOver    = mono.Second
+	learnBudgets = 2
+	learnBad     = 0.05
 	// memoryBase and memoryPerModel are how many requests a tally goes by when the load changes.
 	memoryBase, memoryPerModel = 100_000, 2_000
 	// memoryLong times as many it holds, while nothing does, before it counts them half: of 1,000 requests of a
@@ -187,9 +192,13 @@ func (s *shadow) stale() bool {
 
 // learns tells whether the shadows have not run for long and full batches alone take a good part of the
 // GPUs: what a setting loses then takes seconds to show, and meanwhile nothing is safer than
-// the whole deferral.
+// the whole deferral. Beyond the peak it shows sooner.
 func (t *Tuner) learns(now mono.Time) bool {
-	return t.mirror.now < t.started.Add(learnSpan) && t.work > float64(scarce*float64(t.gpus)*float64(now.Sub(t.begins)))
+	span := learnSpan
+	if t.choice.Deferral.Bad > learnBad {
+		span = min(span, max(learnOver, learnBudgets*t.longest))
+	}
+	return t.mirror.now < t.started.Add(span) && t.work > float64(scarce*float64(t.gpus)*float64(now.Sub(t.begins)))
 }
 
 // take puts a setting into force.

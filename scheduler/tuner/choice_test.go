@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/policy"
+	"github.com/symphony-serving/symphony/scheduler/policy/policytest"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -166,5 +167,28 @@ func TestWorstModelBeyondHelp(t *testing.T) {
 	}
 	if even, most := cost(0.01, 0.02), cost(0.008, 0.06); most <= even {
 		t.Errorf("0.8 %% of all lost and 6 of the worst model costs %v, 1 and 2 %v", most, even)
+	}
+}
+
+// Far beyond the peak, where the shadows hear a part of the arrivals, the choice does not wait for as much of them as it
+// takes to tell losses of one in a hundred. Five models due within 30 ms: so long their queues can become.
+func TestOverloadIsLearntSoon(t *testing.T) {
+	long(t)
+	var flows []flow
+	for _, slo := range []float64{4, 8, 14, 20, 29} {
+		flows = append(flows, flow{policy.Model{Profile: policytest.Linear(t, 0.2, 1.5, 16), SLO: mono.FromMillis(slo)}, 5100, 0.3})
+	}
+	d := newDrive(Config{}, 1, 7, flows...)
+	d.run(1)
+	if d.Choice().Setting != (batching.Setting{}) {
+		t.Fatalf("after 1 s: %v, want the whole deferral", d.Choice())
+	}
+	d.run(7) // about two of the shadows' own seconds
+	if d.mirror.now > d.started.Add(learnSpan) {
+		t.Fatal("the shadows have heard too much for this to show anything")
+	}
+	c := d.Choice()
+	if t.Log(c); c.Changes < 2 || c.Deferral.Bad <= learnBad || c.Chosen.Cost >= c.Deferral.Cost {
+		t.Errorf("%d changes, %v", c.Changes, c)
 	}
 }

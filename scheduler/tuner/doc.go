@@ -47,7 +47,7 @@
 // when it has changed (load.go), or more is lost than the past explains, the past counts little; and
 // when the real scheduler loses far more than was expected, before the shadows can tell, the whole
 // deferral is put into force (alarm.go). While the shadows have hardly run it is in force where full
-// batches alone take most of the GPUs. (choice.go)
+// batches alone take most of the GPUs; they need run for less where it loses much itself. (choice.go)
 //
 // # Invariants
 //

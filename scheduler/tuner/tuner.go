@@ -77,6 +77,7 @@ type Tuner struct {
 	burst     burst
 	begins    mono.Time // when the first arrival came
 	started   mono.Time // the same, in shadow time
+	longest   mono.Dur  // a request's budget, of all so far
 	work      float64   // that full batches of what was told of since would take, in ns of a GPU
 	choice    Choice
 
@@ -273,6 +274,7 @@ func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
 	t.dreams.observe(now, id, budget)
 	t.clock = t.clock.Add(max(0, now.Sub(t.last)))
 	t.last = max(t.last, now)
+	t.longest = max(t.longest, budget)
 	if t.begins == 0 {
 		t.begins, t.started = now, t.clock
 	}
