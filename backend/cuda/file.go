@@ -1,9 +1,7 @@
 package cuda
 
 import (
-	"io"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -12,20 +10,15 @@ import (
 
 // File is a model's file in the host's memory, of which programs are made over and over without the disk.
 //
-// The bytes lie outside the Go heap, where that can be: in it, files of some hundreds of megabytes would have the
-// collector let garbage grow to a multiple of that. They go back with the last use, or when the File is found to be
-// unreachable. The methods of nil do nothing: a model may have no File.
+// The bytes go back with the last use, or when the File is found to be unreachable (pages.File). The methods of nil do
+// nothing: a model may have no File.
 type File struct {
-	data   []byte // Immutable while it is in use.
-	mapped runtime.Cleanup
-	uses   atomic.Int64
+	data *pages.File // Immutable while it is in use.
+	uses atomic.Int64
 
 	checking sync.Mutex // Guards what follows.
 	right    bool       // a check has said so
 }
-
-// anyNode: where on a host the bytes lie does not matter.
-const anyNode = -1
 
 // ReadFile reads one. It is the caller's, until Close.
 func ReadFile(path string) (*File, error) {
@@ -34,24 +27,10 @@ func ReadFile(path string) (*File, error) {
 		return nil, err
 	}
 	defer from.Close()
-	info, err := from.Stat()
-	if err != nil {
-		return nil, err
-	}
 	f := &File{}
 	f.uses.Store(1)
-	if info.Size() > 0 {
-		if mem, err := pages.Map(int(info.Size()), anyNode); err == nil {
-			f.data = mem
-			f.mapped = runtime.AddCleanup(f, func(mem []byte) { _ = pages.Unmap(mem) }, mem)
-			if _, err := io.ReadFull(from, f.data); err != nil {
-				f.Close()
-				return nil, err
-			}
-			return f, nil
-		}
-	}
-	if f.data, err = io.ReadAll(from); err != nil {
+	f.data, err = pages.ReadFile(from)
+	if err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -69,15 +48,11 @@ func (f *File) Close() {
 	if f == nil || f.uses.Add(-1) > 0 {
 		return
 	}
-	f.mapped.Stop()
-	if f.mapped != (runtime.Cleanup{}) {
-		_ = pages.Unmap(f.data)
-	}
-	f.data, f.mapped = nil, runtime.Cleanup{}
+	f.data.Close()
 }
 
 // Bytes are its own. Who hands them to a library keeps the File alive meanwhile (runtime.KeepAlive).
-func (f *File) Bytes() []byte { return f.data }
+func (f *File) Bytes() []byte { return f.data.Bytes() }
 
 // Checked makes a check until one has found nothing wrong: the bytes do not change. (What is wrong may be the host, that has no more
 // files to open.)

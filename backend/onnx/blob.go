@@ -5,7 +5,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"sync"
@@ -26,15 +25,13 @@ import (
 // that the file takes, and once the weights in memory, not twice or three times, while it is made.) A model that cannot
 // be had so is its file, and its sessions have their own copies.
 //
-// The bytes lie outside the Go heap, where that can be: in it, files of some hundreds of megabytes would have the collector
-// let garbage grow to a multiple of that. They go back when the Blob is closed, or found to be unreachable, and no session is left.
+// The bytes go back when the Blob is closed, or found to be unreachable, and no session is left (pages.File).
 type Blob struct {
 	path      string
 	spec      catalog.ModelSpec
 	threads   int
 	optimised bool // data is, and sessions use it
-	data      []byte
-	mapped    runtime.Cleanup // gives data back
+	data      *pages.File
 
 	mu       sync.Mutex // Guards what follows.
 	sessions int        // that use data
@@ -75,12 +72,11 @@ func (b *Blob) optimise() error {
 		return err
 	}
 	s.Close()
-	if err := b.read(f); err != nil {
-		b.unmap()
+	if b.data, err = pages.ReadFile(f); err != nil {
 		return err
 	}
 	if s, err = b.session(true); err != nil {
-		b.unmap()
+		b.data.Close()
 		return err
 	}
 	s.Close()
@@ -93,28 +89,9 @@ func (b *Blob) readFile() error {
 		return err
 	}
 	defer f.Close()
-	return b.read(f)
-}
-
-func (b *Blob) read(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	from := io.NewSectionReader(f, 0, info.Size())
-	if info.Size() > 0 {
-		if mem, err := pages.Map(int(info.Size()), anyNode); err == nil {
-			b.data, b.mapped = mem, runtime.AddCleanup(b, func(mem []byte) { _ = pages.Unmap(mem) }, mem)
-			_, err = io.ReadFull(from, b.data)
-			return err
-		}
-	}
-	b.data, err = io.ReadAll(from)
+	b.data, err = pages.ReadFile(f)
 	return err
 }
-
-// anyNode: where on a host the bytes lie does not matter.
-const anyNode = -1
 
 // Close gives the memory back, once its sessions are closed, before the collector finds out. No session is being made of the Blob, nor will be.
 func (b *Blob) Close() {
@@ -123,7 +100,7 @@ func (b *Blob) Close() {
 	last := b.sessions == 0
 	b.mu.Unlock()
 	if last {
-		b.unmap()
+		b.data.Close()
 	}
 }
 
@@ -134,16 +111,8 @@ func (b *Blob) left() {
 	last := b.closed && b.sessions == 0
 	b.mu.Unlock()
 	if last {
-		b.unmap()
+		b.data.Close()
 	}
-}
-
-func (b *Blob) unmap() {
-	b.mapped.Stop()
-	if b.mapped != (runtime.Cleanup{}) {
-		_ = pages.Unmap(b.data)
-	}
-	b.data, b.mapped = nil, runtime.Cleanup{}
 }
 
 // Open makes a session, which has run once, its largest batch: what it takes it has taken.
@@ -185,7 +154,7 @@ func (b *Blob) session(optimised bool) (*Session, error) {
 				}
 			}
 		}
-		return ort.NewDynamicAdvancedSessionWithONNXData(b.data, in, out, o)
+		return ort.NewDynamicAdvancedSessionWithONNXData(b.data.Bytes(), in, out, o)
 	})
 	runtime.KeepAlive(b) // and so its memory
 	if err == nil && optimised {
@@ -208,7 +177,7 @@ func (b *Blob) Measure() (s *Session, bytes int64, took mono.Dur, err error) {
 	if s, err = b.Open(); err != nil {
 		return nil, 0, 0, err
 	}
-	return s, max(int64(len(b.data)), Resident()-before), mono.Now().Sub(begin), nil
+	return s, max(int64(len(b.data.Bytes())), Resident()-before), mono.Now().Sub(begin), nil
 }
 
 // warm runs a session, a batch of each size.

@@ -83,7 +83,7 @@ func (p *Paged) Load(slot int, done func(executor.Copied)) {
 					s.Close()
 				}
 			}
-			c.Bytes = int64(len(b.data))
+			c.Bytes = int64(len(b.data.Bytes()))
 		}
 		c.End = mono.Now()
 		done(c)

@@ -55,7 +55,7 @@ func TestPagedDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, size, took, err := b.Measure()
-	if err != nil || size < int64(len(b.data)) || took <= 0 {
+	if err != nil || size < int64(len(b.data.Bytes())) || took <= 0 {
 		t.Fatalf("%d bytes, %v, %v", size, took, err)
 	}
 	s.Close()
@@ -65,7 +65,7 @@ func TestPagedDevice(t *testing.T) {
 		t.Errorf("it runs without a session: %v", err)
 	}
 	for range 3 {
-		if c := loaded(p, 2); c.Err != nil || c.Bytes != int64(len(b.data)) || c.End <= c.Start {
+		if c := loaded(p, 2); c.Err != nil || c.Bytes != int64(len(b.data.Bytes())) || c.End <= c.Start {
 			t.Fatalf("%+v", c)
 		}
 		got := batch(&m.Spec, 3)
@@ -133,8 +133,8 @@ func TestSessionsKeepTheirBytes(t *testing.T) {
 		}
 		of := s.of
 		s.Close()
-		if of != nil && (of.data == nil) != (i == len(all)-1) {
-			t.Errorf("with %d sessions closed of %d the bytes are gone: %v", i+1, len(all), of.data == nil)
+		if of != nil && (of.data.Bytes() == nil) != (i == len(all)-1) {
+			t.Errorf("with %d sessions closed of %d the bytes are gone: %v", i+1, len(all), of.data.Bytes() == nil)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestFileInPlaceOfTheOptimised(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if b.Close(); b.data != nil || s.of != nil {
+	if b.Close(); b.data.Bytes() != nil || s.of != nil {
 		t.Error("the session has its own copy of the weights, and the file is kept")
 	}
 	if err := s.Run(batch(&m.Spec, 2)); err != nil {
