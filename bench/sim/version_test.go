@@ -17,8 +17,8 @@ var rewrite = flag.Bool("rewrite", false, "write testdata anew")
 
 const versionFile = "testdata/version.txt"
 
-// TestCoreVersion: what each policy does in a second of load, failures and
-// overload is what it did when CoreVersion was last raised.
+// TestCoreVersion: what each policy does in a second of load, failures,
+// overload and pauses is what it did when CoreVersion was last raised.
 func TestCoreVersion(t *testing.T) {
 	var b strings.Builder
 	head := fmt.Sprintf("CoreVersion %d\n", sim.CoreVersion)
@@ -28,6 +28,7 @@ func TestCoreVersion(t *testing.T) {
 		for _, rate := range []float64{1200, 2600} {
 			b.WriteString(decided(t, policy, rate))
 		}
+		b.WriteString(decided(t, policy, 1800, sim.Pause{Part: sim.SchedulerPart, Length: 15 * ms, Every: 100 * ms}))
 		b.WriteByte('\n')
 	}
 	got := b.String()
@@ -78,8 +79,9 @@ func TestChanged(t *testing.T) {
 }
 
 // decided is the counts of a run, whole numbers all.
-func decided(t *testing.T, policy string, rate float64) string {
+func decided(t *testing.T, policy string, rate float64, pauses ...sim.Pause) string {
 	cfg := config(t, policy, 4, rate, 200*mono.Microsecond)
+	cfg.Pauses, cfg.Margins = pauses, len(pauses) > 0
 	cfg.Duration, cfg.Detection, cfg.Jitter.Share = mono.Second, 30*ms, 0.01
 	cfg.Models[1].SLO, cfg.Models[2].SLO, cfg.Models[3].Stream.Rate = 40*ms, 90*ms, rate/40
 	cfg.Events = []sim.GPUEvent{{At: mono.Time(500 * ms), GPU: 3, Kind: sim.Fail}, {At: mono.Time(700 * ms), GPU: 3, Kind: sim.Join}}

@@ -44,6 +44,7 @@ type modelLoop struct {
 	dues     []mono.Time      // Owned by run: of the turn's batches
 	fired    mono.Time        // Owned by run: when the turn's timer was due; 0: none was
 	late     overrun.Lateness // Owned by run: of its turns
+	stood    mono.Time        // Owned by run: the end of the last pause
 	delay    batching.Delay   // Owned by run: as ordered, without what was measured
 	outbox   outbox           // Owned by run.
 	paged    bool             // Immutable: the engine is.
@@ -200,6 +201,11 @@ func (l *modelLoop) timed(begin, now mono.Time) {
 		latest = max(latest, now.Sub(l.fired))
 	}
 	l.arrivals, l.dues, l.fired = l.arrivals[:0], l.dues[:0], 0
+	if l.feed != nil && latest >= tuner.PauseLeast {
+		from := max(now.Add(-latest), l.stood) // of one pause several turns may be late
+		l.stood = now
+		l.engine.tuning.paused(l.feed, from, now)
+	}
 	if l.late.Add(now, latest) {
 		l.delayLoop(now)
 	}

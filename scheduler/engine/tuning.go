@@ -35,6 +35,7 @@ type tuning struct {
 	tuner *tuner.Tuner
 	names names
 	taken []observation
+	most  int       // the feed that tells most: its loop's pauses are taken for all of them
 	busy  mono.Time // when something came last, or was replayed
 	clock mono.Dur  // the thread's, when the tuner was told last what it took
 
@@ -51,16 +52,21 @@ type feed struct {
 	seen    atomic.Uint64
 	told    *ring.Growing[observation] // up to feedSize
 	known   uint64                     // Owned by run: of seen and told. Ahead of seen by what was told and is not yet counted
+	lately  float64                    // Owned by run: seen in a turn
 	served  uint64                     // Owned by run: the loop's counters at the last look
 	dropped uint64
 	_       [64]byte // a loop writes seen in each turn, and must not slow its neighbours
 }
 
-// observation is a request, with its deadline less the margins.
+// observation is a request, with its deadline less the margins; or a pause of the loop until its deadline, of the model pauseModel.
 type observation struct {
 	at, deadline mono.Time
 	model        wire.ModelID
 }
+
+const pauseModel = ^wire.ModelID(0)
+
+func (o observation) pause() bool { return o.model == pauseModel }
 
 const (
 	feedSize, feedLeast = 1 << 13, 1 << 8
@@ -75,6 +81,9 @@ const (
 	tuningSlice = 2000
 	// tuningSliceLeast is what a slice may take. Where a large share is allowed, slices come more often.
 	tuningSliceLeast = 400 * time.Microsecond
+	// latelyTurns is over how many turns what a loop tells is averaged, and latelyMore times as many as the one that speaks
+	// for all, of pauses, another one must have to take its place.
+	latelyTurns, latelyMore = 256, 2
 	// tuningShareLeast is far below any share of use: it keeps a division within its range.
 	tuningShareLeast = 1e-6
 )
@@ -203,25 +212,35 @@ func (t *tuning) listen() bool {
 	t.taken = t.taken[:0]
 	missed := 0
 	served, dropped := 0, 0
+	most := t.most
 	for i := range t.feeds {
 		f, stats := &t.feeds[i], &t.engine.loops[i].stats
 		s, d := stats.requests.Load(), stats.lost.Load()
 		served, dropped = served+int(s-f.served), dropped+int(d-f.dropped)
 		f.served, f.dropped = s, d
-		missed += f.take(&t.taken)
+		from, known := len(t.taken), f.known
+		if missed += f.take(&t.taken); i != most {
+			t.taken = append(t.taken[:from], slices.DeleteFunc(t.taken[from:], observation.pause)...)
+		}
+		if f.lately += (float64(f.known-known) - f.lately) / latelyTurns; f.lately > latelyMore*t.feeds[t.most].lately {
+			t.most = i
+		}
 	}
-	if len(t.feeds) > 1 {
-		slices.SortStableFunc(t.taken, func(a, b observation) int { return cmp.Compare(a.at, b.at) })
-	}
+	t.tuner.SetLate(mono.Dur(t.engine.loops[t.most].stats.reckoned.Load()))
+	slices.SortStableFunc(t.taken, func(a, b observation) int { return cmp.Compare(a.at, b.at) }) // of one loop, too: pauses are told at their ends
+	pauses := 0
 	for i := range t.taken {
 		o := &t.taken[i]
-		if id, ok := t.names.of(o.model); ok {
+		if o.pause() {
+			pauses++
+			t.tuner.Paused(o.at, o.deadline)
+		} else if id, ok := t.names.of(o.model); ok {
 			t.tuner.Arrive(o.at, id, o.deadline)
 		}
 	}
 	t.tuner.Missed(missed)
 	t.tuner.Answered(served, dropped)
-	return len(t.taken) > 0 || missed > 0
+	return len(t.taken) > pauses || missed > 0
 }
 
 // take appends what the loop has told, a ring of it at most, and returns how many requests
@@ -255,6 +274,13 @@ func (f *feed) tell(o *observation) bool {
 		f.told.Grow(2 * n)
 	}
 	return true
+}
+
+// paused tells of a pause of a loop, if it is one and somebody is there. It counts as seen, as all that is told does.
+func (t *tuning) paused(f *feed, from, to mono.Time) {
+	if to.Sub(from) >= tuner.PauseLeast && t.state.Load() == tunerAwake && f.listens.Load() && f.tell(&observation{from, to, pauseModel}) {
+		f.seen.Add(1)
+	}
 }
 
 // setSetting is the tuner's choice, on its way to all loops.

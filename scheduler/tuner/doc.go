@@ -30,6 +30,11 @@
 // is left. They have each model's rate and burstiness; what models have to do with each other is
 // in the real arrivals alone. Who has been seen in one burst only is not dreamt of. (dreams.go)
 //
+// # Pauses
+//
+// When the scheduler stood still so do the shadows, in dreams as well: who lets requests wait loses them then, and who
+// gave them to an idle GPU does not. (pause.go)
+//
 // # Bursts
 //
 // Where there is no time for all arrivals, passes are too short for anything to be lost in a burst, and what comes next is

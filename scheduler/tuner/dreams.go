@@ -9,10 +9,12 @@ import (
 )
 
 // dreams makes up arrivals like those that came: each model's gaps and budgets are drawn
-// from its last ones, apart from the other models'.
+// from its last ones, apart from the other models'. Pauses of the scheduler are dreamt of likewise.
 type dreams struct {
 	models []memory
 	next   pq.Heap   // model -> its next arrival, in dream time
+	pauses memory    // their budgets are how long they are
+	pause  mono.Time // the next one, in dream time; 0: none is known
 	now    mono.Time // dream time: of the last arrival that was made up
 	rng    *rand.Rand
 }
@@ -40,6 +42,9 @@ const (
 	silentPart  = 2
 	silentLeast = mono.Second
 	silentAsked = 64
+	// pauseSilent is for how long pauses are dreamt of after the last one at least: where no request waits, nothing is
+	// due in a pause, and it is not noticed.
+	pauseSilent = 60 * mono.Second
 )
 
 // observe takes an arrival.
@@ -48,7 +53,21 @@ func (d *dreams) observe(now mono.Time, id wire.ModelID, budget mono.Dur) {
 		d.models = append(d.models, memory{})
 	}
 	m := &d.models[id]
-	if m.seen {
+	if m.add(now, budget) && !d.next.Has(uint32(id)) && m.known() {
+		d.next.Set(uint32(id), int64(d.now.Add(d.draw(m).span)))
+	}
+}
+
+// paused takes a pause of the scheduler.
+func (d *dreams) paused(now mono.Time, length mono.Dur) {
+	if d.pauses.add(now, length) && d.pause == 0 && d.pauses.known() {
+		d.pause = d.now.Add(d.draw(&d.pauses).span)
+	}
+}
+
+// add takes an arrival; true if it makes a gap.
+func (m *memory) add(now mono.Time, budget mono.Dur) (gapped bool) {
+	if gapped = m.seen; gapped {
 		g := gap{max(0, now.Sub(m.last)), budget}
 		if len(m.gaps) < gapsMax {
 			m.gaps = append(m.gaps, g)
@@ -56,11 +75,9 @@ func (d *dreams) observe(now mono.Time, id wire.ModelID, budget mono.Dur) {
 			m.gaps[m.at%gapsMax] = g
 		}
 		m.at++
-		if !d.next.Has(uint32(id)) && m.known() {
-			d.next.Set(uint32(id), int64(d.now.Add(d.draw(m).span)))
-		}
 	}
 	m.seen, m.last = true, now
+	return gapped
 }
 
 func (d *dreams) draw(m *memory) gap { return m.gaps[d.rng.IntN(len(m.gaps))] }
@@ -70,9 +87,17 @@ func (d *dreams) draw(m *memory) gap { return m.gaps[d.rng.IntN(len(m.gaps))] }
 func (d *dreams) append(dst []arrival, now, at mono.Time, span mono.Dur, n int) []arrival {
 	offset := at.Sub(d.now)
 	for ; n > 0 && d.next.Len() > 0; n-- {
-		id, when := d.next.Min()
+		id, key := d.next.Min()
+		when := mono.Time(key)
+		if d.pause != 0 && d.pause <= when {
+			if d.pause.Add(offset).Sub(at) > span {
+				break
+			}
+			dst = d.dreamPause(dst, now, offset)
+			continue
+		}
 		m := &d.models[id]
-		if mono.Time(when).Add(offset).Sub(at) > span {
+		if when.Add(offset).Sub(at) > span {
 			break
 		}
 		if d.rng.IntN(silentAsked) == 0 && (m.silent(now) || !m.known()) {
@@ -80,10 +105,24 @@ func (d *dreams) append(dst []arrival, now, at mono.Time, span mono.Dur, n int) 
 			continue
 		}
 		g := d.draw(m)
-		d.now = mono.Time(when)
+		d.now = when
 		dst = append(dst, arrival{d.now.Add(offset), g.budget, wire.ModelID(id)})
-		d.next.Set(id, when+int64(d.draw(m).span))
+		d.next.Set(id, int64(when.Add(d.draw(m).span)))
 	}
+	return dst
+}
+
+// dreamPause appends the next pause, unless there have been none for long.
+func (d *dreams) dreamPause(dst []arrival, now mono.Time, offset mono.Dur) []arrival {
+	m := &d.pauses
+	if now.Sub(m.last) > pauseSilent && m.silent(now) {
+		m.gaps, m.at, m.seen, d.pause = m.gaps[:0], 0, false, 0
+		return dst
+	}
+	d.now = d.pause
+	length := d.draw(m).budget
+	dst = append(dst, arrival{d.now.Add(offset), length, pauseMark})
+	d.pause = d.now.Add(max(length, d.draw(m).span)) // not before this one has ended
 	return dst
 }
 
@@ -107,11 +146,19 @@ func (m *memory) silent(now mono.Time) bool {
 	return now.Sub(m.last) > max(silentLeast, sum/silentPart)
 }
 
+// missedOf says that a request of a model came at another time than is known: nothing that it ends is a gap.
+func (d *dreams) missedOf(id wire.ModelID) {
+	if int(id) < len(d.models) {
+		d.models[id].seen = false
+	}
+}
+
 // missed says that requests came which were not observed: the next gaps are not known.
 func (d *dreams) missed() {
 	for i := range d.models {
 		d.models[i].seen = false
 	}
+	d.pauses.seen = false
 }
 
 // forget drops what was observed: the load is another one.

@@ -24,7 +24,7 @@ import (
 //
 // Rejected: shadows that begin anew from the scheduler's state, whose learning cannot be
 // copied at a price that one can pay each second; what the scheduler really lost in place
-// of the mirror, for its pauses and late batches are no setting's fault.
+// of the mirror, for late batches are no setting's fault, and pauses the shadows have, too.
 
 const (
 	// settle is what the mirror does not count after a change, in its own time: the

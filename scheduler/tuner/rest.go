@@ -75,7 +75,7 @@ func (t *Tuner) match() {
 		}
 		twin := s.rest.twin
 		s.advance(twin.now) // what waited when it went to rest
-		s.now = max(s.now, twin.now)
+		s.now, s.stands = max(s.now, twin.now), twin.stands
 		s.tally.copy(&twin.tally)
 		s.lately, s.peak, s.debt, s.used = twin.lately, twin.peak, twin.debt, twin.used
 		s.since, s.busy = s.now, 0

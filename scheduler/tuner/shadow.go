@@ -32,6 +32,7 @@ type shadow struct {
 	peak    float64    // the largest share lost in a pass lately
 	debt    float64    // what its setting costs more than this shadow says: see mirror.go
 	rest    rest
+	stands  mono.Time // the scheduler stands still until then: pause.go
 
 	since mono.Time // the last look at how many GPUs it uses
 	busy  mono.Dur  // GPU time of the batches since then
@@ -60,17 +61,25 @@ const (
 )
 
 // arrive hands in a request, after all that is due before it.
-func (s *shadow) arrive(a *arrival) {
-	s.advance(a.at)
-	s.now = max(s.now, a.at)
-	r := batching.Request{Arrival: s.now, Deadline: s.now.Add(a.budget)}
-	r.Input.Length = uint32(a.model) // no input here: it tells the model of a drop
-	s.sched.Submit(s.now, a.model, r, &s.out)
+func (s *shadow) arrive(at mono.Time, budget mono.Dur, id wire.ModelID) {
+	if at != s.stands { // what came in a pause is heard of before anything that is due
+		s.advance(at)
+	}
+	s.now = max(s.now, at)
+	r := batching.Request{Arrival: s.now, Deadline: s.now.Add(budget)}
+	r.Input.Length = uint32(id) // no input here: it tells the model of a drop
+	s.sched.Submit(s.now, id, r, &s.out)
 	s.apply()
 }
 
-// advance does what is due up to an instant.
+// advance does what is due up to an instant. What is due in a pause is done when that ends.
 func (s *shadow) advance(to mono.Time) {
+	if s.stands > s.now {
+		if to < s.stands {
+			return
+		}
+		s.now = s.stands
+	}
 	for {
 		next := s.sched.NextWake()
 		if s.ends.Len() > 0 {

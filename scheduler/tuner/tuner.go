@@ -67,7 +67,8 @@ type Tuner struct {
 	gpus    int
 	served  []*profile.Profile // by model; nil: it is not served
 	bytes   []int              // by model, of an item's inputs
-	delay   batching.Delay
+	delay   batching.Delay     // but for Late
+	late    mono.Dur
 	// delaySeen is the delay that most of what the tallies hold was seen under.
 	delaySeen batching.Delay
 	news      loadChange // of what was before the next pass
@@ -88,8 +89,10 @@ type Tuner struct {
 
 	// The next pass.
 	next  []arrival
+	marks int       // of them are pauses
 	clock mono.Time // shadow time of the last arrival
 	last  mono.Time // of the same, as it really was
+	stood mono.Time // the end of the last pause
 	deaf  bool      // there is no time for more
 	// resumed: arrivals were left out before the next one. The shadows' clock stood still meanwhile.
 	resumed bool
@@ -125,9 +128,9 @@ func New(cfg Config) *Tuner {
 	cfg.Scheduler.RequestsMax = min(cfg.Scheduler.RequestsMax, openMax)
 	t := &Tuner{cfg: cfg, each: 1.0 / ReplaysPerSecond}
 	for _, set := range cfg.Settings {
-		t.shadows = append(t.shadows, &shadow{setting: set, sched: deferred.New(cfg.Scheduler, deferred.Options{Setting: set, Headroom: cfg.Headroom})})
+		t.shadows = append(t.shadows, &shadow{setting: set, stands: mono.Past, sched: deferred.New(cfg.Scheduler, deferred.Options{Setting: set, Headroom: cfg.Headroom})})
 	}
-	t.mirror = &shadow{setting: cfg.Settings[0], sched: deferred.New(cfg.Scheduler, deferred.Options{Setting: cfg.Settings[0], Headroom: cfg.Headroom})}
+	t.mirror = &shadow{setting: cfg.Settings[0], stands: mono.Past, sched: deferred.New(cfg.Scheduler, deferred.Options{Setting: cfg.Settings[0], Headroom: cfg.Headroom})}
 	t.shadows = append(t.shadows, t.mirror)
 	t.pair()
 	t.dreams.rng = rand.New(rand.NewPCG(1, 0x647265616d))
@@ -181,6 +184,21 @@ func (t *Tuner) SetDelay(d batching.Delay) {
 		t.delaySeen = d
 		t.changed(loadDrifted)
 	}
+	t.tellDelay()
+}
+
+// SetLate says for how long the scheduler's loops reckon to stand still (batching.Delay.Late). Whole milliseconds count: each change
+// has all shadows form their candidates anew.
+func (t *Tuner) SetLate(late mono.Dur) {
+	if late -= late % mono.Millisecond; late != t.late {
+		t.late = late
+		t.tellDelay()
+	}
+}
+
+func (t *Tuner) tellDelay() {
+	d := t.delay
+	d.Late = t.late
 	for _, s := range t.shadows {
 		s.sched.SetDelay(s.now, d, &s.out)
 		s.apply()
@@ -259,9 +277,8 @@ func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
 	if t.deaf {
 		t.hear(now)
 	}
-	delay := t.delay.Sized(t.bytes[id])
-	if budget := deadline.Sub(now); t.deaf || budget < t.served[id].Latency(1)+delay.Of(1) {
-		return // a deadline that no setting could keep tells nothing
+	if t.deaf || !t.tells(id, deadline.Sub(now)) {
+		return
 	}
 	if t.resumed {
 		t.last, t.resumed = now, false
@@ -271,7 +288,11 @@ func (t *Tuner) Arrive(now mono.Time, id wire.ModelID, deadline mono.Time) {
 		return
 	}
 	budget := deadline.Sub(now)
-	t.dreams.observe(now, id, budget)
+	if now > t.stood {
+		t.dreams.observe(now, id, budget)
+	} else {
+		t.dreams.missedOf(id) // it came before, and had more time
+	}
 	t.clock = t.clock.Add(max(0, now.Sub(t.last)))
 	t.last = max(t.last, now)
 	t.longest = max(t.longest, budget)
@@ -319,9 +340,7 @@ func (t *Tuner) Work(now mono.Time, most int) (replayed int) {
 		}
 		n := min(most-replayed, len(t.pass)-t.at)
 		for i := range n {
-			if a := &t.pass[t.at+i]; t.serves(a.model) {
-				s.arrive(a)
-			}
+			t.hand(s, &t.pass[t.at+i])
 		}
 		replayed += n
 		if t.at += n; t.at == len(t.pass) {
@@ -363,8 +382,8 @@ const (
 
 // begin makes the next pass of what came, and of dreams, where there is time left for them.
 func (t *Tuner) begin(now mono.Time) bool {
-	if len(t.next) == 0 {
-		return false
+	if len(t.next) == t.marks {
+		return false // nothing came
 	}
 	t.age()
 	t.wake()
@@ -382,7 +401,7 @@ func (t *Tuner) begin(now mono.Time) bool {
 		}
 	}
 	t.weigh(len(t.next))
-	t.pass, t.next = t.next, t.pass[:0]
+	t.pass, t.next, t.marks = t.next, t.pass[:0], 0
 	if t.deaf {
 		t.deaf, t.resumed = false, true
 		t.dreams.missed()

@@ -24,9 +24,10 @@ type Options struct {
 // Scheduler is a deferred.Scheduler whose setting follows a tuner.
 type Scheduler struct {
 	*deferred.Scheduler
-	opts  Options
-	tuner *tuner.Tuner // nil: the whole deferral, always
-	next  mono.Time    // when the tuner works again
+	opts   Options
+	tuner  *tuner.Tuner // nil: the whole deferral, always
+	next   mono.Time    // when the tuner works again
+	called mono.Time    // last
 
 	spells []Spell // by setting, in the order of tuner.Outlooks
 	last   mono.Time
@@ -58,11 +59,12 @@ func New(cfg policy.Config, opts Options) *Scheduler {
 	return s
 }
 
-// SetDelay implements policy.Measured. The tuner hears of the network's part alone, as in the engine:
-// late wake-ups are each model loop's own.
+// SetDelay implements policy.Measured.
 func (s *Scheduler) SetDelay(now mono.Time, d batching.Delay, out *policy.Out) {
 	s.Scheduler.SetDelay(now, d, out)
-	if d.Late = 0; s.tuner != nil {
+	if s.tuner != nil {
+		s.tuner.SetLate(d.Late)
+		d.Late = 0
 		s.tuner.SetDelay(d)
 	}
 }
@@ -95,9 +97,27 @@ func (s *Scheduler) setGPUs(now mono.Time) {
 
 // Step implements policy.Scheduler.
 func (s *Scheduler) Step(now mono.Time, out *policy.Out) {
+	s.stood(now)
 	drops, dispatches := len(out.Drops), len(out.Dispatches)
 	s.Scheduler.Step(now, out)
 	s.answered(out, drops, dispatches)
+}
+
+// Done implements policy.Scheduler.
+func (s *Scheduler) Done(now mono.Time, batch wire.BatchID, end mono.Time, out *policy.Out) {
+	s.stood(now)
+	s.Scheduler.Done(now, batch, end, out)
+}
+
+// stood tells the tuner of a pause, once: something was due, and nobody called.
+func (s *Scheduler) stood(now mono.Time) {
+	if s.tuner == nil || now <= s.called {
+		return
+	}
+	s.called = now
+	if due := s.Scheduler.NextWake(); now.Sub(due) >= tuner.PauseLeast {
+		s.tuner.Paused(due, now)
+	}
 }
 
 // answered tells the tuner of what an Out holds from the given places on.
@@ -122,6 +142,7 @@ func (s *Scheduler) answered(out *policy.Out, drops, dispatches int) {
 func (s *Scheduler) Submit(now mono.Time, id wire.ModelID, r batching.Request, out *policy.Out) {
 	drops, dispatches := len(out.Drops), len(out.Dispatches)
 	if s.tuner != nil {
+		s.stood(now)
 		if now >= s.next {
 			s.tune(now, out)
 		}
