@@ -253,7 +253,9 @@ func (f *feed) take(to *[]observation) (missed int) {
 			break
 		}
 		*to = append(*to, *o)
-		f.known++
+		if !o.pause() { // which nobody counts
+			f.known++
+		}
 	}
 	f.told.Release()
 	if seen <= f.known {
@@ -276,10 +278,10 @@ func (f *feed) tell(o *observation) bool {
 	return true
 }
 
-// paused tells of a pause of a loop, if it is one and somebody is there. It counts as seen, as all that is told does.
+// paused tells of a pause of a loop, if it is one and somebody is there.
 func (t *tuning) paused(f *feed, from, to mono.Time) {
-	if to.Sub(from) >= tuner.PauseLeast && t.state.Load() == tunerAwake && f.listens.Load() && f.tell(&observation{from, to, pauseModel}) {
-		f.seen.Add(1)
+	if to.Sub(from) >= tuner.PauseLeast && t.state.Load() == tunerAwake && f.listens.Load() {
+		f.tell(&observation{from, to, pauseModel})
 	}
 }
 
