@@ -66,7 +66,7 @@
 // Best effort goes between the loops by events of its own (effort.go).
 //
 // One more thread, at a low priority, simulates the engine with what arrives
-// (package tuner, tuning.go), and ends when nothing has come for a second. Model loops tell it of requests by a ring each, and
+// (package tuner, tuning.go), and ends when nothing has come for a second. Model loops tell it of requests and pauses by a ring each, and
 // changes holds what it must know of models, GPUs and delays until it looks; its
 // choice comes back as an input of all loops. Nothing waits for it.
 //

@@ -46,7 +46,7 @@ type tuning struct {
 }
 
 // feed is what a model loop tells the tuner: all requests of models that are served are
-// counted, and those that it listens for are told, as far as there is room.
+// counted, and those that it listens for are told, as far as there is room; and the loop's pauses.
 type feed struct {
 	listens atomic.Bool
 	seen    atomic.Uint64
