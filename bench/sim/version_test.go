@@ -15,6 +15,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write testdata anew")
 
+// overloadRate is about twice of what is carried, for longer than it takes to know that.
+const overloadRate = 6000
+
 const versionFile = "testdata/version.txt"
 
 // TestCoreVersion: what each policy does in a second of load, failures,
@@ -29,6 +32,7 @@ func TestCoreVersion(t *testing.T) {
 			b.WriteString(decided(t, policy, rate))
 		}
 		b.WriteString(decided(t, policy, 1800, sim.Pause{Part: sim.SchedulerPart, Length: 15 * ms, Every: 100 * ms}))
+		b.WriteString(decided(t, policy, overloadRate))
 		b.WriteByte('\n')
 	}
 	got := b.String()
@@ -83,6 +87,9 @@ func decided(t *testing.T, policy string, rate float64, pauses ...sim.Pause) str
 	cfg := config(t, policy, 4, rate, 200*mono.Microsecond)
 	cfg.Pauses, cfg.Margins = pauses, len(pauses) > 0
 	cfg.Duration, cfg.Detection, cfg.Jitter.Share = mono.Second, 30*ms, 0.01
+	if rate == overloadRate {
+		cfg.Duration = 4 * mono.Second
+	}
 	cfg.Models[1].SLO, cfg.Models[2].SLO, cfg.Models[3].Stream.Rate = 40*ms, 90*ms, rate/40
 	cfg.Events = []sim.GPUEvent{{At: mono.Time(500 * ms), GPU: 3, Kind: sim.Fail}, {At: mono.Time(700 * ms), GPU: 3, Kind: sim.Join}}
 	r, err := sim.Run(cfg, nil)

@@ -296,6 +296,9 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	}
 	start := max(now.Add(m.cfg.Delay.Of(b)), free) // a finished batch has nothing to wait for
 	invariants.Check(start <= m.deadline(0).Add(-m.cfg.Profile.Latency(b)), "batching: a batch that starts after its latest")
+	if m.setting.Cheap {
+		m.lost = min(m.lost, m.recently())
+	}
 	m.forgone = mono.Dur(m.lost) * m.cfg.Profile.Latency(b) / mono.Dur(b)
 	m.lost = 0
 	m.learn(b, start)
@@ -312,6 +315,18 @@ func (m *Model) Need() float64 { return m.need }
 
 // Slack is for how long a request that runs alone may wait.
 func (m *Model) Slack() mono.Dur { return m.cfg.SLO - m.cfg.Delay.Ctrl - m.cfg.Profile.Latency(1) }
+
+// Each is the GPU time that a request takes in the batches that keep all GPUs busy.
+func (m *Model) Each() mono.Dur {
+	b := max(1, m.pooled)
+	return m.cfg.Profile.Latency(b) / mono.Dur(b)
+}
+
+// recently is how many requests come in lostSpan.
+func (m *Model) recently() int { return 1 + int(m.spans.perNano()*float64(lostSpan)) }
+
+// lostSpan is for how long the rank remembers what was wanted: what a model that cheaper ones pass lost before is not wanted now.
+const lostSpan = 2 * mono.Second
 
 // Forgone is the GPU time that the requests lost between the last two batches
 // would have taken in batches like the last one.

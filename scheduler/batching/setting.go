@@ -30,6 +30,9 @@ type Setting struct {
 	Shed bool
 	// Room: some GPUs take no batches but of models that cannot wait for those of others (rank/room.go).
 	Room bool
+	// Cheap: GPUs go to the model whose requests take the least GPU time, and the dearest ones are lost where not all can be
+	// served (rank/cheap.go).
+	Cheap bool
 	// Cap bounds how long a batch holds a GPU, for other models may wait for it: it stops growing where its
 	// requests per GPU second come to this percentage of the pooled batch's (target.go). 0: no cap.
 	Cap uint8
@@ -64,11 +67,11 @@ type flag struct {
 }
 
 func (s *Setting) flags() []flag {
-	return []flag{{"frontrun", &s.Frontrun}, {"alone", &s.Alone}, {"latest", &s.ByLatest}, {"head", &s.Head}, {"shed", &s.Shed}, {"room", &s.Room}}
+	return []flag{{"frontrun", &s.Frontrun}, {"alone", &s.Alone}, {"latest", &s.ByLatest}, {"head", &s.Head}, {"shed", &s.Shed}, {"room", &s.Room}, {"cheap", &s.Cheap}}
 }
 
 // ErrSetting is the cause when a setting cannot be read.
-var ErrSetting = errors.New("must be the share of the deferral that is spent, 0 to 1, and any of +frontrun, +alone, +latest, +head, +shed, +room, +cap1 to +cap99")
+var ErrSetting = errors.New("must be the share of the deferral that is spent, 0 to 1, and any of +frontrun, +alone, +latest, +head, +shed, +room, +cheap, +cap1 to +cap99")
 
 // ParseSetting reads "1" (the whole deferral), "0+alone+latest" (none of it), "0.5+frontrun+cap90".
 func ParseSetting(text string) (s Setting, err error) {

@@ -8,8 +8,8 @@ import (
 // Every setting is printed as it is read.
 func TestSettingRoundTrip(t *testing.T) {
 	for haste := range uint8(HasteAll + 1) {
-		for bits := range 128 {
-			s := Setting{Haste: haste, Cap: uint8(bits>>6) * uint8(1+6*haste)}
+		for bits := range 256 {
+			s := Setting{Haste: haste, Cap: uint8(bits>>7) * uint8(1+6*haste)}
 			for i, f := range s.flags() {
 				*f.on = bits>>i&1 == 1
 			}

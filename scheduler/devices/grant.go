@@ -37,4 +37,6 @@ type Answer struct {
 	Need float64
 	// Slack is for how long a request of the model that runs alone may wait.
 	Slack mono.Dur
+	// Each is the GPU time that a request of the model takes, about.
+	Each mono.Dur
 }

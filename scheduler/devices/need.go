@@ -30,6 +30,9 @@ func (t *Table) SetNeed(u *Usage, gpus float64, exec mono.Time) {
 	t.needs.set(&u.need, gpus, SpanOf(exec))
 }
 
+// Ran is the number of the span in which the last batch that is known of started; 0: none did.
+func (u *Usage) Ran() int64 { return u.need.span }
+
 // Forget takes a model's need off the sum; its Usage is not used any more.
 func (t *Table) Forget(u *Usage) { t.needs.sum -= u.need.gpus }
 

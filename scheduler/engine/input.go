@@ -148,10 +148,10 @@ type rankEvent struct {
 	effort *wishBox  // rankWish, rankFilled
 	told   mono.Time // rankDone: when the report came to the engine
 
-	byLatest, room bool         // rankSetting
-	generation     uint32       // rankReturn: the grant's; rankLoaded: of the weights
-	refused, cold  bool         // rankDone: it did not run; for the weights were not there
-	paging         *pagingEvent // of paged engines: rankAdd, rankModel, rankLoaded
+	byLatest, room, cheap bool         // rankSetting
+	generation            uint32       // rankReturn: the grant's; rankLoaded: of the weights
+	refused, cold         bool         // rankDone: it did not run; for the weights were not there
+	paging                *pagingEvent // of paged engines: rankAdd, rankModel, rankLoaded
 }
 
 // apply hands the event to the core, m with it if it is a rankMail; loop and
@@ -174,6 +174,7 @@ func (e *rankEvent) apply(r *rank.Rank, m *mail) {
 	case rankSetting:
 		r.SetByLatest(e.byLatest)
 		r.SetRoom(e.room)
+		r.SetCheap(e.cheap)
 	case rankRemove:
 		r.RemoveGPU(e.gpu.ID)
 	}

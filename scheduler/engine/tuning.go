@@ -290,7 +290,7 @@ func (e *Engine) setSetting(s batching.Setting) {
 	for _, l := range e.loops {
 		e.order(l, &input{op: opSetSetting, setting: s})
 	}
-	e.orderRank(&rankEvent{op: rankSetting, byLatest: s.ByLatest, room: s.Room})
+	e.orderRank(&rankEvent{op: rankSetting, byLatest: s.ByLatest, room: s.Room, cheap: s.Cheap})
 }
 
 // Tuning is what the tuner has chosen, and what it took of a processor so far. False where

@@ -35,4 +35,8 @@
 //
 // Under SetRoom candidates of models with slack to spare wait in a heap of their own, for GPUs below an id, and those
 // above are left to models that cannot wait (room.go). Only onGPUTimer has to choose between the two heaps.
+//
+// # Who goes first
+//
+// Of those that wait, who is due first, but for head starts; under SetCheap whose requests take least (cheap.go).
 package rank

@@ -46,6 +46,7 @@ type model struct {
 	held      bool // its candidate is early: only GPUs that are kept may take it
 	usage     devices.Usage
 	slack     mono.Dur // by the last answer; 0: not known
+	each      mono.Dur // likewise
 }
 
 // Rank is the matchmaker of one sub-cluster.
@@ -53,10 +54,12 @@ type Rank struct {
 	cfg    Config
 	models []*model // by id; nil: nothing is known of it. Ids are sparse: a cluster has more than a Rank
 	timers pq.Heap  // model -> exec - delay
-	ready  pq.Heap  // model -> latest, less its head start
+	ready  pq.Heap  // model -> its key (cheap.go)
 	early  pq.Heap  // likewise: those whose time has come only for the GPUs that are kept
 	long   pq.Heap  // likewise: those of models that leave room for others (room.go)
 	room   room
+	cheap  bool // see SetCheap
+	rekey  bool // likewise: keys are to be reckoned anew
 	gpus   devices.Table
 	kept   uint32 // GPUs with ids below it may take early batches; of the last Step
 	fill   fill
@@ -148,7 +151,7 @@ func (r *Rank) Answer(a Answer) {
 	m := r.models[a.Grant.Model]
 	m.granting = false
 	if r.gpus.Answer(&a, &m.usage) && a.Batch != 0 {
-		m.slack = a.Slack
+		m.slack, m.each = a.Slack, a.Each
 		r.fill.Ran(a.Exec, a.Slack)
 	}
 	if m.gone {

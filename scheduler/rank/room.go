@@ -147,7 +147,7 @@ func slackOf(row int) mono.Dur {
 
 // wait: the candidate's time has come, and no GPU is free for it.
 func (r *Rank) wait(id uint32, m *model, now mono.Time) {
-	key := int64(m.candidate.Latest.Add(-r.gpus.HeadStart(&m.usage, now)))
+	key := r.key(m, now)
 	if r.room.of(m) == math.MaxUint32 {
 		r.ready.Set(id, key)
 	} else {

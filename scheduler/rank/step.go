@@ -11,6 +11,9 @@ import (
 func (r *Rank) Step(now mono.Time, out *Out) {
 	r.keep(now)
 	r.leaveRoom(now)
+	if r.rekey {
+		r.order(now)
+	}
 	for r.timers.Len() > 0 {
 		id, at := r.timers.Min()
 		if at > int64(now) {
@@ -49,7 +52,7 @@ func (r *Rank) onModelTimer(id uint32, now mono.Time, out *Out) {
 	}
 	m.held = false
 	if int(r.kept) < r.gpus.Len() {
-		r.early.Set(id, int64(c.Latest.Add(-r.gpus.HeadStart(&m.usage, now))))
+		r.early.Set(id, r.key(m, now))
 		r.timers.Set(id, int64(c.Deferred().Add(-c.Delay)))
 		return
 	}

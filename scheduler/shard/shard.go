@@ -193,7 +193,7 @@ func (s *Shard) Granted(now mono.Time, g rank.Grant, out *Out) {
 				due = min(due, s.lastCame())
 			}
 			answer.Batch, answer.Exec, answer.Until = s.dispatch(g, max(due, g.Ready), exec, until, out), exec, until
-			answer.Forgone, answer.Need, answer.Slack = m.Forgone(), m.Need(), m.Slack()
+			answer.Forgone, answer.Need, answer.Slack, answer.Each = m.Forgone(), m.Need(), m.Slack(), m.Each()
 			if g.Generation != 0 {
 				d := &out.Dispatches[len(out.Dispatches)-1]
 				d.Generation, d.Latest = g.Generation, earliest(d.Requests).Add(-m.Profile().Latency(n))

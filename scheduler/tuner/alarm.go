@@ -9,7 +9,8 @@ import (
 // which it lost most, for what a shadow loses in a burst is no surprise in the next one. Where passes are
 // fast they tell that themselves, and better. Where there is no time to replay more than a small part of
 // what arrives, an overload would be seconds old before they do; meanwhile the whole
-// deferral, with its drop policy, is what carries most.
+// deferral, with its drop policy, is what carries most. It does not ring while cheap requests go first: the overload is known then, and what waited of dear models when
+// they began to go is lost at once.
 type alarm struct {
 	served, dropped float64 // decayed
 	looked, last    mono.Time

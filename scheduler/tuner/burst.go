@@ -94,7 +94,7 @@ func (t *Tuner) putAside() {
 		return
 	}
 	t.burst.aside = true
-	part := 1 - float64(t.recalled(fadeOther))
+	part := 1 - float64(t.recalled(t.otherPart()))
 	for _, s := range t.shadows {
 		s.tally.putAside(part)
 	}

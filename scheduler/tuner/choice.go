@@ -33,8 +33,8 @@ const (
 	// the peak are accepted for latency.
 	waitWeight = 0.005
 	// worstMost of the worst model's requests count in full, and of what it loses beyond that one in worstPart: no SLO is kept then, and
-	// who serves more of all requests is better.
-	worstMost, worstPart = 0.1, 8
+	// who serves more of all requests is better. To lose another model whole (batching.Setting.Cheap) costs a fortieth of all requests.
+	worstMost, worstPart = 0.1, 32
 	// headDoubt is what the drop policy head costs more than its shadow shows. It loses nothing for
 	// tens of seconds, until by chance a queue has grown too long, and then a third of all
 	// requests for ever: 23 models on 64 GPUs (the strongly batching ones of the 1080Ti zoo) at 0.95
@@ -91,7 +91,7 @@ func (t *Tuner) Choose(now mono.Time) (changed bool) {
 	t.heed(t.load.look(now))
 	t.hear(now)
 	expected := max(t.choice.Chosen.Bad, t.shadowOf(t.choice.Setting).peak)
-	if t.alarm.rings(now, expected) && t.choice.Setting != (batching.Setting{}) {
+	if t.alarm.rings(now, expected) && t.choice.Setting != (batching.Setting{}) && !t.choice.Setting.Cheap {
 		t.other()
 		t.alarm.ring(now)
 		t.take(now, t.shadowOf(batching.Setting{}).outlook())
@@ -133,10 +133,19 @@ func (t *Tuner) recalled(part float64) float64 {
 
 // forget is recall for another load: nothing that was before tells much of it.
 func (t *Tuner) forget() {
-	t.recall(fadeOther)
+	t.recall(t.otherPart())
 	for _, s := range t.shadows {
 		s.debt = 0
 	}
+}
+
+// otherPart is the part of what was seen lately that counts when the load is another one. Less after an overload in which cheap requests
+// went first: how much was lost differs by setting, and would speak for that one for long.
+func (t *Tuner) otherPart() float64 {
+	if t.choice.Setting.Cheap {
+		return fadeOther * fadeOther
+	}
+	return fadeOther
 }
 
 // shadowOf is the shadow with a setting; the first one where it is not tried.
@@ -194,6 +203,9 @@ func (s *shadow) stale() bool {
 // GPUs: what a setting loses then takes seconds to show, and meanwhile nothing is safer than
 // the whole deferral. Beyond the peak it shows sooner.
 func (t *Tuner) learns(now mono.Time) bool {
+	if t.choice.Setting.Cheap {
+		return false // it was chosen by what shadows had lost already
+	}
 	span := learnSpan
 	if t.choice.Deferral.Bad > learnBad {
 		span = min(span, max(learnOver, learnBudgets*t.longest))

@@ -21,7 +21,8 @@
 // have learnt had they served. Its clock is its own: where arrivals were left out, because there was no
 // time to replay them, it does not notice; where dreamt ones are put in, it runs ahead.
 //
-// What is not worth trying rests: a setting with room for tight models, while there are none (rest.go).
+// What is not worth trying rests: a setting with room for tight models, while there are none, and one that gives up the
+// dearest models, while GPUs are not crowded (rest.go).
 //
 // # Dreams
 //

@@ -74,6 +74,9 @@ func (t *Tuner) drift(now mono.Time, twin *shadow) float64 {
 		s.tally.fresh = modelTally{}
 	}
 	m, w := t.mirror.lately, twin.lately
+	if twin.rest.twin != nil && twin.setting.Cheap {
+		w = twin.rest.twin.lately // windows that were learnt in the crowd take many seconds to open later
+	}
 	all := m.served + m.bad
 	if all > latelyMost {
 		for _, s := range t.shadows {

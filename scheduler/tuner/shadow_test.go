@@ -42,6 +42,11 @@ func TestShadowIsTheScheduler(t *testing.T) {
 	flows := four(t, 300)
 	flows[0].shape, flows[1].shape = 0.2, 3
 	d := newDrive(Config{Share: 1000}, 1, 1, flows...)
+	for _, s := range d.tried() {
+		if s.setting.Cheap {
+			s.rest = rest{} // it replays from the first request on
+		}
+	}
 	var reals []*real
 	for _, set := range Settings() {
 		reals = append(reals, newReal(t, set, 1, flows))

@@ -16,11 +16,12 @@ import (
 // steps, since what is sought is the shortest wait that these GPUs bear.
 func LimitedSettings() []batching.Setting {
 	const all = batching.HasteAll
-	return []batching.Setting{{Haste: all, Alone: true}, {Haste: all}, {Haste: 14}, {Haste: 12}, {Haste: 11}, {Haste: 10}, {Haste: 9}, {Haste: 8}, {Haste: 4}, {}}
+	return []batching.Setting{{Haste: all, Alone: true}, {Haste: all}, {Haste: 14}, {Haste: 12}, {Haste: 11}, {Haste: 10}, {Haste: 9}, {Haste: 8}, {Haste: 4}, {Cheap: true}, {}}
 }
 
 // Settings are those that a Tuner tries, chosen from 43 by how little the best of them loses, mix by mix, over 121 random
-// mixes of models (docs/decisions/0032-caps-and-early-drops.md), and one that leaves GPUs to tight models (0051). The first is in force until something is known, and
+// mixes of models (docs/decisions/0032-caps-and-early-drops.md), one that leaves GPUs to tight models (0051), and one that gives up the
+// dearest models in an overload (0070). The first is in force until something is known, and
 // while all are equal: of those that do not wait it loses least in a surge.
 func Settings() []batching.Setting {
 	const all = batching.HasteAll
@@ -35,6 +36,7 @@ func Settings() []batching.Setting {
 		{Frontrun: true, Shed: true},
 		{Head: true},
 		{Haste: all, Cap: 92, Room: true},
+		{Cheap: true},
 		{},
 	}
 }

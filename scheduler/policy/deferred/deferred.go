@@ -53,6 +53,7 @@ func New(cfg policy.Config, opts Options) *Scheduler {
 	s := &Scheduler{opts: opts, shard: shard.New(shard.Config{RequestsMax: cfg.RequestsMax, BatchesMax: batchesMax}),
 		rank: rank.New(rank.Config{ByLatest: opts.Window != batching.WindowDeferred || opts.Setting.ByLatest, Headroom: opts.Headroom})}
 	s.rank.SetRoom(opts.Setting.Room)
+	s.rank.SetCheap(opts.Setting.Cheap)
 	s.shard.SetSetting(mono.Past, opts.Setting, &s.out)
 	s.shard.SetDelay(mono.Past, cfg.Delay, &s.out)
 	return s
@@ -138,12 +139,14 @@ func (s *Scheduler) RemoveModel(id wire.ModelID, out *policy.Out) {
 	}
 	s.shard.RemoveModel(id, wire.ReasonUnknownModel, &s.out)
 	s.apply(out)
+	s.rank.RemoveModel(id)
 }
 
 // SetSetting changes how much of the deferral is spent.
 func (s *Scheduler) SetSetting(now mono.Time, set batching.Setting, out *policy.Out) {
 	s.rank.SetByLatest(set.ByLatest)
 	s.rank.SetRoom(set.Room)
+	s.rank.SetCheap(set.Cheap)
 	s.shard.SetSetting(now, set, &s.out)
 	s.apply(out)
 }
@@ -153,6 +156,9 @@ func (s *Scheduler) Need(now mono.Time) float64 { return s.rank.Need(now) }
 
 // Kept is how many GPUs, from id 0 on, may take early batches.
 func (s *Scheduler) Kept() int { return s.rank.Kept() }
+
+// Crowded tells whether all GPUs were busy lately and a good part of what was wanted of them was lost (devices.Table.Crowded).
+func (s *Scheduler) Crowded(now mono.Time) bool { return s.rank.Crowded(now) }
 
 // Tight tells whether GPUs would be left to tight models now, were it the setting (rank.Tight).
 func (s *Scheduler) Tight(now mono.Time) bool { return s.rank.Tight(now) }
