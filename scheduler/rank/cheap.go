@@ -8,8 +8,8 @@ import (
 
 // Where far more comes than the GPUs can serve, most requests of some models are lost, or a part of each model's. By latest alone it is
 // chance whose: a GPU second goes to three requests of one model as often as to thirty of another. Under SetCheap it goes to the
-// thirty: most requests for the GPU time first, as in a greedy knapsack. So the most requests are served, by the fewest models that are lost: the
-// others keep their SLOs. With models that are unlike that is up to a quarter more (docs/decisions/0070).
+// thirty: most requests for the GPU time first, as in a greedy knapsack. So the most requests are served, and few models lose most of what is lost: most of
+// the others keep their SLOs. With models that are unlike that is up to a quarter more (docs/decisions/0070).
 //
 // It starves the dearest models while there is an overload, and at the peak, where all can be served, it makes them late. So it is a part of the
 // setting: scheduler/tuner tries it where GPUs are crowded anyway. Nobody is starved whole: a model that ran no batch for starvedSpans goes

@@ -4,7 +4,8 @@ package tuner
 // allow, both by its twin, the whole deferral, and by the setting in force.
 //
 // What it had from its twin would hide for long what it does itself. So when it has learnt the load all forget most of what they saw; where so much
-// is lost little is needed. But not in what may be a burst: then when that is over.
+// is lost little is needed. But not in what may be a burst: then when that is over. (Also where
+// there is no overload any more by then. To leave that out is as good, by 158 mixes at their goodput and 98 at 1.5 times of it.)
 //
 // While it is in force nobody knows by its own losses when the overload is over, since the models that it loses are few requests
 // of all. By the deferral's shadow that shows: it has no crowded GPUs any more. Then all forget what the overload has cost them.

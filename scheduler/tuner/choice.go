@@ -33,7 +33,7 @@ const (
 	// the peak are accepted for latency.
 	waitWeight = 0.005
 	// worstMost of the worst model's requests count in full, and of what it loses beyond that one in worstPart: no SLO is kept then, and
-	// who serves more of all requests is better. To lose another model whole (batching.Setting.Cheap) costs a fortieth of all requests.
+	// who serves more of all requests is better. To lose another model whole (batching.Setting.Cheap) costs 3 % of all requests.
 	worstMost, worstPart = 0.1, 32
 	// headDoubt is what the drop policy head costs more than its shadow shows. It loses nothing for
 	// tens of seconds, until by chance a queue has grown too long, and then a third of all
