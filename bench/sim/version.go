@@ -10,4 +10,4 @@ package sim
 //
 // Rejected: the version of the program, which a plain `go build` does not know,
 // and which another word in a document changes.
-const CoreVersion = 25
+const CoreVersion = 26

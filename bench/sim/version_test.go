@@ -32,6 +32,7 @@ func TestCoreVersion(t *testing.T) {
 			b.WriteString(decided(t, policy, rate))
 		}
 		b.WriteString(decided(t, policy, 1800, sim.Pause{Part: sim.SchedulerPart, Length: 15 * ms, Every: 100 * ms}))
+		b.WriteString(decided(t, policy, 2600, sim.Pause{Part: sim.SchedulerPart, Length: 40 * ms, Every: 200 * ms}))
 		b.WriteString(decided(t, policy, overloadRate))
 		b.WriteByte('\n')
 	}

@@ -32,7 +32,8 @@ const (
 // ms: 600 ms) or do not pay (BERT: 1.2 s): there a surge passes sooner, and
 // only a batch that falls far short of the target is worth a head. So it is, too,
 // where other models compete for the GPUs: a model that is behind has the least
-// latest, is served first, and catches up without giving anything up.
+// latest, is served first, and catches up without giving anything up. And where
+// idle GPUs take all that waits there is no backlog to work off: see spread.
 //
 // Rejected: a forecast of the losses over the queue (as good,
 // far more code and work).
@@ -46,4 +47,30 @@ func (m *Model) shedding(b int) bool {
 	l, alpha := m.cfg.Profile.Latency(b), m.slope(b)
 	beta := l - alpha*mono.Dur(b)
 	return !m.rivals && float64(alpha)*float64(b)*float64(l) <= paybackMax*float64(m.cfg.SLO)*float64(beta)
+}
+
+// spread reports whether the GPUs of the model's part that have nothing to do, beside the one that takes b, could take all that waits behind
+// these at once, each what fits behind the first that is left: after a pause, all that came in it is there, and so are the GPUs. O(spreadMost log max batch).
+func (m *Model) spread(b int, now mono.Time) bool {
+	at := b
+	for n := m.unused(); n > 0 && at < m.queue.Len(); n-- {
+		fits := m.fit(m.deadline(at), now, mono.Past)
+		if fits == 0 {
+			return false
+		}
+		at += fits
+	}
+	return at >= m.queue.Len()
+}
+
+// spreadMost bounds how many GPUs spread counts with: batches grow with each, and more are never needed but for long backlogs.
+const spreadMost = 16
+
+// unused is the model's part of the other GPUs that have nothing to do.
+func (m *Model) unused() int {
+	n := m.others
+	if m.share > 0 && m.gpus > 0 {
+		n = min(n, int(int64(n)*int64(m.share)/(int64(OneGPU)*int64(m.gpus))))
+	}
+	return min(n, spreadMost)
 }

@@ -41,6 +41,32 @@ func TestShedsUnderOverload(t *testing.T) {
 	}
 }
 
+// After a pause all that came in it is due soon, and GPUs have nothing to do. What waits in TestShedsUnderOverload runs on seven of them, each taking what
+// fits behind the first that is left: 16.5, 16.6, 16.7, 16.8, 17 to 17.5, 18.5 to 19.5, 20. On six, without the first.
+func TestIdleGPUsTakeWhatWaits(t *testing.T) {
+	old := []float64{16.5, 16.6, 16.7, 16.8, 17, 17.5, 18.5, 19, 19.5, 20}
+	for _, c := range []struct {
+		name         string
+		offer        Offer
+		batch, drops int
+	}{
+		{"no others", Offer{}, 3, 6},
+		{"four", Offer{Others: 4}, 1, 2},
+		{"five", Offer{Others: 5}, 1, 1},
+		{"six", Offer{Others: 6}, 1, 0},
+		{"half of twelve", Offer{Others: 12, GPUs: 14, Share: 7 * OneGPU}, 1, 0},
+		{"half of eleven", Offer{Others: 11, GPUs: 14, Share: 7 * OneGPU}, 1, 1},
+	} {
+		m := example(t, func(k *Config) { k.Policy = PolicyTarget })
+		push(t, m, old...)
+		c.offer.FreeAt = sec(10)
+		batch, drops, _ := m.Take(sec(10), c.offer, nil, nil)
+		if len(batch) != c.batch || len(drops) != c.drops {
+			t.Errorf("%s: batch of %d, %d dropped, want %d and %d", c.name, len(batch), len(drops), c.batch, c.drops)
+		}
+	}
+}
+
 // One request more than fit: to give up the head would not make the batch
 // larger.
 func TestKeepsAHeadWhoseLossGainsNothing(t *testing.T) {

@@ -26,6 +26,7 @@ type Model struct {
 	share     Share     // likewise, or Config's
 	rivals    bool      // likewise
 	idle      bool      // likewise
+	others    int       // likewise
 	lost      int       // requests since the last batch
 	forgone   mono.Dur  // see Forgone
 	since     mono.Time // the queue has not been empty from then on
@@ -287,7 +288,7 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 		b, drops = m.crowd(now, free, b, m.most, drops)
 	}
 	b, drops = m.shed(now, free, b, drops)
-	for b > 0 && m.shedding(b) {
+	for b > 0 && m.shedding(b) && !m.spread(b, now) {
 		drops = m.drop(wire.ReasonShed, true, drops)
 		b = m.batchFor(now, free)
 	}
@@ -340,7 +341,7 @@ func (m *Model) offered(gpu Offer) {
 	if m.share = gpu.Share; m.share == 0 {
 		m.share = m.cfg.Share
 	}
-	m.rivals, m.idle = gpu.Rivals, gpu.Idle
+	m.rivals, m.idle, m.others = gpu.Rivals, gpu.Idle, gpu.Others
 	m.retarget()
 }
 

@@ -90,6 +90,22 @@ func TestRivals(t *testing.T) {
 	}
 }
 
+// A grant tells how many other GPUs have nothing to do: one that another grant of the same turn takes is none of them.
+func TestOthers(t *testing.T) {
+	r := New(Config{})
+	for id := range wire.GPUID(3) {
+		r.AddGPU(id, 0)
+	}
+	var out Out
+	for id := range wire.ModelID(2) {
+		r.SetCandidate(id, batching.Candidate{Batch: batching.Batch{Size: 1}, Exec: 1, Latest: mono.Time(mono.Second)})
+	}
+	r.Step(1, &out)
+	if len(out.Grants) != 2 || out.Grants[0].Others != 2 || out.Grants[1].Others != 1 {
+		t.Errorf("%+v, want grants beside two and one others", out.Grants)
+	}
+}
+
 // A grant tells whether the GPU was idle when the window opened, or was awaited.
 func TestIdle(t *testing.T) {
 	r := New(Config{})

@@ -100,6 +100,7 @@ func (r *Rank) grant(id, gpu uint32, idle bool, now mono.Time, out *Out) {
 	invariants.Check(!m.granting, "rank: a grant to a model that has one under way")
 	m.granting = true
 	out.Grants = r.gpus.Grant(wire.ModelID(id), &m.usage, &m.candidate, gpu, idle, now, out.Grants)
+	out.Grants[len(out.Grants)-1].Others = r.gpus.Idle()
 }
 
 // NextWake is when the next timer fires; Never when none is set.
