@@ -63,7 +63,7 @@ func (m *Model) spread(b int, now mono.Time) bool {
 	return at >= m.queue.Len()
 }
 
-// spreadMost bounds how many GPUs spread counts with: batches grow with each, and more are never needed but for long backlogs.
+// spreadMost bounds how many GPUs spread counts with. Batches grow with each; a backlog that takes more is worked off as ever.
 const spreadMost = 16
 
 // unused is the model's part of the other GPUs that have nothing to do.

@@ -15,6 +15,6 @@ type Offer struct {
 	Crowded bool
 	// Idle: the GPU was free when the candidate's window opened.
 	Idle bool
-	// Others are GPUs beside this one that have nothing to do and could take a batch of the model; 0: none, or not known.
+	// Others are GPUs beside this one that have nothing to do; 0: none, or not known, or they may not have the model.
 	Others int
 }
