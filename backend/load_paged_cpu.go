@@ -122,7 +122,10 @@ func (b *Backend) loadPagedCPU(ctx context.Context, p *pool, cfg PoolConfig, mod
 	l := &pagedCPULoader{pool: p, blobs: map[string]*sharedBlob{}}
 	p.loader = l
 	for range cfg.Devices {
-		d := onnx.NewPaged(cfg.Paged.Pages)
+		d, err := onnx.NewPaged(cfg.Paged.Pages, cfg.Paged.Page)
+		if err != nil {
+			return err
+		}
 		p.devices, l.devices = append(p.devices, d), append(l.devices, d)
 	}
 	for _, m := range models {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/nice"
+	"github.com/symphony-serving/symphony/cgo/onnxrt"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/pages"
@@ -34,6 +35,7 @@ type Blob struct {
 	data      *pages.File
 
 	mu       sync.Mutex // Guards what follows.
+	weighs   int64      // what a session was measured to take; 0: it was not
 	sessions int        // that use data
 	closed   bool
 }
@@ -144,6 +146,9 @@ var inPlace = []string{"session.use_ort_model_bytes_directly", "session.use_ort_
 // session makes one of the bytes. One of an optimised model keeps them until it is closed.
 func (b *Blob) session(optimised bool) (*Session, error) {
 	s, err := newSession(&b.spec, b.threads, func(in, out []string, o *ort.SessionOptions) (*ort.DynamicAdvancedSession, error) {
+		if err := onnxrt.SessionKeeps(o); err != nil {
+			return nil, err
+		}
 		if optimised {
 			if err := o.AddSessionConfigEntry("session.load_model_format", "ORT"); err != nil {
 				return nil, err
@@ -173,11 +178,23 @@ func (b *Blob) Measure() (s *Session, bytes int64, took mono.Dur, err error) {
 	if err := checkFile(b.path, &b.spec); err != nil {
 		return nil, 0, 0, err
 	}
+	onnxrt.Trim() // in memory that is kept from others it would not grow
 	before, begin := Resident(), mono.Now()
 	if s, err = b.Open(); err != nil {
 		return nil, 0, 0, err
 	}
-	return s, max(int64(len(b.data.Bytes())), Resident()-before), mono.Now().Sub(begin), nil
+	took, bytes = mono.Now().Sub(begin), max(int64(len(b.data.Bytes())), Resident()-before)
+	b.mu.Lock()
+	b.weighs = bytes
+	b.mu.Unlock()
+	return s, bytes, took, nil
+}
+
+// size is what a session takes, bytes: as it was measured, or those of the file.
+func (b *Blob) size() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(b.weighs, int64(len(b.data.Bytes())))
 }
 
 // warm runs a session, a batch of each size.

@@ -84,8 +84,8 @@ func (*Blob) Open() (*Session, error) { return nil, Load("") }
 // Paged is never made without cgo: Load fails first.
 type Paged struct{ Device }
 
-// NewPaged is never called without cgo.
-func NewPaged(int) *Paged { return &Paged{} }
+// NewPaged fails without cgo.
+func NewPaged(int, int64) (*Paged, error) { return nil, Load("") }
 
 // Put does nothing.
 func (*Paged) Put(int, *Blob) {}

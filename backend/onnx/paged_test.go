@@ -59,7 +59,10 @@ func TestPagedDevice(t *testing.T) {
 		t.Fatalf("%d bytes, %v, %v", size, took, err)
 	}
 	s.Close()
-	p := NewPaged(9)
+	p, err := NewPaged(9, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.Put(2, b)
 	if err := ran(p, 2, batch(&m.Spec, 1)); !errors.Is(err, errNoModel) {
 		t.Errorf("it runs without a session: %v", err)
@@ -179,7 +182,10 @@ func TestBlobsThatAreNone(t *testing.T) {
 	if _, _, _, err := b.Measure(); !errors.Is(err, ErrModel) {
 		t.Errorf("%v", err)
 	}
-	p := NewPaged(1)
+	p, err := NewPaged(1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer p.Close()
 	p.Put(0, b)
 	if c := loaded(p, 0); !errors.Is(c.Err, ErrModel) {

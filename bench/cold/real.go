@@ -44,7 +44,8 @@ type RealConfig struct {
 const (
 	hotShare    = 0.25 // of the device's time, were each batch one request
 	loaderShare = 0.4  // of the loader's time, were each seldom asked copy away
-	hotMost     = 200  // requests/s: a model that runs in no time is not asked as often as that allows
+	hotMost     = 200  // requests/s: a model that runs in no time is not asked as often as that allows,
+	seldomMost  = 10   // nor are sessions made as often as they can be
 )
 
 // RealSystem is what is measured, and what it says of itself.
@@ -112,7 +113,7 @@ func newRealRun(cfg RealConfig, s *RealSystem) (*realRun, error) {
 			return nil, err
 		}
 		r.result.HotRate = cmp.Or(cfg.Hot, min(hotMost, hotShare/lengths.Latency(1).Seconds()))
-		r.result.SeldomRate = cmp.Or(cfg.Seldom, loaderShare/e.Spec.LoadTime.Seconds())
+		r.result.SeldomRate = cmp.Or(cfg.Seldom, min(seldomMost, loaderShare/e.Spec.LoadTime.Seconds()))
 	}
 	if pages > int64(cfg.Pages) {
 		return nil, fmt.Errorf("%d copies take %d pages of %d bytes, and there are %d: what a session takes is measured as it is made, and something else has grown meanwhile: try again", cfg.Room, pages, cfg.Page, cfg.Pages)

@@ -14,6 +14,7 @@ import (
 	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/backend/repository"
 	"github.com/symphony-serving/symphony/bench/cold"
+	"github.com/symphony-serving/symphony/cgo/onnxrt"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/parts"
@@ -158,6 +159,7 @@ func (c coldCmd) startReal(ctx context.Context, m *repository.Model, run *cold.R
 	if err != nil {
 		return nil, nil, errors.Join(err, end())
 	}
+	onnxrt.Trim() // what copies took to be weighed is no part of an idle process
 	return &cold.RealSystem{Client: running.Client, Models: names, Resident: onnx.Resident, Loads: w}, end, nil
 }
 
