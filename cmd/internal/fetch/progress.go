@@ -5,8 +5,6 @@ import (
 	"io"
 	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Progress says how far a transfer is: on a terminal in one line that is written over,
@@ -24,7 +22,7 @@ type Progress struct {
 
 // NewProgress writes to f.
 func NewProgress(f *os.File) *Progress {
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
+	if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		return &Progress{out: f, terminal: true, every: 200 * time.Millisecond}
 	}
 	return &Progress{out: f, every: 10 * time.Second}
