@@ -28,10 +28,7 @@ func TestSessionsKeepMemory(t *testing.T) {
 	}
 	defer b.Close()
 	const page, pages = 1 << 20, 100 // two sessions' worth, and a half
-	p, err := NewPaged(pages, page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newPaged(t, pages)
 	weights := func() onnxrt.Pool { w, _ := onnxrt.Pools(); return w }
 	before := weights()
 	if before.Used != 0 || before.Kept != 0 {
@@ -93,10 +90,7 @@ func TestRunsKeepMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	p, err := NewPaged(100, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newPaged(t, 100)
 	defer p.Close()
 	p.Put(0, b)
 	p.Put(1, b)
@@ -137,10 +131,7 @@ func TestFilesKeepMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	p, err := NewPaged(100, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newPaged(t, 100)
 	defer p.Close()
 	p.Put(0, b)
 	if c := loaded(p, 0); c.Err != nil {

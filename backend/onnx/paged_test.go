@@ -17,6 +17,16 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
+// newPaged has pages of 1 MiB.
+func newPaged(t *testing.T, pages int) *Paged {
+	t.Helper()
+	p, err := NewPaged(pages, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // loaded waits for a load's end, unloaded for an unload's, ran for a run's.
 func loaded(p *Paged, slot int) executor.Copied {
 	done := make(chan executor.Copied, 1)
@@ -59,10 +69,7 @@ func TestPagedDevice(t *testing.T) {
 		t.Fatalf("%d bytes, %v, %v", size, took, err)
 	}
 	s.Close()
-	p, err := NewPaged(9, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newPaged(t, 9)
 	p.Put(2, b)
 	if err := ran(p, 2, batch(&m.Spec, 1)); !errors.Is(err, errNoModel) {
 		t.Errorf("it runs without a session: %v", err)
@@ -182,10 +189,7 @@ func TestBlobsThatAreNone(t *testing.T) {
 	if _, _, _, err := b.Measure(); !errors.Is(err, ErrModel) {
 		t.Errorf("%v", err)
 	}
-	p, err := NewPaged(1, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newPaged(t, 1)
 	defer p.Close()
 	p.Put(0, b)
 	if c := loaded(p, 0); !errors.Is(c.Err, ErrModel) {
