@@ -10,23 +10,29 @@ import (
 	"github.com/symphony-serving/symphony/cgo/onnxrt"
 )
 
-// wide is digits-wide, 34 MB of weights.
-func wide(t *testing.T) repository.Model {
+// wide is digits-wide, 34 MB of weights, for batches of so many.
+func wide(t *testing.T, most int) repository.Model {
 	t.Helper()
+	load(t)
 	m := digits(t)
-	m.Path = strings.Replace(m.Path, "digits-cnn", "digits-wide", 1)
+	m.Path, m.Spec.MaxBatch = strings.Replace(m.Path, "digits-cnn", "digits-wide", 1), most
 	return m
 }
 
-// What a session took is there for the next one, no more than the devices' pages come to; what a device kept goes with it.
-func TestSessionsKeepMemory(t *testing.T) {
-	load(t)
-	m := wide(t)
+// wideBlob is its Blob, until the test ends.
+func wideBlob(t *testing.T, m repository.Model) *Blob {
+	t.Helper()
 	b, err := ReadBlob(m.Path, &m.Spec, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
+	t.Cleanup(b.Close)
+	return b
+}
+
+// What a session took is there for the next one, no more than the devices' pages come to; what a device kept goes with it.
+func TestSessionsKeepMemory(t *testing.T) {
+	b := wideBlob(t, wide(t, 32))
 	const page, pages = 1 << 20, 100 // two sessions' worth, and a half
 	p := newPaged(t, pages)
 	weights := func() onnxrt.Pool { w, _ := onnxrt.Pools(); return w }
@@ -82,14 +88,8 @@ func TestSessionsKeepMemory(t *testing.T) {
 
 // What runs need is kept apart from weights, for the largest one: sessions that run by turns share it.
 func TestRunsKeepMemory(t *testing.T) {
-	load(t)
-	m := wide(t)
-	m.Spec.MaxBatch = 512 // 4 MB between layers
-	b, err := ReadBlob(m.Path, &m.Spec, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	m := wide(t, 512) // 4 MB between layers
+	b := wideBlob(t, m)
 	p := newPaged(t, 100)
 	defer p.Close()
 	p.Put(0, b)
@@ -124,8 +124,7 @@ func TestRunsKeepMemory(t *testing.T) {
 
 // Weights of a model that could not be optimised are weights, too, in copies of their own.
 func TestFilesKeepMemory(t *testing.T) {
-	load(t)
-	m := wide(t)
+	m := wide(t, 32)
 	b := &Blob{path: m.Path, spec: m.Spec, threads: 1}
 	if err := b.readFile(); err != nil {
 		t.Fatal(err)

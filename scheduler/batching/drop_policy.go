@@ -54,11 +54,7 @@ func (m *Model) shedding(b int) bool {
 func (m *Model) spread(b int, now mono.Time) bool {
 	at := b
 	for n := m.unused(); n > 0 && at < m.queue.Len(); n-- {
-		fits := m.fit(m.deadline(at), now, mono.Past)
-		if fits == 0 {
-			return false
-		}
-		at += fits
+		at += m.fit(m.deadline(at), now, mono.Past) // one at least: the head before it fits
 	}
 	return at >= m.queue.Len()
 }

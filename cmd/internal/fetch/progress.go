@@ -22,6 +22,7 @@ type Progress struct {
 
 // NewProgress writes to f.
 func NewProgress(f *os.File) *Progress {
+	// As cmd/symphony/cli has it, which would bring half of Symphony into a small tool.
 	if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		return &Progress{out: f, terminal: true, every: 200 * time.Millisecond}
 	}
