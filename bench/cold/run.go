@@ -42,10 +42,11 @@ func Run(ctx context.Context, cfg Config, s *System, w *Watcher, progress func(*
 	if progress != nil {
 		go tell(sent, progress, ended)
 	}
-	counted := mono.Now().Add(quiet)
+	start := mono.Now() // of both: else requests near the ends are counted that the simulation leaves out, or not
+	counted := start.Add(quiet)
 	go watchStalls(n, counted, ended)
 	w.begin(n, counted)
-	load.Run(ctx, load.Config{SLO: slos, Warmup: quiet, Duration: cfg.Growth, OutstandingMax: cfg.Sending.OutstandingMax, Drain: cfg.Sending.Drain},
+	load.Run(ctx, load.Config{SLO: slos, Start: start, Warmup: quiet, Duration: cfg.Growth, OutstandingMax: cfg.Sending.OutstandingMax, Drain: cfg.Sending.Drain},
 		target, &gaps{from: source}, &observer{n, counted}, sent)
 	interrupted := ctx.Err() != nil
 	total := cfg.Growth

@@ -56,6 +56,7 @@ type Observation struct {
 // Config of a run.
 type Config struct {
 	SLO            []mono.Dur // per model
+	Start          mono.Time  // the schedule's; 0: when Run is called
 	Warmup         mono.Dur   // not counted
 	Duration       mono.Dur   // counted
 	OutstandingMax int        // open requests beyond which the tool counts "generator_full" and sends nothing
@@ -88,7 +89,10 @@ func (c *Counts) LagMean() mono.Dur {
 // Run sends until Duration is over or ctx ends, then waits for the open
 // answers, at most Drain.
 func Run(ctx context.Context, cfg Config, target Target, arrivals Arrivals, o Observer, c *Counts) {
-	start := mono.Now()
+	start := cfg.Start
+	if start == 0 {
+		start = mono.Now()
+	}
 	counted := start.Add(cfg.Warmup)
 	end := counted.Add(cfg.Duration)
 	next := start
