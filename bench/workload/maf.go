@@ -38,12 +38,11 @@ const (
 // MAF is a synthetic stand-in for the Azure Functions trace, which Functions replays
 // where somebody has it: many functions whose rates span eight decades, timers with
 // periods of minutes and hours, bursts, and between them Poisson arrivals. Its total is
-// Clockwork's; how many functions are how rare is chosen so that with 4,026 models and the
-// memory of 12 GPUs of 1,376 pages as many models are cold each minute as there, 54 %
-// (maf_test.go). Wherever it is plotted it is to be called synthetic.
-//
-// Rates do not depend on the seed: they are the quantiles of one distribution. The seed
-// says which function is of which kind and which model, and when requests come.
+// Clockwork's. How many functions are how rare, and how high the spikes are, is chosen so
+// that Clockwork's own scheduler, with 4,026 models on 12 GPUs, finds what its section 6.5
+// tells: 54 % of the models are cold in a minute, 178 requests/s are, and spikes cost next to
+// nothing (bench/paper/clockwork, TestTraceIsLikeClockworks; docs/decisions/0073-a-trace-like-clockworks.md).
+// Wherever it is plotted it is to be called synthetic.
 //
 // Rejected: a row of counts per minute for each function, for Functions to replay. A
 // request costs a heap of all models there; here most come from one stream, O(1).
@@ -71,9 +70,10 @@ type pulse struct {
 
 // mafRates is the distribution of the functions' rates: quantiles, and log10 of requests/s
 // before the sum is scaled. Between two of them the logarithm is on the line that joins
-// them.
+// them. Seven in ten functions are hardly ever asked, nearly all others every 7 to 10
+// seconds, and the first few make most requests: the very first two in five.
 func mafRates() (at, log10 []float64) {
-	return []float64{0, 0.40, 0.80, 0.97, 0.995, 0.9995, 1}, []float64{-5, -3.8, -1.6, -1, 0, 1.6, 3}
+	return []float64{0, 0.40, 0.71, 0.75, 0.97, 0.995, 0.9995, 1}, []float64{-4.2, -4, -3.5, -0.4, -0.3, 0.3, 1.6, 4}
 }
 
 // rates are the functions' rates in requests/s, rising; their sum is total.
@@ -166,13 +166,13 @@ func (m *MAF) place(cfg *MAFConfig) []int32 {
 }
 
 // Shares of the kinds. A third of the functions that are asked less than twice a minute
-// are timers. Of those between once in five minutes and once a second 4 % run once an hour
+// are timers. Of those between once in five minutes and once a second 1.6 % run once an hour
 // or each quarter of an hour, with all their requests in one minute (the spikes of Figure
-// 8), and 10 % in bursts by chance.
+// 8), and 8 % in bursts by chance.
 const (
 	timersBelow, timers             = 1.0 / 30, 1.0 / 3
 	pulsesAbove, pulsesBelow        = 1.0 / 300, 1.0
-	hourly, quarterly, burstsChance = 0.027, 0.013, 0.10
+	hourly, quarterly, burstsChance = 0.007, 0.009, 0.08
 	burstMean, burstGap             = 20, 0.5e9 // requests, and ns from one to the next
 )
 
