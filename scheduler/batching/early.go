@@ -11,12 +11,17 @@ import (
 //
 // That is done in two places. The target (drop_policy.go) does neither: on a small share of the GPUs no batch carries the arrivals.
 //
-//   - When a batch is taken, where GPUs are crowded (Offer.Crowded).
+//   - When a batch is taken, where GPUs are crowded (Offer.Crowded), or full (Offer.Full) and few requests are missing: just beyond
+//     what the GPUs do, batches have 15 where 16 fit, and are that much dearer. Who is given up for the sixteenth would have been lost later.
 //   - Whenever the candidate is formed, under the setting Shed, for as many requests as can gather and run within the SLO
 //     (aims.gathered): what is called the window drop in the published code. A candidate is a full batch then, and has the latest start of
 //     one, so that GPUs go to full batches; the other rules have them go to the one whose first request is due first, which few
 //     fit behind. But it gives up what a GPU that becomes free early could have served. So it serves more beyond the peak, and at the
 //     peak less (scheduler/tuner knows when).
+
+// fullBatch and fullOf: on full GPUs a batch of two thirds of the largest one is worth heads. Smaller ones give up more than they gain where
+// models are not alike.
+const fullBatch, fullOf = 3, 2
 
 // crowd gives heads up until the batch is the largest that can be had now, or enough; b is what fits behind the first one.
 func (m *Model) crowd(now, free mono.Time, b, enough int, drops []Dropped) (int, []Dropped) {

@@ -10,8 +10,8 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// Where GPUs are crowded a batch is the largest that any front of the queue allows, with as few heads given up as it takes;
-// where they are not, or the policy gives none up, it is what fits behind the head.
+// Where GPUs are crowded a batch is the largest that any front of the queue allows, with as few heads given up as it takes, and where they are
+// full, if two thirds of the largest one fit anyway; where they are not, or the policy gives none up, it is what fits behind the head.
 func TestCrowdTakesTheLargest(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	p, err := profile.Linear(2, 10, 12)
@@ -26,19 +26,19 @@ func TestCrowdTakesTheLargest(t *testing.T) {
 			deadlines[i] = mono.Time(135 + r.IntN(40))
 		}
 		slices.Sort(deadlines)
-		policy, crowded := Policy(r.IntN(2)), r.IntN(3) > 0
+		policy, crowded, full := Policy(r.IntN(2)), r.IntN(2) > 0, r.IntN(2) > 0
 		m := NewModel(Config{Profile: p, SLO: 80, QueueMax: 100, Policy: policy, Share: 64 * OneGPU})
 		for i, d := range deadlines {
 			m.Push(now, d, wire.PriorityDefault, uint32(i))
 		}
-		batch, drops, start := m.Take(now, Offer{FreeAt: free, GPUs: 64, Share: 64 * OneGPU, Crowded: crowded}, nil, nil)
+		batch, drops, start := m.Take(now, Offer{FreeAt: free, GPUs: 64, Share: 64 * OneGPU, Crowded: crowded, Full: full}, nil, nil)
 		most, skip := 0, 0
 		begin := max(now, free)
 		for s := range deadlines {
 			if n := min(p.Largest(deadlines[s].Sub(begin), 0), len(deadlines)-s); n > most {
 				most, skip = n, s
 			}
-			if most > 0 && (!crowded || policy == PolicyHead) {
+			if most > 0 && skip == s && (policy == PolicyHead || !crowded && !(full && most >= 8)) {
 				break // the first that can be served at all
 			}
 		}

@@ -284,7 +284,7 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	drops = m.Update(now, drops)
 	free := max(gpu.FreeAt, m.floor)
 	b := m.batchFor(now, free)
-	if gpu.Crowded {
+	if gpu.Crowded || gpu.Full && fullBatch*b >= fullOf*m.most {
 		b, drops = m.crowd(now, free, b, m.most, drops)
 	}
 	b, drops = m.shed(now, free, b, drops)

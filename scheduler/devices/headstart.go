@@ -20,6 +20,8 @@ const (
 	crowdedFrom = 0.1
 	// crowdedBusy is the part of their time that they were busy at least.
 	crowdedBusy = 0.9
+	// fullFrom is the loss rate, of all and of a model, from which on GPUs that were busy for fullBusy of their time are full for it.
+	fullFrom, fullBusy = 0.001, 0.95
 )
 
 // Crowd is GPUs that are crowded.
@@ -35,8 +37,24 @@ func (t *Table) Crowded(now mono.Time) (c Crowd, ok bool) {
 	n := SpanOf(now)
 	all := t.demand.recent(n)
 	c = Crowd{Length: all.taken / mono.Dur(max(1, all.batches)), lossRate: all.lossRate(), span: n}
-	span := now.Sub(mono.Time((n - 1) * int64(Span)))
-	return c, c.lossRate >= crowdedFrom && float64(all.taken) >= float64(crowdedBusy*float64(span))*float64(t.count)
+	return c, c.lossRate >= crowdedFrom && t.busy(all.taken, crowdedBusy, now)
+}
+
+// Full tells whether all GPUs were busy lately and a little of what was wanted of them was lost all the same, and of what the model wanted.
+func (t *Table) Full(u *Usage, now mono.Time) bool {
+	n := SpanOf(now)
+	all := t.demand.recent(n)
+	if all.lossRate() < fullFrom || !t.busy(all.taken, fullBusy, now) {
+		return false
+	}
+	own := u.demand.recent(n)
+	return own.lossRate() >= fullFrom
+}
+
+// busy tells whether what ran lately took that part of all GPUs' time.
+func (t *Table) busy(taken mono.Dur, part float64, now mono.Time) bool {
+	span := now.Sub(mono.Time((SpanOf(now) - 1) * int64(Span)))
+	return float64(taken) >= float64(part*float64(span))*float64(t.count)
 }
 
 // Worse is by how much a model lost more of what it wanted than all together did, -1 to 1.

@@ -7,7 +7,7 @@ import "fmt"
 // another number are simulated again, and those of bench/paper are not touched.
 //
 // TestVersion fails when it should have been raised and was not.
-const Version = 5
+const Version = 6
 
 // kind is the kind of a figure's jobs.
 func kind(figure string) string { return fmt.Sprintf("clockwork %d %s", Version, figure) }

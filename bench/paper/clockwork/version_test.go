@@ -32,6 +32,8 @@ func TestVersion(t *testing.T) {
 		closed, err := job5{System: sys.key, SLO: 50, Warmup: 1, Count: 3, Seed: 1}.run(nil)
 		add(sys.name+" fig5", closed, err)
 		beside, err := job7{System: sys.key, N: 6, Rate: 1200, SLO: 33, BatchModels: 12, Concurrency: 16, Warmup: 1, Count: 3, Seed: 1}.run(nil)
+		beyond, berr := evenAt{even{System: sys.key, N: 12, SLO: 100, Warmup: 2, Count: 4, Seed: 1}, 6250}.run(nil)
+		add(sys.name+" peaks", Whole{Arrived: int64(beyond.Offered * 4), Bad: int64((beyond.Offered - beyond.Served) * 4)}, berr)
 		add(sys.name+" fig7", Whole{Arrived: int64(beside.BatchRate * 3), Bad: beside.Bad, Late: beside.Late}, err)
 	}
 	text, err := os.ReadFile(file)
