@@ -236,7 +236,7 @@ func TestBlobMemory(t *testing.T) {
 	}
 	at := addressOf(b)
 	if !resident(t, at, size) {
-		t.Error("the Blob is not in memory of its own")
+		t.Error("the Blob is not in memory")
 	}
 	b.Close()
 	if resident(t, at, size) {

@@ -39,10 +39,10 @@ const (
 // where somebody has it: many functions whose rates span eight decades, timers with
 // periods of minutes and hours, bursts, and between them Poisson arrivals. Its total is
 // Clockwork's. How many functions are how rare, and how high the spikes are, is chosen so
-// that Clockwork's own scheduler, with 4,026 models on 12 GPUs, finds what its section 6.5
-// tells: 54 % of the models are cold in a minute, 178 requests/s are, and spikes cost next to
-// nothing (bench/paper/clockwork, TestTraceIsLikeClockworks; docs/decisions/0073-a-trace-like-clockworks.md).
-// Wherever it is plotted it is to be called synthetic.
+// that Clockwork's own scheduler, with 4,026 models on 12 GPUs, finds about what its section
+// 6.5 tells: 54 % of the models are cold in a minute, 178 requests/s are, and spikes cost little
+// (docs/decisions/0073-a-trace-like-clockworks.md says how close it comes). Wherever it is
+// plotted it is to be called synthetic.
 //
 // Rejected: a row of counts per minute for each function, for Functions to replay. A
 // request costs a heap of all models there; here most come from one stream, O(1).
@@ -70,8 +70,8 @@ type pulse struct {
 
 // mafRates is the distribution of the functions' rates: quantiles, and log10 of requests/s
 // before the sum is scaled. Between two of them the logarithm is on the line that joins
-// them. Seven in ten functions are hardly ever asked, nearly all others every 7 to 10
-// seconds, and the first few make most requests: the very first two in five.
+// them. Seven in ten functions are hardly ever asked, most others every 7 to 10 seconds, and a
+// few make most requests: one alone makes two in five.
 func mafRates() (at, log10 []float64) {
 	return []float64{0, 0.40, 0.71, 0.75, 0.97, 0.995, 0.9995, 1}, []float64{-4.2, -4, -3.5, -0.4, -0.3, 0.3, 1.6, 4}
 }

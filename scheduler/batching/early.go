@@ -11,24 +11,46 @@ import (
 //
 // That is done in two places. The target (drop_policy.go) does neither: on a small share of the GPUs no batch carries the arrivals.
 //
-//   - When a batch is taken, where GPUs are crowded (Offer.Crowded), or full (Offer.Full) and few requests are missing: just beyond
-//     what the GPUs do, batches have 15 where 16 fit, and are that much dearer. Who is given up for the sixteenth would have been lost later.
+//   - When a batch is taken, where GPUs are crowded (Offer.Crowded), and, for a few requests that are missing, where they are full (Offer.Full):
+//     just beyond what GPUs do, batches have 15 where 16 fit, and are that much dearer.
 //   - Whenever the candidate is formed, under the setting Shed, for as many requests as can gather and run within the SLO
 //     (aims.gathered): what is called the window drop in the published code. A candidate is a full batch then, and has the latest start of
 //     one, so that GPUs go to full batches; the other rules have them go to the one whose first request is due first, which few
 //     fit behind. But it gives up what a GPU that becomes free early could have served. So it serves more beyond the peak, and at the
 //     peak less (scheduler/tuner knows when).
 
-// fullBatch and fullOf: on full GPUs a batch of two thirds of the largest one is worth heads. Smaller ones give up more than they gain where
-// models are not alike.
-const fullBatch, fullOf = 3, 2
+// fullParts: on full GPUs a batch that is smaller than the largest one by this factor at most may be filled up.
+const fullParts = 2
+
+// fillUp gives heads up on full GPUs until a batch that is large already is the largest that can be had now: no more of them than it grows by,
+// so that this batch serves as many as it would have lost. b is what fits behind the first one.
+func (m *Model) fillUp(now, free mono.Time, b int, drops []Dropped) (int, []Dropped) {
+	if fullParts*b < m.most {
+		return b, drops
+	}
+	skip, most := m.skips(now, free, b, m.most)
+	if skip > most-b {
+		return b, drops
+	}
+	return m.skip(skip, now, free, drops)
+}
 
 // crowd gives heads up until the batch is the largest that can be had now, or enough; b is what fits behind the first one.
 func (m *Model) crowd(now, free mono.Time, b, enough int, drops []Dropped) (int, []Dropped) {
-	if m.cfg.Policy == PolicyHead || m.setting.Head || b == 0 || b >= min(enough, m.queue.Len()) {
+	skip, _ := m.skips(now, free, b, enough)
+	if skip == 0 {
 		return b, drops
 	}
-	most := b
+	return m.skip(skip, now, free, drops)
+}
+
+// skips is how many heads at least stand in the way of the largest batch that can be had now, of enough at most, and how large that is;
+// b is what fits behind the first one. O(log(queue) * log(max batch)).
+func (m *Model) skips(now, free mono.Time, b, enough int) (skip, most int) {
+	if m.cfg.Policy == PolicyHead || m.setting.Head || b == 0 || b >= min(enough, m.queue.Len()) {
+		return 0, b
+	}
+	most = b
 	for low, high := 1, m.queue.Len()-1; low <= high; { // what fits rises with those skipped, what is left falls
 		mid := (low + high) / 2
 		fits, left := m.fit(m.deadline(mid), now, free), m.queue.Len()-mid
@@ -40,7 +62,6 @@ func (m *Model) crowd(now, free mono.Time, b, enough int, drops []Dropped) (int,
 		}
 	}
 	most = min(most, enough)
-	skip := 0
 	for high := m.queue.Len() - most; skip < high; { // as few as it takes
 		if mid := (skip + high) / 2; m.fit(m.deadline(mid), now, free) < most {
 			skip = mid + 1
@@ -48,7 +69,12 @@ func (m *Model) crowd(now, free mono.Time, b, enough int, drops []Dropped) (int,
 			high = mid
 		}
 	}
-	for range skip {
+	return skip, most
+}
+
+// skip gives the first n up; what fits behind them is the batch.
+func (m *Model) skip(n int, now, free mono.Time, drops []Dropped) (int, []Dropped) {
+	for range n {
 		drops = m.drop(wire.ReasonShed, true, drops)
 	}
 	return m.batchFor(now, free), drops

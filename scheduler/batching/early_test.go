@@ -11,7 +11,7 @@ import (
 )
 
 // Where GPUs are crowded a batch is the largest that any front of the queue allows, with as few heads given up as it takes, and where they are
-// full, if two thirds of the largest one fit anyway; where they are not, or the policy gives none up, it is what fits behind the head.
+// full, if half of the largest one fit anyway and no more are given up than it grows by; where they are not, or the policy gives none up, it is what fits behind the head.
 func TestCrowdTakesTheLargest(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	p, err := profile.Linear(2, 10, 12)
@@ -32,15 +32,18 @@ func TestCrowdTakesTheLargest(t *testing.T) {
 			m.Push(now, d, wire.PriorityDefault, uint32(i))
 		}
 		batch, drops, start := m.Take(now, Offer{FreeAt: free, GPUs: 64, Share: 64 * OneGPU, Crowded: crowded, Full: full}, nil, nil)
-		most, skip := 0, 0
+		most, skip, alone, first := 0, 0, 0, 0
 		begin := max(now, free)
 		for s := range deadlines {
 			if n := min(p.Largest(deadlines[s].Sub(begin), 0), len(deadlines)-s); n > most {
 				most, skip = n, s
 			}
-			if most > 0 && skip == s && (policy == PolicyHead || !crowded && !(full && most >= 8)) {
-				break // the first that can be served at all
+			if most > 0 && alone == 0 {
+				alone, first = most, s // the first that can be served at all
 			}
+		}
+		if alone > 0 && (policy == PolicyHead || !crowded && !(full && 2*alone >= 12 && skip-first <= most-alone)) {
+			most, skip = alone, first
 		}
 		if len(batch) != most || len(drops) != skip || most > 0 && (batch[0] != uint32(skip) || start != begin) {
 			t.Fatalf("deadlines %v at %v: %d from %v on, %d given up; want %d, %d", deadlines, begin, len(batch), batch, len(drops), most, skip)

@@ -284,8 +284,10 @@ func (m *Model) Take(now mono.Time, gpu Offer, batch []uint32, drops []Dropped) 
 	drops = m.Update(now, drops)
 	free := max(gpu.FreeAt, m.floor)
 	b := m.batchFor(now, free)
-	if gpu.Crowded || gpu.Full && fullBatch*b >= fullOf*m.most {
+	if gpu.Crowded {
 		b, drops = m.crowd(now, free, b, m.most, drops)
+	} else if gpu.Full {
+		b, drops = m.fillUp(now, free, b, drops)
 	}
 	b, drops = m.shed(now, free, b, drops)
 	for b > 0 && m.shedding(b) && !m.spread(b, now) {

@@ -20,8 +20,8 @@ const (
 	crowdedFrom = 0.1
 	// crowdedBusy is the part of their time that they were busy at least.
 	crowdedBusy = 0.9
-	// fullFrom is the loss rate, of all and of a model, from which on GPUs that were busy for fullBusy of their time are full for it.
-	fullFrom, fullBusy = 0.001, 0.95
+	// fullFrom is the loss rate of all, and fullNeed the part of the GPUs that is needed, from which on GPUs are full.
+	fullFrom, fullNeed = 0.001, 0.9
 )
 
 // Crowd is GPUs that are crowded.
@@ -37,24 +37,15 @@ func (t *Table) Crowded(now mono.Time) (c Crowd, ok bool) {
 	n := SpanOf(now)
 	all := t.demand.recent(n)
 	c = Crowd{Length: all.taken / mono.Dur(max(1, all.batches)), lossRate: all.lossRate(), span: n}
-	return c, c.lossRate >= crowdedFrom && t.busy(all.taken, crowdedBusy, now)
+	span := now.Sub(mono.Time((n - 1) * int64(Span)))
+	return c, c.lossRate >= crowdedFrom && float64(all.taken) >= float64(crowdedBusy*float64(span))*float64(t.count)
 }
 
-// Full tells whether all GPUs were busy lately and a little of what was wanted of them was lost all the same, and of what the model wanted.
-func (t *Table) Full(u *Usage, now mono.Time) bool {
-	n := SpanOf(now)
-	all := t.demand.recent(n)
-	if all.lossRate() < fullFrom || !t.busy(all.taken, fullBusy, now) {
-		return false
-	}
-	own := u.demand.recent(n)
-	return own.lossRate() >= fullFrom
-}
-
-// busy tells whether what ran lately took that part of all GPUs' time.
-func (t *Table) busy(taken mono.Dur, part float64, now mono.Time) bool {
-	span := now.Sub(mono.Time((SpanOf(now) - 1) * int64(Span)))
-	return float64(taken) >= float64(part*float64(span))*float64(t.count)
+// Full tells whether what comes would keep nearly all GPUs busy even in the batches of the whole deferral, and a little of it is lost. (How busy
+// GPUs are does not tell: those that defer nothing are busy with small batches.)
+func (t *Table) Full(now mono.Time) bool {
+	all := t.demand.recent(SpanOf(now))
+	return all.lossRate() >= fullFrom && t.Need() >= float64(fullNeed*float64(t.count))
 }
 
 // Worse is by how much a model lost more of what it wanted than all together did, -1 to 1.

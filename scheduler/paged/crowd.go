@@ -15,8 +15,8 @@ import (
 //
 // Size is held against the model's own: no model is passed because it batches less than others do.
 //
-// Before that, from one request in a thousand on (devices.Table.Full), a batch of two thirds of the largest gives up heads for the rest. Nothing
-// else: who goes first is decided by latest. 12 models on 6 GPUs served 1 to 2 % less than they do in full batches, just beyond their peak.
+// Before that, from one request in a thousand on (devices.Table.Full), a batch of half of the largest gives up a few heads for the rest. Nothing
+// else: who goes first is decided by latest. 12 models on 6 GPUs served up to 2 % less than they do in full batches, just beyond their peak.
 const (
 	// crowdedFuller is how many batches' time a candidate of twice the usual size goes first.
 	crowdedFuller = 4.0

@@ -194,12 +194,18 @@ func claims8(s *paper.Session, sys system, j *job8, f *found8, from, to int) {
 	}
 	w := &f.All
 	cold := float64(w.Cold) / float64(max(1, w.Arrived))
-	s.Claim(paper.Claim{What: name + ": requests in time", Paper: ">= 99.99 % (99.997 %)", Ours: fmt.Sprintf("%.4f %% of %d, %d late", 100*w.satisfied(), w.Arrived, w.Late), Holds: w.satisfied() >= 0.9999})
+	why := ""
+	if w.satisfied() < 0.9999 {
+		why = "a synthetic trace: how hard it is depends on the seed, by the model that the most popular function asks for"
+	}
+	s.Claim(paper.Claim{What: name + ": requests in time", Paper: ">= 99.99 % (99.997 %)", Ours: fmt.Sprintf("%.4f %% of %d, %d late", 100*w.satisfied(), w.Arrived, w.Late), Holds: w.satisfied() >= 0.9999, Why: why})
 	if j.Mapping != workload.Striped { // what the trace is made for
 		return
 	}
 	s.Claim(paper.Claim{What: name + ": cold requests", Paper: "2 to 6 % (3.7 %, 178 r/s)", Ours: fmt.Sprintf("%.2f %%, %.0f r/s", 100*cold, cold*w.Offered), Holds: cold >= 0.02 && cold <= 0.06})
-	if sys.key != Ours { // says whether the trace is like the paper's; ours is not in it
-		s.Claim(paper.Claim{What: name + ": models that are cold in a minute", Paper: "2,190 (54 %); held to within 15 %", Ours: fmt.Sprintf("%.0f (%.0f %%)", unique, 100*unique/(61*copies8)), Holds: unique >= 0.85*2190 && unique <= 1.15*2190})
+	why = ""
+	if sys.key == Ours {
+		why = "the trace is made so that Clockwork's scheduler has as many; ours has fewer cold requests, on more models"
 	}
+	s.Claim(paper.Claim{What: name + ": models that are cold in a minute", Paper: "2,190 (54 %); held to within 15 %", Ours: fmt.Sprintf("%.0f (%.0f %%)", unique, 100*unique/(61*copies8)), Holds: unique >= 0.85*2190 && unique <= 1.15*2190, Why: why})
 }
