@@ -40,9 +40,14 @@ const (
 // periods of minutes and hours, bursts, and between them Poisson arrivals. Its total is
 // Clockwork's. How many functions are how rare, and how high the spikes are, is chosen so
 // that Clockwork's own scheduler, with 4,026 models on 12 GPUs, finds about what its section
-// 6.5 tells: 54 % of the models are cold in a minute, 178 requests/s are, and spikes cost little
-// (docs/decisions/0073-a-trace-like-clockworks.md says how close it comes). Wherever it is
-// plotted it is to be called synthetic.
+// 6.5 tells: 54 % of the models are cold in a minute, 178 requests/s are, and, with the seed
+// that it was made with (101), spikes cost little; other seeds are harder
+// (docs/decisions/0073-a-trace-like-clockworks.md says by how much). Wherever it is plotted it
+// is to be called synthetic.
+//
+// Rates do not depend on the seed: they are the quantiles of one distribution. The seed
+// says which function is of which kind and which model, and when requests come. As one
+// function makes two in five of all requests, its model decides how hard a seed is.
 //
 // Rejected: a row of counts per minute for each function, for Functions to replay. A
 // request costs a heap of all models there; here most come from one stream, O(1).

@@ -136,7 +136,7 @@ func TestMAFIsCalibrated(t *testing.T) {
 	if math.Abs(share/0.54-1) > 0.15 {
 		t.Errorf("%g of the models are cold each minute, want 0.54", share)
 	}
-	// That spikes cost next to nothing (section 6.5) bounds them from above.
+	// Spikes that cost no requests (section 6.5) are not high.
 	if hour < other/56*105/100 || hour > other/56*112/100 || quarter/3 < other/56*101/100 || quarter/3 > other/56*104/100 {
 		t.Errorf("spikes are too low or too high: %d requests in the minute of an hour, %d in that of a quarter, %d in others", hour, quarter/3, other/56)
 	}

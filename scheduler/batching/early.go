@@ -19,11 +19,11 @@ import (
 //     fit behind. But it gives up what a GPU that becomes free early could have served. So it serves more beyond the peak, and at the
 //     peak less (scheduler/tuner knows when).
 
-// fullParts: on full GPUs a batch that is smaller than the largest one by this factor at most may be filled up.
+// fullParts: on full GPUs a batch of at least one part in so many of most (the profile's largest, or the setting's cap) may be filled up.
 const fullParts = 2
 
-// fillUp gives heads up on full GPUs until a batch that is large already is the largest that can be had now: no more of them than it grows by,
-// so that this batch serves as many as it would have lost. b is what fits behind the first one.
+// fillUp gives heads up on full GPUs until a batch that is large already is the largest that can be had now, or none if that takes more heads
+// than the batch grows by: each head that is lost buys at least one more request served. b is what fits behind the first one.
 func (m *Model) fillUp(now, free mono.Time, b int, drops []Dropped) (int, []Dropped) {
 	if fullParts*b < m.most {
 		return b, drops

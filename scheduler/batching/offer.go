@@ -13,7 +13,7 @@ type Offer struct {
 	Rivals bool
 	// Crowded: far more is wanted of all GPUs than they have, so that a good part of all requests is lost whatever is done.
 	Crowded bool
-	// Full: all GPUs are needed, however large the batches, and a little is lost all the same.
+	// Full: nearly all GPUs are needed even in the batches of the whole deferral, and a thousandth or more of what is wanted is lost.
 	Full bool
 	// Idle: the GPU was free when the candidate's window opened.
 	Idle bool

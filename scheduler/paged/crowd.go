@@ -15,8 +15,8 @@ import (
 //
 // Size is held against the model's own: no model is passed because it batches less than others do.
 //
-// Before that, from one request in a thousand on (devices.Table.Full), a batch of half of the largest gives up a few heads for the rest. Nothing
-// else: who goes first is decided by latest. 12 models on 6 GPUs served up to 2 % less than they do in full batches, just beyond their peak.
+// Before that, from a thousandth of the GPU time lost on (devices.Table.Full), a batch of at least half of the largest gives up a few heads for
+// the rest. Nothing else: who goes first is decided by latest. Without it 12 models on 6 GPUs served 2.4 % less than in full batches, at 6,400 requests/s.
 const (
 	// crowdedFuller is how many batches' time a candidate of twice the usual size goes first.
 	crowdedFuller = 4.0

@@ -23,7 +23,7 @@ type Config struct {
 	Eager bool
 	// NoLead: candidates are due at their exec (lead.go).
 	NoLead bool
-	// NoCrowd: no batch is preferred for its size, however many requests are lost (crowd.go).
+	// NoCrowd: no batch is preferred or filled up for its size, however many requests are lost (crowd.go).
 	NoCrowd   bool
 	Residency residency.Config
 }

@@ -126,7 +126,7 @@ func (t *comparison) sevenRight() error {
 		}
 	}
 	ls.claim(goodput, 1, "")
-	batch.claim("throughput where as many latency-sensitive requests are in time (within 0.5 points)", 1, "")
+	batch.claim("throughput where Clockwork has as many latency-sensitive requests in time as ours (within 0.5 points)", 1, "")
 	t.s.Note("Figure 7 (right): at tight SLOs Clockwork serves batch clients, who have no SLO, in place of requests that have one. Both classes added up, ours is below Clockwork's at %d of %d points, %.2f of it at the least and %.2f in all; that is no goodput, and no claim.", all.below, all.n, all.worst, all.ours/all.theirs)
 	return nil
 }
@@ -203,7 +203,7 @@ func (t *comparison) peaks() error {
 		theirBusy, ourBusy, deferredBusy := theirCalm.Busy, ourCalm.Busy, deferredCalm.Busy
 		why := ""
 		if deferredBusy > 0.5*theirBusy {
-			why = fmt.Sprintf("too few requests come within an SLO for larger batches: if all waited until their last moment, %.3f (batching.Need), %.2f of Clockwork's", deferredCalm.Need, deferredCalm.Need/theirBusy)
+			why = fmt.Sprintf("too few requests come within an SLO for larger batches: if all waited until their last moment, %.3f of the GPUs' time would be busy (batching.Need), %.2f of Clockwork's", deferredCalm.Need, deferredCalm.Need/theirBusy)
 		}
 		t.rows = append(t.rows, []string{"GPUs busy at a fifth of the peak", name, paper.Number(theirBusy, 4), paper.Number(ourBusy, 4), paper.Number(ourBusy/theirBusy, 5)},
 			[]string{"the same with headroom 0", name, paper.Number(theirBusy, 4), paper.Number(deferredBusy, 4), paper.Number(deferredBusy/theirBusy, 5)})

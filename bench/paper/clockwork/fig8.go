@@ -196,7 +196,7 @@ func claims8(s *paper.Session, sys system, j *job8, f *found8, from, to int) {
 	cold := float64(w.Cold) / float64(max(1, w.Arrived))
 	why := ""
 	if w.satisfied() < 0.9999 {
-		why = "a synthetic trace: how hard it is depends on the seed, by the model that the most popular function asks for"
+		why = "a synthetic trace: how hard it is depends on the seed: on which model the most popular function asks for"
 	}
 	s.Claim(paper.Claim{What: name + ": requests in time", Paper: ">= 99.99 % (99.997 %)", Ours: fmt.Sprintf("%.4f %% of %d, %d late", 100*w.satisfied(), w.Arrived, w.Late), Holds: w.satisfied() >= 0.9999, Why: why})
 	if j.Mapping != workload.Striped { // what the trace is made for

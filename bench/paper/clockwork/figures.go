@@ -30,7 +30,7 @@ func (o Options) mappings() []workload.Mapping {
 func Book(o Options) paper.Book {
 	return paper.Book{
 		Intro: "# The evaluation of Clockwork, run again\n\nMade by `symphony bench paper --of clockwork`. Every number is from the simulator, on V100s as Clockwork's Table 1 has them. " +
-			"The trace of Azure's functions is not here: where it is due stands a synthetic one, on which Clockwork's scheduler finds about what the paper tells (docs/decisions/0073). Clockwork is its own scheduler with loads; Symphony is deferred batch scheduling with paged GPUs, of which nothing is deferred while a GPU is idle and no best effort waits.\n\n",
+			"The trace of Azure's functions is not here: where it is due stands a synthetic one, on which as much is cold for Clockwork's scheduler as the paper tells; how much is lost depends on the seed, and this one (11) is harder than the paper's trace (docs/decisions/0073). Clockwork is its own scheduler with loads; Symphony is deferred batch scheduling with paged GPUs, of which nothing is deferred while a GPU is idle and no best effort waits.\n\n",
 		Figures: []paper.Figure{
 			{ID: "fig5", Title: "Figure 5: goodput of 15 models on one GPU against the SLO", Run: fig5},
 			{ID: "fig6", Title: "Figure 6: 3,601 models on one GPU", Run: fig6},

@@ -36,8 +36,8 @@ func made(t *testing.T, names ...string) (lines, out string) {
 }
 
 // Clockwork's own scheduler finds on the synthetic trace what its section 6.5 tells of the real one: 2,190 models that are cold
-// in a minute, and 178 requests/s that are. These are of eight hours, as figure 8 runs them (there they must hold to within 15 %);
-// the first minutes, as here, are up to a quarter colder. What is lost depends on the seed.
+// in a minute, and 178 requests/s that are. These are of eight hours, as figure 8 runs them (there the models must hold to within 15 %,
+// and 2 to 6 % of the requests must be cold); the first minutes, as here, are up to a quarter colder. What is lost depends on the seed.
 func TestTraceIsLikeClockworks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates two million requests")
