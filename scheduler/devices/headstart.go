@@ -42,10 +42,11 @@ func (t *Table) Crowded(now mono.Time) (c Crowd, ok bool) {
 }
 
 // Full tells whether what comes would keep nearly all GPUs busy even in the batches of the whole deferral, and a little of it is lost. (How busy
-// GPUs are does not tell: those that defer nothing are busy with small batches.)
-func (t *Table) Full(now mono.Time) bool {
+// GPUs are does not tell: those that defer nothing are busy with small batches.) The need is as of a sweep in this span: a model that is silent counts
+// no more.
+func (t *Table) Full(need float64, now mono.Time) bool {
 	all := t.demand.recent(SpanOf(now))
-	return all.lossRate() >= fullFrom && t.Need() >= float64(fullNeed*float64(t.count))
+	return all.lossRate() >= fullFrom && need >= float64(fullNeed*float64(t.count))
 }
 
 // Worse is by how much a model lost more of what it wanted than all together did, -1 to 1.

@@ -24,12 +24,12 @@ func TestCrowdedAndFull(t *testing.T) {
 		{"a tenth is lost on idle GPUs", 2000 * ms, 400 * ms, 1, false, false},
 	} {
 		now := mono.Time(1500 * ms)
-		all := Table{count: 2, needs: needs{sum: c.need}}
+		all := Table{count: 2}
 		all.demand.add(mono.Time(100*ms), wants{batches: 10, taken: c.taken, lost: c.lost})
 		if _, crowded := all.Crowded(now); crowded != c.crowded {
 			t.Errorf("%s: crowded %v", c.name, crowded)
 		}
-		if full := all.Full(now); full != c.full {
+		if full := all.Full(c.need, now); full != c.full {
 			t.Errorf("%s: full %v", c.name, full)
 		}
 	}

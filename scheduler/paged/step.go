@@ -157,7 +157,7 @@ func (p *Paged) grant(id uint32, m *model, k *place, idle bool, out *Out) {
 		g.Due = max(g.Ready, min(g.Due, told))
 	}
 	_, g.Crowded = p.crowded()
-	g.Full = !p.cfg.NoCrowd && p.gpus.Full(p.now)
+	g.Full = !p.cfg.NoCrowd && p.gpus.Full(p.Need(p.now), p.now)
 	g.GPUs, g.Share = holders, min(g.Share, batching.OneGPU*batching.Share(holders))
 }
 
