@@ -26,6 +26,7 @@ func (c *Client) take(id wire.RequestID) (call, bool) {
 // a READ that comes now is refused.
 func (c *Client) release(k *call) {
 	c.arena.Free(k.slab)
+	c.outputs.give(k.room)
 	if k.stopCtx != nil {
 		k.stopCtx()
 	}
