@@ -82,6 +82,9 @@ func partial(m *wire.Output, n int) bool { return m.Total != 0 && (n != int(m.To
 func (h *dataHandler) place(m *wire.Output, n int) []byte {
 	key := keyOf(m)
 	a := h.parts[key]
+	if a != nil && int(m.Total) != len(a.response.data) {
+		return nil // join finds it again
+	}
 	if !h.client.awaits(m.Request, int(m.Total)) {
 		h.forget(key)
 		return nil
@@ -99,8 +102,8 @@ func (h *dataHandler) place(m *wire.Output, n int) []byte {
 		h.parts[key] = a
 	}
 	from, to := int(m.Offset), int(m.Offset)+n
-	if from != a.got || to > len(a.response.data) || int(m.Total) != len(a.response.data) {
-		return nil // join finds it again
+	if from != a.got || to > len(a.response.data) {
+		return nil // likewise
 	}
 	return a.response.data[from:to]
 }
@@ -110,7 +113,10 @@ func (h *dataHandler) join(m *wire.Output, payload []byte) error {
 	key := keyOf(m)
 	a := h.parts[key]
 	if a == nil {
-		h.client.metrics.stray.Inc() // its request was answered meanwhile
+		h.client.metrics.stray.Inc() // its request was answered meanwhile, or the output is not its model's
+		if m.Offset == 0 {
+			h.client.misfit(m.Request)
+		}
 		return nil
 	}
 	size, from, to := len(a.response.data), int(m.Offset), int(m.Offset)+len(payload)
@@ -130,6 +136,19 @@ func (h *dataHandler) join(m *wire.Output, payload []byte) error {
 		a.response.Release()
 	}
 	return nil
+}
+
+// misfit answers a request whose output has another size than its model's, if it is open.
+func (c *Client) misfit(id wire.RequestID) {
+	if k, ok := c.take(id); ok {
+		err := k.misfit()
+		k.model.metrics.count(err)
+		k.done(nil, err)
+	}
+}
+
+func (k *call) misfit() *Error {
+	return &Error{Kind: ErrFailed, Reason: wire.ReasonExecution, Model: k.model.entry.Spec.Name, Msg: "the output does not fit the catalogue"}
 }
 
 // sweep forgets outputs whose requests were answered meanwhile: their backend may have given them up without a word.

@@ -44,7 +44,9 @@ func outputOf(id wire.RequestID) []byte {
 func sendPart(data transport.Link, m wire.Output, b []byte, from, to int) {
 	m.Offset, m.Total, m.Start = uint32(from), uint32(len(b)), mono.Now()
 	part := bytes.Clone(b[from:to])
-	_ = data.SendPayload(m.Append(nil, len(part)), part, nil)
+	for errors.Is(data.SendPayload(m.Append(nil, len(part)), part, nil), transport.ErrFull) {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // Outputs come in parts of any size, those of many requests among one another, some twice: each request has its own.
@@ -104,6 +106,17 @@ func TestOutputsInParts(t *testing.T) {
 	all.Wait()
 	if n := client.outputs.used.Load(); n != 0 {
 		t.Errorf("%d bytes of outputs are awaited", n)
+	}
+}
+
+// An output of another size than its model's is no answer, and said so at once.
+func TestPartsOfAnotherSize(t *testing.T) {
+	c := largeCluster(t)
+	c.onSubmit = func(_ *cluster, _, data transport.Link, s wire.Submit) {
+		sendPart(data, wire.Output{Request: s.Request, Epoch: 1, Batch: 1}, make([]byte, 2*largeSize), 0, 1000)
+	}
+	if _, err := c.dial(nil).Infer(context.Background(), large(1)); !errors.Is(err, ErrFailed) {
+		t.Errorf("%v, want %v", err, ErrFailed)
 	}
 }
 

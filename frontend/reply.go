@@ -184,7 +184,7 @@ func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 		return false
 	}
 	if !k.model.read(payload, r) {
-		err := &Error{Kind: ErrFailed, Reason: wire.ReasonExecution, Model: k.model.entry.Spec.Name, Msg: "the output does not fit the catalogue"}
+		err := k.misfit()
 		k.model.metrics.count(err)
 		k.done(nil, err)
 		return false
