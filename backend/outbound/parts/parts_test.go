@@ -16,87 +16,111 @@ type given struct {
 	dropped    bool
 }
 
+// play is a queue and what it should have.
+type play struct {
+	t      *testing.T
+	seed   uint64
+	r      *rand.Rand
+	q      Queue
+	all    map[uint32]*given
+	flying int
+}
+
+// over holds the queue's word against what was given.
+func (w *play) over(id uint32, is bool, when string) {
+	g := w.all[id]
+	want := len(g.flying) == 0 && (g.next == g.size && g.size > 0 || g.dropped || g.size == 0 && g.next == -1)
+	if is != want {
+		w.t.Fatalf("seed %d: %s: output of %d bytes at %d with %d parts under way is over: %v", w.seed, when, g.size, g.next, len(g.flying), is)
+	}
+	if is {
+		delete(w.all, id)
+	}
+}
+
+func (w *play) add() {
+	size := []int{0, 1, w.r.IntN(Small), Size, w.r.IntN(8 * Size)}[w.r.IntN(5)]
+	at := mono.Time(w.r.IntN(1000))
+	id, ok := w.q.Add(size, at)
+	if !ok || w.all[id] != nil {
+		w.t.Fatalf("seed %d: slot %d, %v", w.seed, id, ok)
+	}
+	w.all[id] = &given{size: size, deadline: at}
+}
+
+func (w *play) hand() {
+	p, ok := w.q.Next()
+	if !ok {
+		return
+	}
+	g, n := w.all[p.Slot], p.To-p.From
+	if p.From != g.next || n > Size || p.To > g.size {
+		w.t.Fatalf("seed %d: bytes %d to %d where %d of %d is next", w.seed, p.From, p.To, g.next, g.size)
+	}
+	for _, o := range w.all {
+		if waits := !o.dropped && o.next < o.size && o.next >= 0; waits && o.deadline < g.deadline {
+			w.t.Fatalf("seed %d: deadline %d goes before %d", w.seed, g.deadline, o.deadline)
+		}
+	}
+	if refused := w.r.IntN(4) == 0; refused {
+		w.q.Left(p.Slot, p.To == g.size)
+		w.over(p.Slot, w.q.Handed(p, false), "refused")
+		return
+	}
+	g.next, g.flying, w.flying = p.To, append(g.flying, n), w.flying+n
+	if g.size == 0 {
+		g.next = -1
+	}
+	if early := w.r.IntN(3) == 0; early && len(g.flying) == 1 { // copied: it leaves before the link has returned
+		w.flying, g.flying = w.flying-n, nil
+		w.q.Left(p.Slot, p.To == g.size)
+	}
+	w.over(p.Slot, w.q.Handed(p, true), "handed over")
+}
+
+func (w *play) leave() {
+	for id, g := range w.all {
+		if len(g.flying) == 0 {
+			continue
+		}
+		last := g.next == g.size && len(g.flying) == 1 || g.size == 0
+		w.flying, g.flying = w.flying-g.flying[0], g.flying[1:]
+		w.over(id, w.q.Left(id, last), "left")
+		return
+	}
+}
+
+func (w *play) drop() {
+	id, _, ok := w.q.First()
+	if !ok {
+		return
+	}
+	w.all[id].dropped = true
+	begun, is := w.q.Drop(id)
+	if begun != (w.all[id].next > 0) {
+		w.t.Fatalf("seed %d: begun %v at %d", w.seed, begun, w.all[id].next)
+	}
+	w.over(id, is, "dropped")
+}
+
 // Whatever comes, leaves, is refused and is given up: each output is handed over from its first byte to its last one, the
 // earliest deadline first; the link never has more than its window; and each slot is free at the end.
 func TestEveryPartOnce(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	r := rand.New(rand.NewPCG(seed, 0))
-	var q Queue
-	all := map[uint32]*given{}
-	flying := 0
-	over := func(id uint32, is bool, when string) {
-		g := all[id]
-		want := len(g.flying) == 0 && (g.next == g.size && g.size > 0 || g.dropped || g.size == 0 && g.next == -1)
-		if is != want {
-			t.Fatalf("seed %d: %s: output of %d bytes at %d with %d parts under way is over: %v", seed, when, g.size, g.next, len(g.flying), is)
-		}
-		if is {
-			delete(all, id)
-		}
-	}
+	w := &play{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 0)), all: map[uint32]*given{}}
 	for range 20_000 {
-		switch k := r.IntN(10); {
+		switch k := w.r.IntN(10); {
 		case k < 2:
-			size := []int{0, 1, r.IntN(Small), Size, r.IntN(8 * Size)}[r.IntN(5)]
-			at := mono.Time(r.IntN(1000))
-			id, ok := q.Add(size, at)
-			if !ok || all[id] != nil {
-				t.Fatalf("seed %d: slot %d, %v", seed, id, ok)
-			}
-			all[id] = &given{size: size, deadline: at}
+			w.add()
 		case k < 6:
-			p, ok := q.Next()
-			if !ok {
-				continue
-			}
-			g := all[p.Slot]
-			n := p.To - p.From
-			if p.From != g.next || n > Size || p.To > g.size {
-				t.Fatalf("seed %d: bytes %d to %d where %d of %d is next", seed, p.From, p.To, g.next, g.size)
-			}
-			for _, o := range all {
-				if waits := !o.dropped && (o.next < o.size && o.next >= 0); waits && o.deadline < g.deadline {
-					t.Fatalf("seed %d: deadline %d goes before %d", seed, g.deadline, o.deadline)
-				}
-			}
-			taken := r.IntN(4) > 0
-			if !taken {
-				q.Left(p.Slot, p.To == g.size)
-				over(p.Slot, q.Handed(p, false), "refused")
-				continue
-			}
-			g.next, g.flying, flying = p.To, append(g.flying, n), flying+n
-			if g.size == 0 {
-				g.next = -1
-			}
-			if early := r.IntN(3) == 0; early && len(g.flying) == 1 { // copied: it leaves before the link has returned
-				flying, g.flying = flying-n, nil
-				q.Left(p.Slot, p.To == g.size)
-			}
-			over(p.Slot, q.Handed(p, true), "handed over")
+			w.hand()
 		case k < 9:
-			for id, g := range all {
-				if len(g.flying) > 0 {
-					last := g.next == g.size && len(g.flying) == 1 || g.size == 0
-					flying, g.flying = flying-g.flying[0], g.flying[1:]
-					over(id, q.Left(id, last), "left")
-					break
-				}
-			}
+			w.leave()
 		default:
-			id, _, ok := q.First()
-			if !ok {
-				continue
-			}
-			all[id].dropped = true
-			begun, is := q.Drop(id)
-			if begun != (all[id].next > 0) {
-				t.Fatalf("seed %d: begun %v at %d", seed, begun, all[id].next)
-			}
-			over(id, is, "dropped")
+			w.drop()
 		}
-		if q.Flying() != flying || flying > 2*Window || q.Len() != len(all) {
-			t.Fatalf("seed %d: %d bytes under way, counted %d; %d outputs, counted %d", seed, flying, q.Flying(), len(all), q.Len())
+		if w.q.Flying() != w.flying || w.flying > 2*Window || w.q.Len() != len(w.all) {
+			t.Fatalf("seed %d: %d bytes under way, counted %d; %d outputs, counted %d", seed, w.flying, w.q.Flying(), len(w.all), w.q.Len())
 		}
 	}
 }
