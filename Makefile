@@ -70,8 +70,8 @@ test-e2e: build models ## the end-to-end tests, whole
 test-deploy: ## manifests, images and units below deploy/, and symphony-kube, without a cluster
 	@scripts/test.sh deploy kube
 
-test-outputs: build models ## outputs of 1 KB to 64 MB, batches of 1 to 32, by every way and reader: a table with the memory used (some minutes; SYMPHONY_OUTPUTS_MOST=BYTES of a request, on machines with less than 32 GB)
-	SYMPHONY_OUTPUTS=all $(GO) test -count=1 -v -timeout 60m -run '^TestOutputs$$' ./cmd/symphony/e2e
+test-outputs: build models ## outputs of 1 KB to 64 MB, batches of 1 to 32, by every way and reader: a table with the memory used (some minutes; OUTPUTS_MOST=BYTES of a request, on machines with less than 32 GB)
+	OUTPUTS=all $(GO) test -count=1 -v -timeout 60m -run '^TestOutputs$$' ./cmd/symphony/e2e
 
 test-ui: build ## the live picture in headless Chromium (apt-get install chromium): a few minutes; UI_SPAN=10s for less, SHOTS=docs/ui takes the README pictures
 	SYMPHONY_REQUIRE_CHROMIUM=1 UI_SHOTS=$(if $(SHOTS),$(abspath $(SHOTS))) $(GO) test -count=1 -v -timeout 30m ./cmd/symphony/uie2e

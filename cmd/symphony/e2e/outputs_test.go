@@ -319,7 +319,7 @@ control: {http: "127.0.0.1:0"}
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	sizes, batches, room := []int{1 << 10, 256 << 10, 3 << 20}, []int{1, 8}, int64(96<<20)
-	full := os.Getenv("SYMPHONY_OUTPUTS") == "all"
+	full := os.Getenv("OUTPUTS") == "all"
 	if full {
 		sizes, batches, room = []int{1 << 10, 16 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20}, []int{1, 4, 8, 32}, 2<<30
 	}
@@ -350,7 +350,7 @@ func outputsOver(t *testing.T, network string, sizes, batches []int, room int64,
 	seed := 0
 	for _, size := range sizes {
 		for _, items := range batches {
-			if most, err := strconv.Atoi(os.Getenv("SYMPHONY_OUTPUTS_MOST")); err == nil && size*items > most {
+			if most, err := strconv.Atoi(os.Getenv("OUTPUTS_MOST")); err == nil && size*items > most {
 				continue // on a machine with less memory
 			}
 			for _, way := range []string{"json", "binary", "gzip", "grpc", "library", "shared memory", "slow reader", "reader that vanishes"} {
