@@ -76,7 +76,7 @@ func (o *order) sendOutputs(start, end mono.Time) {
 		}
 		m.Request = it.Request
 		out := o.batch.Outputs[k]
-		if !o.exec.outputs.Direct(len(out)) {
+		if !o.exec.outputs.Direct(l, len(out)) {
 			o.sendLater(l, i, k, &m)
 			continue
 		}

@@ -103,8 +103,23 @@ func (s *Sender) Reserve(n int64) bool {
 func (s *Sender) Unreserve(n int64) { s.held.Add(-n) }
 
 // Direct reports whether an output of n bytes may go to its link past the lines: it is small, and nothing
-// waits. A link that refuses it (transport.ErrFull) gets it by Send.
-func (s *Sender) Direct(n int) bool { return n <= parts.Small && s.busy.Load() == 0 }
+// waits for that link. A link that refuses it (transport.ErrFull) gets it by Send.
+func (s *Sender) Direct(l transport.Link, n int) bool {
+	return n <= parts.Small && (s.busy.Load() == 0 || s.free(l))
+}
+
+// free reports whether nothing waits for a link while something does for others.
+func (s *Sender) free(l transport.Link) bool {
+	s.mu.Lock()
+	n := s.all[l]
+	s.mu.Unlock()
+	if n == nil {
+		return true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.busy
+}
 
 // Send takes an output over; what becomes of it is told by Lost and Release.
 func (s *Sender) Send(l transport.Link, o Output) {

@@ -163,8 +163,8 @@ func TestAllArrive(t *testing.T) {
 func TestSmallOvertakesLarge(t *testing.T) {
 	s, p, g := New(0), &pipe{}, &ledger{}
 	s.Send(p, g.output(1, make([]byte, 64<<20), 60*mono.Second))
-	if s.Direct(10) {
-		t.Error("past a line that waits")
+	if s.Direct(p, 10) || !s.Direct(&pipe{}, 10) {
+		t.Error("past a line that waits, or not past that of another link")
 	}
 	before := len(p.sent())
 	s.Send(p, g.output(2, make([]byte, 4000), 20*mono.Millisecond))
@@ -173,7 +173,7 @@ func TestSmallOvertakesLarge(t *testing.T) {
 	}
 	for p.leave(10) > 0 {
 	}
-	if !g.is(2, CauseExpired, 0) || !s.Idle() || !s.Direct(10) {
+	if !g.is(2, CauseExpired, 0) || !s.Idle() || !s.Direct(p, 10) {
 		t.Errorf("%+v, idle %v", g, s.Idle())
 	}
 }
