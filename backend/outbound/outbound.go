@@ -81,8 +81,13 @@ func New(max int64) *Sender {
 	return &Sender{max: max, all: map[transport.Link]*line{}}
 }
 
-// Max is the most bytes that Reserve gives.
-func (s *Sender) Max() int64 { return s.max }
+// Max is the most bytes that Reserve gives; of no sender: MaxDefault.
+func (s *Sender) Max() int64 {
+	if s == nil {
+		return MaxDefault
+	}
+	return s.max
+}
 
 // Held is how many bytes are reserved now.
 func (s *Sender) Held() int64 { return s.held.Load() }

@@ -2,7 +2,7 @@ package rdmae2e
 
 import (
 	"bytes"
-	"encoding/binary"
+	bin "encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -56,7 +56,7 @@ func (c *cluster) repeat(seed, items int) error {
 	body := []byte(head)
 	for k := range items {
 		for i := range period {
-			body = binary.LittleEndian.AppendUint32(body, math.Float32bits(word(k, i)))
+			body = bin.LittleEndian.AppendUint32(body, math.Float32bits(word(k, i)))
 		}
 	}
 	r, err := http.NewRequest("POST", fmt.Sprintf("http://127.0.0.1:%d/v2/models/repeat/infer", c.port.http), bytes.NewReader(body))
@@ -80,7 +80,7 @@ func (c *cluster) repeat(seed, items int) error {
 	}
 	for k := range items {
 		for i := range n {
-			if got := math.Float32frombits(binary.LittleEndian.Uint32(out[4*(k*n+i):])); got != word(k, i) {
+			if got := math.Float32frombits(bin.LittleEndian.Uint32(out[4*(k*n+i):])); got != word(k, i) {
 				return fmt.Errorf("item %d, word %d is %v, want %v", k, i, got, word(k, i))
 			}
 		}
