@@ -12,7 +12,7 @@ TAGS    := $(strip $(shell pkg-config --exists libibverbs 2>/dev/null && echo rd
 comma   := ,
 space   := $(subst ,, )
 
-.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-ui test-k8s test-rules test-operations test-clients test-triton proto gpu-libs cuda-headers gpu-suite test-gpu
+.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-outputs test-ui test-k8s test-rules test-operations test-clients test-triton proto gpu-libs cuda-headers gpu-suite test-gpu
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ test-e2e: build models ## the end-to-end tests, whole
 
 test-deploy: ## manifests, images and units below deploy/, and symphony-kube, without a cluster
 	@scripts/test.sh deploy kube
+
+test-outputs: build models ## outputs of 1 KB to 64 MB, batches of 1 to 32, by every way and reader: a table with the memory used (some minutes; OUTPUTS_MOST=BYTES of a request, on machines with less than 32 GB)
+	OUTPUTS=all $(GO) test -count=1 -v -timeout 60m -run '^TestOutputs$$' ./cmd/symphony/e2e
 
 test-ui: build ## the live picture in headless Chromium (apt-get install chromium): a few minutes; UI_SPAN=10s for less, SHOTS=docs/ui takes the README pictures
 	SYMPHONY_REQUIRE_CHROMIUM=1 UI_SHOTS=$(if $(SHOTS),$(abspath $(SHOTS))) $(GO) test -count=1 -v -timeout 30m ./cmd/symphony/uie2e

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/emugpu"
+	"github.com/symphony-serving/symphony/backend/outbound"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -26,6 +27,8 @@ type Backend struct {
 	metrics *metrics
 	members *members
 	faults  faults
+	losses  losses
+	outputs *outbound.Sender // of all devices
 	service service
 
 	gpuHost  *gpuHost       // nil: no pool of kind cuda
@@ -61,7 +64,8 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano(), stop: make(chan struct{}),
 		keeps: make(chan keepOrder, keepsMax), measuring: make(chan struct{}, 1)}
 	b.reigns.b, b.uplinks = b, newUplinks(b, group)
-	b.faults.log = b.log
+	b.faults.log, b.losses.log = b.log, b.log
+	b.outputs = outbound.New(cfg.OutputsMax)
 	b.members = newMembers(b)
 	watched := newWatch(b)
 	repo, err := loadRepository(&cfg, b.log)
@@ -161,6 +165,9 @@ func leave(all []*uplink) (untold []*uplink) {
 }
 
 func (b *Backend) idle() bool {
+	if !b.outputs.Idle() {
+		return false
+	}
 	for _, p := range b.pools {
 		for _, e := range p.executors {
 			if !e.Idle() {

@@ -30,6 +30,7 @@ type Config struct {
 	Shelf       Shelf  // gets models that the scheduler orders; nil: they cannot be got. Closed with the backend, or when New fails
 	Pools       []PoolConfig
 	GPUs        *GPUs            // for pools of kind cuda; nil: this program cannot have any
+	OutputsMax  int64            // most bytes of batches whose outputs wait for the links to their frontends; 0: outbound.MaxDefault
 	Buffers     int64            // most bytes of pinned batch buffers, of each GPU; 0: 1 GiB
 	Profiling   profiler.Options // of models without a profile, at start
 	Logger      zerolog.Logger

@@ -77,6 +77,9 @@ func faultText(c executor.Cause) string {
 	case executor.CauseFull:
 		return "a batch was refused: too many wait at the device already"
 	}
+	if c == executor.CauseUnsent {
+		return "requests were answered without their outputs: too many bytes of outputs wait for links; raise backend.outputs_max, or find out which frontend or network is slow"
+	}
 	return "a batch failed on its device"
 }
 

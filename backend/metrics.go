@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/backend/outbound"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -20,6 +21,8 @@ type metrics struct {
 	stale      *prometheus.CounterVec
 	unreached  *prometheus.CounterVec
 	failed     *prometheus.CounterVec
+	lost       *prometheus.CounterVec
+	waiting    prometheus.GaugeFunc
 	out        *prometheus.GaugeVec
 	fetch      *prometheus.HistogramVec
 	loads      *prometheus.CounterVec
@@ -43,6 +46,10 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 		unreached: counter("unreached_total", "Answers for which there was no data link to the frontend."),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_failed_total",
 			Help: "Requests that a device could not execute, or whose order was refused; the log has the errors."}, []string{"pool", "model", "cause"}),
+		lost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_lost_outputs_total",
+			Help: "Outputs that were given up while they waited for the link to their frontend: their deadline passed, the link ended, or too many waited."}, []string{"pool", "model", "cause"}),
+		waiting: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_backend_outputs_waiting_bytes",
+			Help: "Bytes of batches whose outputs wait for links to frontends; at most backend.outputs_max."}, func() float64 { return float64(b.outputs.Held()) }),
 		out: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "symphony_backend_out_of_service", Help: "Devices that are out of service now; the log says why."}, []string{"pool"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "symphony_backend_fetch_seconds", Help: "From an order's arrival until all inputs were there.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 14)}, []string{"pool"}),
@@ -66,7 +73,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.out, m.fetch, m.loads, m.loading, m.returned, m.pages, m.gpus, m.stocks, m.reigns}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.lost, m.waiting, m.out, m.fetch, m.loads, m.loading, m.returned, m.pages, m.gpus, m.stocks, m.reigns}
 }
 
 func (m *metrics) unregister() {
@@ -101,6 +108,14 @@ func (m *metrics) observer(pool, device int) executor.Observer {
 		LoadFailed: func(o *executor.LoadOrder, err error) { m.backend.tellLoadFailed(p, device, o, err) },
 		Stale:      func(model int) { p.countersOf(model).stale.Inc() },
 		Unreached:  func(model int) { p.countersOf(model).unreached.Inc() },
+		Lost: func(o *outbound.Output, c outbound.Cause) {
+			name := ""
+			if spec := p.spec(o.Model); spec != nil {
+				name = spec.Name
+			}
+			m.lost.WithLabelValues(p.doc.DeviceType, name, c.String()).Inc()
+			m.backend.losses.say(p, o, c)
+		},
 		Failed: func(f *executor.Failure) {
 			name := ""
 			if spec := p.spec(f.Order.ModelIndex); spec != nil {

@@ -95,6 +95,9 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 	var refused []refusal
 	models = slices.DeleteFunc(models, func(m repository.Model) bool {
 		err := checkLabels(&m.Spec)
+		if err == nil {
+			err = b.checkOutputs(&m.Spec)
+		}
 		if err != nil {
 			refused = append(refused, refusal{m, err})
 		}
@@ -154,6 +157,7 @@ func (b *Backend) load(ctx context.Context, p *pool, gpus []cuda.Info, cfg PoolC
 // executorOf is the executor of device k of pool i.
 func (b *Backend) executorOf(p *pool, d executor.Device, i, k int, memory transport.Allocator) *executor.Executor {
 	e := executor.New(d, p.models, nil, p.memory(k, memory), b, b.observer(i, k))
+	e.SendBy(b.outputs)
 	if p.doc.Strict {
 		e.Strict()
 	}

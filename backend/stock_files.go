@@ -160,6 +160,9 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 		m.Spec.MaxBatch = source.MaxBatch
 		m.GPU.Sizes = nil // the ladder of another one
 	}
+	if err := s.b.checkOutputs(&m.Spec); err != nil {
+		return f, err
+	}
 	if err := s.p.loader.check(ctx, &m); err != nil {
 		return f, err
 	}

@@ -38,6 +38,7 @@ type Client struct {
 	photos   chan imageJob // large ones
 	memory   *imageMemory
 	times    imageTimes
+	outputs  outputRoom
 	waiting  atomic.Int64  // bytes of images in there
 	wake     chan struct{} // the expiry loop shall look again
 	stop     chan struct{} // closed by Close
@@ -98,6 +99,9 @@ func newClient(o Options) (*Client, error) {
 	if o.MaxInFlight < 1 || o.MaxInFlight > inflight.SlotsMax {
 		return nil, fmt.Errorf("frontend: MaxInFlight %d, must be 1 to %d", o.MaxInFlight, inflight.SlotsMax)
 	}
+	if o.OutputsMax < 0 {
+		return nil, fmt.Errorf("frontend: OutputsMax %d must not be negative", o.OutputsMax)
+	}
 	if *o.ReplyMargin < 0 {
 		return nil, fmt.Errorf("frontend: ReplyMargin %v must not be negative", *o.ReplyMargin)
 	}
@@ -113,6 +117,7 @@ func newClient(o Options) (*Client, error) {
 		images: make(chan imageJob, imagesMax), photos: make(chan imageJob, imagesMax), memory: newImageMemory(o.ImageMemory),
 		instance: randomStart(), labels: newLabels(o.Logger), wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
+	c.outputs.most = o.OutputsMax
 	for _, addresses := range groups {
 		g := newGroup(c, addresses, len(c.groups), len(groups))
 		c.groups, c.uplinks = append(c.groups, g), append(c.uplinks, g.members...)
@@ -172,6 +177,9 @@ func (o Options) complete() Options {
 	}
 	if o.ImageMemory == 0 {
 		o.ImageMemory = 48 << 20
+	}
+	if o.OutputsMax == 0 {
+		o.OutputsMax = OutputsMaxDefault
 	}
 	if o.ReplyMargin == nil {
 		o.ReplyMargin = new(ReplyMarginDefault)

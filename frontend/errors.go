@@ -110,6 +110,8 @@ func reasonError(model string, r wire.Reason) *Error {
 		e.Msg = "no GPU has the model's weights, and none could load them in time"
 	case wire.ReasonMemory:
 		e.Kind, e.Msg = ErrOverloaded, "the backend has no memory for its weights or inputs"
+	case wire.ReasonUnsent:
+		e.Kind, e.Msg = ErrOverloaded, "too many bytes of outputs wait at the backend to be sent (backend.outputs_max)"
 	case wire.ReasonInfeasible:
 		e.Kind, e.Msg = ErrInfeasible, "no variant meets what is asked of latency, accuracy and cost"
 	}

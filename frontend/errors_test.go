@@ -12,7 +12,7 @@ func TestErrorOfEachReason(t *testing.T) {
 	kinds := map[error][]wire.Reason{
 		ErrDropped:          {wire.ReasonDeadline, wire.ReasonShed, wire.ReasonLate, wire.ReasonCold},
 		ErrDeadlineExceeded: {wire.ReasonDeadline, wire.ReasonExpired, wire.ReasonLate},
-		ErrOverloaded:       {wire.ReasonFull, wire.ReasonMemory},
+		ErrOverloaded:       {wire.ReasonFull, wire.ReasonMemory, wire.ReasonUnsent},
 		ErrUnavailable:      {wire.ReasonUnavailable, wire.ReasonBackendLost, wire.ReasonDraining},
 		ErrUnknownModel:     {wire.ReasonUnknownModel},
 		ErrFailed:           {wire.ReasonExecution},

@@ -40,6 +40,7 @@ type call struct {
 	class      wire.Class
 	again      bool // it may have been sent to an earlier reign, too
 	trace      TraceID
+	room       int64 // bytes of Client.outputs
 }
 
 // waiter is a goroutine in Infer.
@@ -208,6 +209,11 @@ func (c *Client) alloc(m *model, n int) (wire.SlabHandle, []byte, *Error) {
 // register opens the call, or refuses it when too many are open. From here on
 // it is answered by whoever takes it out of the table.
 func (c *Client) register(k *call) (wire.RequestID, bool) {
+	if err := c.makeRoom(k); err != nil {
+		c.arena.Free(k.slab)
+		c.refuse(k.model, k.model.entry.Spec.Name, err, k.done)
+		return 0, false
+	}
 	c.mu.Lock()
 	var id wire.RequestID
 	var slot uint32
@@ -225,6 +231,7 @@ func (c *Client) register(k *call) (wire.RequestID, bool) {
 	c.mu.Unlock()
 	if !ok {
 		c.arena.Free(k.slab)
+		c.outputs.give(k.room)
 		c.refuse(k.model, k.model.entry.Spec.Name, &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: k.model.entry.Spec.Name,
 			Msg: "too many open requests"}, k.done)
 		return 0, false

@@ -13,6 +13,7 @@ type dataHandler struct {
 	client *Client
 	output wire.Output
 	next   *Response // what the next output goes into; nil: to be taken
+	parts  assemblies
 }
 
 // Buffer implements transport.Handler: an output's bytes go straight where the
@@ -22,6 +23,9 @@ func (h *dataHandler) Buffer(l transport.Link, kind wire.Kind, body []byte, n in
 	if kind != wire.KindOutput || m.Decode(body, 0) != nil {
 		return nil
 	}
+	if partial(m, n) {
+		return h.place(m, n)
+	}
 	// What is large is made only for who waits for it. (What is small costs
 	// nothing, a look at the table costs a lock.)
 	if n > smallOutput && !h.client.awaits(m.Request, n) {
@@ -29,9 +33,6 @@ func (h *dataHandler) Buffer(l transport.Link, kind wire.Kind, body []byte, n in
 	}
 	return h.response().room(n)
 }
-
-// smallOutput is what a response may hold without being asked for.
-const smallOutput = 16 << 10
 
 func (h *dataHandler) response() *Response {
 	if h.next == nil {
@@ -54,11 +55,20 @@ func (h *dataHandler) Receive(l transport.Link, f transport.Frame) {
 		l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
 		return
 	}
+	if m.Reason == wire.ReasonNone && partial(m, len(f.Payload)) {
+		if err := h.join(m, f.Payload); err != nil {
+			l.Close(fmt.Errorf("%w: %w", transport.ErrProtocol, err))
+		}
+		return
+	}
+	if m.Reason != wire.ReasonNone && len(h.parts) > 0 {
+		h.forget(keyOf(m))
+	}
 	if h.client.answer(m, f.Payload, h.response()) || cap(h.next.data) > dataKeep {
 		h.next = nil
 	}
 }
 
 // Closed implements transport.Handler. What ran on that backend is queued again
-// by the scheduler; nothing is to be done here.
-func (*dataHandler) Closed(transport.Link, error) {}
+// by the scheduler; what was coming is lost.
+func (h *dataHandler) Closed(transport.Link, error) { h.lose() }

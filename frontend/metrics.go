@@ -24,6 +24,8 @@ type metrics struct {
 	slo        *prometheus.Desc
 	inFlight   prometheus.GaugeFunc
 	slabs      prometheus.GaugeFunc
+	outputs    prometheus.GaugeFunc
+	stray      prometheus.Counter
 	linked     []prometheus.Collector // of each scheduler, and each group of several
 
 	mu     sync.Mutex // Guards models, and what stands below it in each.
@@ -100,7 +102,10 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 		badRate:  prometheus.NewDesc("symphony_bad_rate", "Dropped or late requests as a share of those answered in the last 10 s.", []string{"model", "version"}, nil),
 		slo:      prometheus.NewDesc("symphony_model_slo_seconds", "The model's SLO: the span from arrival that requests without a timeout of their own have.", []string{"model", "version"}, nil),
 		inFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_requests_in_flight", Help: "Open requests."}, func() float64 { return float64(c.InFlight()) }),
-		slabs:    prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_arena_slabs", Help: "Slabs of the arena that hold an input."}, func() float64 { return float64(c.arena.Used()) }),
+		outputs: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_outputs_awaited_bytes", Help: "Bytes of large outputs of open requests; at most frontend.outputs_max."},
+			func() float64 { return float64(c.outputs.used.Load()) }),
+		stray: prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_stray_outputs_total", Help: "Parts of outputs that were discarded: their requests were answered, or their links ended, before they were whole."}),
+		slabs: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_arena_slabs", Help: "Slabs of the arena that hold an input."}, func() float64 { return float64(c.arena.Used()) }),
 	}
 	for _, u := range c.uplinks {
 		m.linked = append(m.linked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_frontend_linked", ConstLabels: prometheus.Labels{"scheduler": u.address},
@@ -128,7 +133,7 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{m.requests, m.duration, m.stages, m.batches, m.inFlight, m.slabs, (*badRates)(m)}, m.linked...)
+	return append([]prometheus.Collector{m.requests, m.duration, m.stages, m.batches, m.inFlight, m.slabs, m.outputs, m.stray, (*badRates)(m)}, m.linked...)
 }
 
 func (m *metrics) unregister() {

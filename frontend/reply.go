@@ -26,6 +26,7 @@ func (c *Client) take(id wire.RequestID) (call, bool) {
 // a READ that comes now is refused.
 func (c *Client) release(k *call) {
 	c.arena.Free(k.slab)
+	c.outputs.give(k.room)
 	if k.stopCtx != nil {
 		k.stopCtx()
 	}
@@ -183,7 +184,7 @@ func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 		return false
 	}
 	if !k.model.read(payload, r) {
-		err := &Error{Kind: ErrFailed, Reason: wire.ReasonExecution, Model: k.model.entry.Spec.Name, Msg: "the output does not fit the catalogue"}
+		err := k.misfit()
 		k.model.metrics.count(err)
 		k.done(nil, err)
 		return false

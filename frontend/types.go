@@ -33,6 +33,7 @@ type Options struct {
 	PreprocessConcurrency int                   // images decoded at a time [GOMAXPROCS less one, at least 1]
 	ImagePixels           int                   // of one image, at most [16 Mi]
 	ImageMemory           int64                 // for decoding images, all at a time; one may take 7/8 [48 MiB]
+	OutputsMax            int64                 // outputs of more than 16 KiB that are awaited, all at a time [2 GiB]
 	ReplyMargin           *mono.Dur             // reserved for the way back of an output [ReplyMarginDefault; of 0: nothing]
 	Logger                zerolog.Logger        // [discards]
 	Metrics               prometheus.Registerer // [none]

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/symphony-serving/symphony/backend/outbound"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -21,6 +22,8 @@ type Executor struct {
 	depth  int                 // Immutable: batches that the device takes at a time.
 	loader *loader             // Immutable; nil: the device's models are resident.
 	early  *time.Timer         // Immutable; nil: batches begin as soon as they can (Strict)
+
+	outputs *outbound.Sender // Immutable once orders come: sends what links do not take at once
 
 	mu        sync.Mutex // Guards what follows.
 	models    []*Model   // by slot; nil: none is there
@@ -55,6 +58,9 @@ type order struct {
 	report  wire.Done
 	astray  bool // the device may yet write to the buffers
 
+	reserved int64 // bytes that are counted as waiting for links
+	unsent   int   // outputs for which there was no room there
+
 	first     bool        // that runs with its weights
 	forgotten bool        // launched, then given up; guarded by the executor's mu
 	over      atomic.Bool // its outputs have been sent: only the report is to come
@@ -69,7 +75,8 @@ type order struct {
 // none of their own; nil: all do. Inputs are READ into
 // buffers of memory, and outputs sent from there: the network's own (transport.BuffersOf).
 func New(device Device, models []Model, links Links, memory transport.Allocator, report Reporter, obs Observer) *Executor {
-	e := &Executor{device: device, links: links, memory: memory, report: report, obs: obs, depth: depthOf(device), latest: latest{at: mono.Never}}
+	e := &Executor{device: device, links: links, memory: memory, report: report, obs: obs, depth: depthOf(device), latest: latest{at: mono.Never},
+		outputs: outbound.New(0)}
 	for i := range models {
 		e.models = append(e.models, &models[i])
 	}
@@ -267,7 +274,7 @@ func (e *Executor) answer(it *wire.BatchItem, o *Order, reason wire.Reason) {
 	}
 	m := wire.Output{Request: it.Request, Reason: reason, BatchSize: uint16(len(o.Items)), Device: o.GPU, Start: mono.Now(), Epoch: o.Epoch, Batch: o.Batch.Batch,
 		Model: o.Model}
-	_ = l.Send(m.Append(nil, 0)) // the frontend answers "expired" by itself if this is lost
+	e.reason(l, &m, it, o.ModelIndex)
 }
 
 // failed tells of requests that are answered with a reason that says no more than that

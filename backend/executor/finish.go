@@ -50,6 +50,7 @@ func (o *order) finish(start, end mono.Time, err error) {
 		o.report.Failed = uint16(len(o.Items) - len(o.index))
 	}
 	o.sendOutputs(start, end)
+	o.tellUnsent()
 	o.sendReasons()
 	// The report comes last: the outputs have a deadline, and of a backend that dies in
 	// between the scheduler queues the batch again; reported first, it would be done, and
@@ -75,14 +76,28 @@ func (o *order) sendOutputs(start, end mono.Time) {
 		}
 		m.Request = it.Request
 		out := o.batch.Outputs[k]
-		o.frame = m.Append(o.frame[:0], len(out))
-		g, gathers := l.(transport.Gatherer)
-		if !gathers {
-			_ = l.SendPayload(o.frame, out, o.sent) // lost: the frontend expires it, or is gone
+		if !o.exec.outputs.Direct(l, len(out)) {
+			o.sendLater(l, i, k, &m)
 			continue
 		}
-		_ = g.PayloadLater(o.frame, out, o.sent)
-		if n := len(o.flush); n == 0 || o.flush[n-1] != g && !slices.Contains(o.flush, g) {
+		o.frame = m.Append(o.frame[:0], len(out))
+		g, gathers := l.(transport.Gatherer)
+		var err error
+		if gathers {
+			err = g.PayloadLater(o.frame, out, o.sent)
+		} else {
+			err = l.SendPayload(o.frame, out, o.sent)
+		}
+		switch {
+		case errors.Is(err, transport.ErrFull):
+			o.hold() // the link has let it go
+			o.sendLater(l, i, k, &m)
+			continue
+		case err != nil:
+			o.exec.unreached(&o.Order) // its frontend is gone
+			continue
+		}
+		if n := len(o.flush); gathers && (n == 0 || o.flush[n-1] != g && !slices.Contains(o.flush, g)) {
 			o.flush = append(o.flush, g)
 		}
 	}
@@ -124,6 +139,7 @@ func (o *order) release() {
 	if !last {
 		return
 	}
+	o.unreserve()
 	if o.astray {
 		o.in, o.out = nil, nil // not even freed: who got them would be written over
 		o.astray = false       // its next buffers are others
@@ -133,7 +149,7 @@ func (o *order) release() {
 	if i := slices.Index(e.finishing, o); i >= 0 {
 		e.finishing = slices.Delete(e.finishing, i, i+1)
 	}
-	keep := len(e.spare) < 2*ordersMax && !e.closed
+	keep := len(e.spare) < 2*ordersMax && !e.closed && o.small(e.spare)
 	if keep {
 		e.spare = append(e.spare, o)
 	}

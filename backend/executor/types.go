@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 
+	"github.com/symphony-serving/symphony/backend/outbound"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -98,6 +99,8 @@ type Observer struct {
 	// "expired" by itself, or is gone.
 	// The order's model may be one that is not here.
 	Unreached func(model int)
+	// Lost: outputs, or reasons in their place, that waited for their link and were given up.
+	Lost func(o *outbound.Output, c outbound.Cause)
 	// Failed: requests that were not executed although they could be read and were in time.
 	Failed func(f *Failure)
 	// Returned: an order was given back to the scheduler whole, and why (late, cold).
@@ -120,11 +123,12 @@ const (
 	CauseBatch               // the order has more requests (Got) than a batch of the model takes (Want)
 	CauseInput               // an input has another size (Got) than the model's (Want)
 	CauseFull                // more orders than wait at a device
+	CauseUnsent              // its outputs, beside those that wait for links, are more bytes (Got) than may wait (Want)
 )
 
 // String is the cause as a metric's label.
 func (c Cause) String() string {
-	return [...]string{"device", "unknown_model", "batch_size", "input_size", "full"}[c]
+	return [...]string{"device", "unknown_model", "batch_size", "input_size", "full", "unsent"}[c]
 }
 
 // Failure is one order's requests that failed for one cause; valid during the call.

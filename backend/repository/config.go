@@ -186,12 +186,19 @@ func (p *profileFile) doc() catalog.Profile {
 	return d
 }
 
-// itemMax bounds one item's tensors: what a slab holds.
-const itemMax = 16 << 20
+// Bounds of one item's tensors: inputs, as what a slab holds; outputs, as what can be sent (wire.OutputMax).
+const (
+	inputMax  = 16 << 20
+	outputMax = 1 << 30
+)
 
 func checkTensors(side string, specs []catalog.TensorSpec, bad func(field, format string, args ...any)) {
 	if len(specs) == 0 {
 		bad(side, "there must be at least one")
+	}
+	itemMax := int64(inputMax)
+	if side == "outputs" {
+		itemMax = outputMax
 	}
 	total, seen := int64(0), map[string]bool{}
 	for i, s := range specs {

@@ -127,8 +127,10 @@ func dataRooms() map[string]room {
 		"frontend/tracing":           {shell, []string{"frontend", "transport/mono", "transport/wire"}},
 		"frontend/ingress":           {shell, []string{"frontend", "frontend/accesslog", "frontend/recording", "frontend/tracing", "frontend/arena", "frontend/ingress/oip", "frontend/regions", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},
 
-		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile", "scheduler/standby"}},
-		"backend/executor":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "scheduler/invariants"}},
+		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/outbound", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile", "scheduler/standby"}},
+		"backend/outbound":           {shell, []string{"transport", "transport/mono", "transport/wire", "backend/outbound/parts"}},
+		"backend/outbound/parts":     {core, []string{"transport/mono", "scheduler/pq"}},
+		"backend/executor":           {shell, []string{"backend/outbound", "transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "scheduler/invariants"}},
 		"backend/emugpu":             {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
 		"backend/onnx":               {shell, []string{"backend/nice", "transport/mono", "transport/pages", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
 		"backend/cuda":               {shell, []string{"transport/mono", "transport/pages", "transport/catalog", "scheduler/profile", "backend/executor"}},

@@ -76,7 +76,7 @@ func (s *Server) give(q *request) {
 }
 
 // infer asks, waits, and composes the reply; streamed: as a ModelStreamInferResponse.
-func (s *Server) infer(ctx context.Context, q *request, streamed bool) (*reply, error) {
+func (s *Server) infer(ctx context.Context, q *request, streamed bool) (r *reply, err error) {
 	if err := s.cfg.Web.Enter(); err != nil {
 		return nil, err
 	}
@@ -103,6 +103,21 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (*reply, 
 	if err := s.reachable(ctx, q, b); err != nil {
 		return nil, err
 	}
+	held, err := s.hold(q, spec, b.items)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if held > 0 && r != nil && len(r.bytes) >= int(held)/4 && !streamed { // counted until it is sent
+			var c *conn
+			if a := arrivalOf(ctx); a != nil {
+				c = a.conn
+			}
+			s.keep(r, held, c)
+			return
+		}
+		s.cfg.Web.Unhold(held)
+	}()
 	s.cfg.Web.Asked(spec, string(q.version), q.timeout, b.items)
 	if err = s.ask(ctx, q, spec, b); err == nil {
 		spec.Version = q.answers[0].Version

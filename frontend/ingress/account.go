@@ -138,7 +138,7 @@ func (s *Server) tell(x *exchange, route int, began, ended mono.Time) {
 	}
 	a.Received, a.Sent = max(-1, x.ctx.Request.Header.ContentLength()), -1
 	if !response.IsBodyStream() {
-		a.Sent = len(response.Body())
+		a.Sent = sent(response)
 	}
 	s.Tell(&a)
 }

@@ -65,6 +65,7 @@ type Config struct {
 	BodyMax       int64         // bytes of one body, as sent and decompressed [64 MiB]
 	BodiesMax     int64         // bytes of all bodies and decoded tensors at a time [1 GiB, at least twice BodyMax]
 	DirectMax     int64         // bytes of slabs that tensors may take while slow senders send them; beyond: in a body [32 MiB, at most an eighth of Arena]
+	OutputsMax    int64         // bytes of large outputs, and of replies made of them, until clients have read them [frontend.OutputsMaxDefault]
 	Arena         int64         // bytes of the Client's arena; 0: not known
 	HeaderMax     int           // bytes of a request's line and headers [8 KiB]
 	Connections   int           // open at a time [16384]
@@ -106,6 +107,9 @@ func (c Config) complete() (Config, error) {
 		if c.Arena > 0 {
 			c.DirectMax = min(c.DirectMax, c.Arena/8)
 		}
+	}
+	if c.OutputsMax == 0 {
+		c.OutputsMax = frontend.OutputsMaxDefault
 	}
 	if c.BodyRate == 0 {
 		c.BodyRate = 16 << 10

@@ -52,6 +52,7 @@ type exchange struct {
 	// The reply.
 	answers []*frontend.Response
 	outcome Outcome
+	outputs int64 // bytes of Server.outputs
 	trace   tracing.Context
 	reply   oip.Reply
 	parts   [][]byte // of its outputs
@@ -87,6 +88,7 @@ func (s *Server) take(ctx *fasthttp.RequestCtx) *exchange {
 // parsed, with the request that views a copy of it.
 func (s *Server) give(x *exchange) {
 	s.bodies.Add(-x.held)
+	s.Unhold(x.outputs)
 	s.cfg.Client.Release(&x.slab) // after a panic
 	keep := func(b []byte) []byte {
 		if cap(b) > keepMax {

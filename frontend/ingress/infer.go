@@ -39,6 +39,9 @@ func (s *Server) infer(x *exchange) error {
 		return err
 	case filled:
 		b.batched = x.batched
+		if err := s.holdOutputs(x, spec, 1); err != nil {
+			return err
+		}
 		s.Asked(spec, x.version, x.request.Timeout, 1)
 		answers, err = s.askDirect(x)
 	default:
@@ -62,6 +65,9 @@ func (s *Server) infer(x *exchange) error {
 	}
 	if err != nil {
 		return err
+	}
+	if x.outputs > 0 {
+		return s.sendLarge(x, answers)
 	}
 	err = s.send(x)
 	for _, a := range answers { // the reply has copies
@@ -87,6 +93,9 @@ func (s *Server) inferWhole(x *exchange, spec *catalog.ModelSpec, b *batch) ([]*
 		return nil, err
 	}
 	if err := s.reachable(x, *b); err != nil {
+		return nil, err
+	}
+	if err := s.holdOutputs(x, spec, b.items); err != nil {
 		return nil, err
 	}
 	s.Asked(spec, x.version, x.request.Timeout, b.items)

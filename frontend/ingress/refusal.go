@@ -85,7 +85,7 @@ func (s *Server) refusalOf(model, version string, err error) *refusal {
 		return unknownModel(model, version)
 	case e.Kind == frontend.ErrOverloaded: // of the frontend's own bounds, which give no id, or of the scheduler's
 		full := wire.ReasonFull
-		if e.Reason == wire.ReasonMemory {
+		if e.Reason == wire.ReasonMemory || e.Reason == wire.ReasonUnsent {
 			full = e.Reason
 		}
 		r = s.fullOf(model, version, full, e.Error())

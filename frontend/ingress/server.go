@@ -34,6 +34,7 @@ type Server struct {
 	bodies   atomic.Int64 // bytes that bodies and decoded tensors hold
 	looking  atomic.Bool  // there is a lookout (gone.go)
 	slow     atomic.Int64 // bytes that are being read into slabs
+	outputs  atomic.Int64 // bytes of large outputs, see Hold
 	loads    atomic.Int64 // calls that wait for a model
 
 	mu    sync.Mutex // Guards conns and at.

@@ -162,7 +162,8 @@ func (m *Output) Append(dst []byte, n int) []byte {
 	dst = putU64(putU64(dst, uint64(m.Fetch)), uint64(m.Execute))
 	dst = putU64(putU64(dst, uint64(m.Start)), uint64(m.Epoch))
 	dst = append(putU64(putU64(dst, uint64(m.Batch)), uint64(m.Ready)), byte(m.Flags))
-	return end(putU32(dst, uint32(m.Model)), start, KindOutput, n)
+	dst = putU32(putU32(putU32(dst, uint32(m.Model)), m.Offset), m.Total)
+	return end(dst, start, KindOutput, n)
 }
 
 // Decode reads an Output's body; shift is added to its instants.
@@ -173,5 +174,9 @@ func (m *Output) Decode(body []byte, shift mono.Dur) error {
 	m.Fetch, m.Execute, m.Start = c.span(), c.span(), c.instant(shift)
 	m.Epoch, m.Batch, m.Ready = Epoch(c.u64()), BatchID(c.u64()), c.instant(shift)
 	m.Flags, m.Model = OutputFlags(c.u8()), ModelID(c.u32())
+	m.Offset, m.Total = c.u32(), c.u32()
+	if m.Total > OutputMax || m.Offset > m.Total {
+		c.fail("part at byte %d of an output of %d, at most %d", m.Offset, m.Total, OutputMax)
+	}
 	return c.done()
 }

@@ -123,6 +123,8 @@ const (
 	ReasonMemory
 	// ReasonInfeasible: no variant of the model meets what is asked of latency, accuracy and cost.
 	ReasonInfeasible
+	// ReasonUnsent: its outputs could not be sent: more wait for their links than the backend keeps.
+	ReasonUnsent
 	reasonEnd // a peer refuses what it does not know: raise Version with it (TestReasonsOfVersion)
 )
 
@@ -132,7 +134,7 @@ const ReasonCount = int(reasonEnd)
 // String is the name used in metrics' labels and errors.
 func (r Reason) String() string {
 	names := [reasonEnd]string{"none", "deadline", "shed", "full", "unavailable", "unknown_model",
-		"backend_lost", "execution", "input", "expired", "cancelled", "draining", "late", "cold", "memory", "infeasible"}
+		"backend_lost", "execution", "input", "expired", "cancelled", "draining", "late", "cold", "memory", "infeasible", "unsent"}
 	if r < reasonEnd {
 		return names[r]
 	}

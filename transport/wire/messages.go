@@ -3,14 +3,15 @@ package wire
 import "github.com/symphony-serving/symphony/transport/mono"
 
 // Version of the frame layout and of every message in it.
-const Version = 3
+const Version = 4
 
 // Limits of a frame.
 const (
 	HeaderSize = 16
 	BodyMax    = 64 << 10
 	PayloadMax = 256 << 20
-	BatchMax   = 1024 // requests in one Batch message
+	BatchMax   = 1024    // requests in one Batch message
+	OutputMax  = 1 << 30 // bytes of one request's outputs, in as many parts as it takes
 )
 
 // Kind tells what a frame's body is.
@@ -330,7 +331,8 @@ type ReadReply struct {
 }
 
 // Output brings one request's outputs (payload, laid out as
-// catalog.ModelSpec.Outputs says) or a reason, straight from the backend.
+// catalog.ModelSpec.Outputs says) or a reason, straight from the backend. Large outputs come in
+// parts, in their order, those of other requests between them; a reason ends what has come so far.
 type Output struct {
 	Request   RequestID
 	Reason    Reason
@@ -345,6 +347,10 @@ type Output struct {
 	Ready mono.Time
 	Flags OutputFlags
 	Model ModelID // which ran: of a request with an App its variant
+	// Offset is where the payload lies in the request's outputs, Total how many bytes these have. Total 0: the
+	// payload is all of them.
+	Offset uint32
+	Total  uint32
 }
 
 // OutputFlags say more of an output, and of the batch that it is of.

@@ -263,7 +263,7 @@ func TestBounds(t *testing.T) {
 // A peer of the same Version that knows fewer reasons ends the link at one that it does not know. So who adds
 // reasons raises Version before they are sent.
 func TestReasonsOfVersion(t *testing.T) {
-	if Version != 3 || ReasonCount != 16 {
+	if Version != 4 || ReasonCount != 17 {
 		t.Errorf("Version %d has %d reasons: with more of them raise Version, and write both here", Version, ReasonCount)
 	}
 }

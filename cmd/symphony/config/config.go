@@ -8,6 +8,7 @@
 package config
 
 import (
+	"github.com/symphony-serving/symphony/backend/outbound"
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/scheduler/control/store"
 	"github.com/symphony-serving/symphony/scheduler/tuner"
@@ -105,6 +106,7 @@ type Frontend struct {
 	Preprocess  int       `yaml:"preprocess"`    // images decoded at a time; 0: the processors it may use less one, at least 1
 	ImagePixels int       `yaml:"image_pixels"`  // of one image, at most
 	ImageMemory Size      `yaml:"image_memory"`  // for decoding images, all at a time; one may take 7/8 of it
+	OutputsMax  Size      `yaml:"outputs_max"`   // of outputs of more than 16 KiB that are awaited, or whose reply its client has not read, at most
 	ReplyMargin mono.Dur  `yaml:"reply_margin"`  // reserved for the way back of an output
 	BodyMax     Size      `yaml:"body_max"`      // largest HTTP body, or gRPC message
 	UnsentMax   Size      `yaml:"unsent_max"`    // replies of gRPC streams that wait for their clients to read, of all streams; 0: 4 times body_max, at least 256 MiB
@@ -130,6 +132,7 @@ type Backend struct {
 	CacheSize   Size   `yaml:"cache_size"`  // of that folder, at most
 	CacheRate   Size   `yaml:"cache_rate"`  // bytes per second that are fetched, at most; 0: any
 	ONNXRuntime string `yaml:"onnxruntime"` // path of libonnxruntime.so; empty: where make puts it
+	OutputsMax  Size   `yaml:"outputs_max"` // of batches whose outputs wait for the links to their frontends, at most
 	Pools       []Pool `yaml:"pools"`
 }
 
@@ -208,12 +211,12 @@ func Default() Config {
 		Frontend: Frontend{
 			Scheduler: Addresses{"tcp:127.0.0.1:9000"}, Listen: "tcp:127.0.0.1:0", HTTP: "127.0.0.1:8000", GRPC: GRPCAuto,
 			Arena: 256 << 20, MaxInFlight: 1 << 16, ReplyMargin: frontend.ReplyMarginDefault,
-			ImagePixels: 16 << 20, ImageMemory: 48 << 20,
+			ImagePixels: 16 << 20, ImageMemory: 48 << 20, OutputsMax: frontend.OutputsMaxDefault,
 			BodyMax: 64 << 20, Connections: 16384, FullStatus: 429,
 			HeaderTime: 10 * mono.Second, BodyTime: 30 * mono.Second, BodyRate: 16 << 10,
 			AccessShare: 1, AccessRate: 1000, RecordMax: 1 << 30,
 		},
-		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000", Watch: true, CacheSize: 20 << 30},
+		Backend: Backend{Scheduler: "tcp:127.0.0.1:9000", Watch: true, CacheSize: 20 << 30, OutputsMax: outbound.MaxDefault},
 		Control: Control{Prefix: store.PrefixDefault, Autoscale: defaultAutoscale(), Lease: 10 * mono.Second, HTTP: "127.0.0.1:8002", Scheduler: Addresses{"tcp:127.0.0.1:9000"},
 			Objective: "gpus", Interval: 300 * mono.Second, Moves: 0.05},
 	}

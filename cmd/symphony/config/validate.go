@@ -145,6 +145,7 @@ func (f *Frontend) validate(r *report) {
 	r.between("frontend.preprocess", int64(f.Preprocess), 0, 1024)
 	r.between("frontend.image_pixels", int64(f.ImagePixels), 1, 1<<30)
 	r.between("frontend.image_memory", int64(f.ImageMemory), 1<<20, 1<<40)
+	r.between("frontend.outputs_max", int64(f.OutputsMax), 1<<20, 1<<42)
 	r.span("frontend.reply_margin", f.ReplyMargin, 0, mono.Second)
 	r.between("frontend.body_max", int64(f.BodyMax), 1<<10, 1<<32)
 	r.between("frontend.connections", int64(f.Connections), 1, 1<<20)
@@ -162,6 +163,7 @@ func (f *Frontend) validate(r *report) {
 
 func (b *Backend) validate(r *report) {
 	b.validateScheduler(r)
+	r.between("backend.outputs_max", int64(b.OutputsMax), 1<<20, 1<<42)
 	r.between("backend.cache_size", int64(b.CacheSize), 1<<20, 1<<50)
 	r.between("backend.cache_rate", int64(b.CacheRate), 0, 1<<40)
 	for i, p := range b.Pools {

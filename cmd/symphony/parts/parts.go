@@ -105,7 +105,7 @@ func (p *Process) Client() (*frontend.Client, error) {
 	p.warnExposed("frontend.listen", c.Listen)
 	return frontend.Open(frontend.Options{Schedulers: c.Scheduler, Listen: c.Listen, Advertise: c.Advertise, Name: c.Name, Token: p.cfg.Token, Network: p.network,
 		ArenaBytes: int64(c.Arena), MaxInFlight: c.MaxInFlight, PreprocessConcurrency: decoders(c, cli.Processors()),
-		ImagePixels: c.ImagePixels, ImageMemory: int64(c.ImageMemory), ReplyMargin: &c.ReplyMargin,
+		ImagePixels: c.ImagePixels, ImageMemory: int64(c.ImageMemory), OutputsMax: int64(c.OutputsMax), ReplyMargin: &c.ReplyMargin,
 		Logger: p.Log, Metrics: p.registry})
 }
 
@@ -131,7 +131,7 @@ func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
 	onnxrt.ReturnLargeBlocks()
 	defer debug.FreeOSMemory()
 	b, err := backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
-		Repository: c.Repository, Watch: c.Watch, Shelf: kept, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), Logger: p.Log, LogBatches: p.cfg.Log.Level == "debug", Metrics: p.registry})
+		Repository: c.Repository, Watch: c.Watch, Shelf: kept, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), OutputsMax: int64(c.OutputsMax), Logger: p.Log, LogBatches: p.cfg.Log.Level == "debug", Metrics: p.registry})
 	if err == nil {
 		p.watchBackend(b)
 	}

@@ -42,7 +42,7 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := ingress.New(ingress.Config{Client: client, AccessLog: told.access, Tracer: told.tracer, Recorder: told.record, Repository: p.Models, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena),
+	server, err := ingress.New(ingress.Config{Client: client, AccessLog: told.access, Tracer: told.tracer, Recorder: told.record, Repository: p.Models, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena), OutputsMax: int64(c.OutputsMax),
 		GiveUp: func() { _ = client.Close() }, MetricsApart: p.cfg.Metrics != "", AdminApart: c.Admin != "", SharedMemory: c.Shared,
 		Connections: c.Connections, FullStatus: c.FullStatus,
 		HeaderTimeout: c.HeaderTime.Std(), BodyTimeout: c.BodyTime.Std(), BodyRate: bodyRate(c)})
