@@ -1,6 +1,8 @@
 # Symphony's commands. `make help` lists them.
 SHELL := /bin/bash
 export GOFLAGS += -buildvcs=false
+# Also of the ONNX Runtime that Python brings (make zoo-check, peers, test-triton).
+export ORT_DISABLE_TELEMETRY ?= 1
 GO      ?= go
 ORT     := build/onnxruntime/libonnxruntime.so
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
