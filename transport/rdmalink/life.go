@@ -297,7 +297,11 @@ func (f *life) drop(why error) {
 	ln.letGo()
 	next := l.rx.keep(ln)
 	m := wire.LaneDown{Generation: ln.generation, Next: next, Text: why.Error()}
-	_ = l.tcp.Send(m.Append(nil))
+	if err := l.tcp.Send(m.Append(nil)); err != nil {
+		// The peer would wait for it until it calls us rogue (owedMax), and all that
+		// the lane did not carry with it.
+		l.tcp.Close(fmt.Errorf("lane %d is lost, and the peer cannot be told: %w", ln.generation, err))
+	}
 	used := l.tx.leave(ln)
 	ln.flights.shut()
 	ln.flights.turn()
