@@ -25,11 +25,8 @@ func TestDiscards(t *testing.T) {
 	}
 }
 
-// TestDiscardsBite plants one of each kind beside one of each that is none.
-func TestDiscardsBite(t *testing.T) {
-	root := t.TempDir()
-	write(t, filepath.Join(root, "go.mod"), "module "+module+"\n\ngo 1.26\n")
-	write(t, filepath.Join(root, "link", "link.go"), `package link
+// linkGo declares what may refuse, and useGo uses it.
+const linkGo = `package link
 
 type Link interface {
 	Send(b []byte) error
@@ -46,8 +43,9 @@ func (*Queue[T]) Len() int                    { return 0 }
 
 func Report(int) error { return nil }
 func Sender() error    { return nil }
-`)
-	write(t, filepath.Join(root, "use", "use.go"), `package use
+`
+
+const useGo = `package use
 
 import (
 	"errors"
@@ -103,7 +101,14 @@ func keeps(u *user[int]) (err error) {
 	}
 	return errors.Join(err, link.Report(1), u.l.Send(nil))
 }
-`)
+`
+
+// TestDiscardsBite plants one of each kind beside one of each that is none.
+func TestDiscardsBite(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "go.mod"), "module "+module+"\n\ngo 1.26\n")
+	write(t, filepath.Join(root, "link", "link.go"), linkGo)
+	write(t, filepath.Join(root, "use", "use.go"), useGo)
 	write(t, filepath.Join(root, "usetest", "use.go"), "package usetest\n\nimport \""+module+"/link\"\n\nfunc Use() { _ = link.Report(1) }\n")
 	all, err := loadTyped(root)
 	if err != nil {
