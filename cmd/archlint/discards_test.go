@@ -50,7 +50,7 @@ const useGo = `package use
 import (
 	"errors"
 
-	"`+module+`/link"
+	"` + module + `/link"
 )
 
 type user[T any] struct {

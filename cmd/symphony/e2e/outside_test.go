@@ -32,7 +32,7 @@ func outings() []struct {
 	name string
 	outing
 } {
-	const cut = 3 * time.Second // of what computes for long, and would not do anything else later
+	const cut = time.Second // of what computes for long, and would not do anything else later
 	return []struct {
 		name string
 		outing
@@ -57,7 +57,7 @@ func outings() []struct {
 		{"explain", outing{any: true}},
 		{"model remove", outing{args: "digits-cnn"}},
 		{"serve", outing{args: "--config examples/quickstart.yaml --http 127.0.0.1:8100 --grpc 127.0.0.1:8101 --admin 127.0.0.1:8103 --set control.http=127.0.0.1:8102 " +
-			"--set scheduler.listen=inproc:scheduler --samples examples/digits/images", span: 15 * time.Second}},
+			"--set scheduler.listen=inproc:scheduler --samples examples/digits/images", span: 6 * time.Second}},
 		{"profile", outing{args: "digits-cnn --repository {tmp}/models --rounds 2 --seconds 2 --dry-run"}},
 		{"partition", outing{args: "--models zoo:8 --clusters 2 --time 500ms --solver 500ms"}},
 		{"sim", outing{args: "--models zoo:a100 --gpus 8 --rate 100 --duration 1s --events {tmp}/events.json"}},

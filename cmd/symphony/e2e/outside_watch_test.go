@@ -164,7 +164,7 @@ func (w *watcher) run() {
 
 // take says what was seen since the last call, once what is under way has come.
 func (w *watcher) take() []string {
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []string
