@@ -2,7 +2,10 @@ package server
 
 import (
 	"errors"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -52,7 +55,9 @@ func TestFullLinksEnd(t *testing.T) {
 		role wire.Role
 		send func(s *Server, l *refusing)
 	}{
-		"a refusal at once": {wire.RoleFrontend, func(s *Server, l *refusing) { s.send(l, (&wire.Answer{Request: 1, Reason: wire.ReasonFull}).Append(nil)) }},
+		"a refusal at once": {wire.RoleFrontend, func(s *Server, l *refusing) {
+			s.send(l, (&wire.Answer{Request: 1, Reason: wire.ReasonFull}).Append(nil))
+		}},
 		"answers of a model loop": {wire.RoleFrontend, func(s *Server, l *refusing) {
 			k := newSink(s, &pool{}, 1)
 			p := k.loops[0].to(l, nil)
@@ -130,4 +135,39 @@ func TestLabelsForAFullFrontend(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%v refusals are counted, want 1", n)
 	}
+}
+
+// A frontend that reads nothing: once its link is full of refusals it ends, instead of the next ones
+// being lost, and the frontend is served when it comes again.
+func TestFrontendThatDoesNotRead(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	s, n := newServer(t, func(cfg *Config) { cfg.Metrics = registry })
+	deaf := newPeer(t)
+	deaf.gate = make(chan struct{})
+	open := sync.OnceFunc(func() { close(deaf.gate) })
+	defer open()
+	deaf.dial(n, wire.RoleFrontend, "f")
+	transport.SendDoc(deaf.link, wire.DocFrontend, catalog.FrontendInfo{Name: "f", Instance: 1, Address: "inproc:deaf"})
+	until(t, "it is admitted", func() bool { return s.peers.Load() == 1 })
+	const most = 1 << 20 // of which a quarter, as refusals, fill transport.Options.SendBuffer
+	sent, err := 0, error(nil)
+	for end := time.Now().Add(budget.Std()); sent < most && !errors.Is(err, transport.ErrClosed) && time.Now().Before(end); {
+		m := wire.Submit{Request: wire.RequestID(sent + 1), Model: 77, Deadline: mono.Now().Add(budget)}
+		if err = deaf.link.Send(m.Append(nil)); err == nil {
+			sent++
+		}
+	}
+	if !errors.Is(err, transport.ErrClosed) {
+		t.Fatalf("%d refusals were sent or lost, and the link is up (%v)", sent, err)
+	}
+	open()
+	deaf.wait("it hears of the end", func() bool { return deaf.closed != nil })
+	if n := total(t, registry, "symphony_full_links_total", "frontend"); n != 1 {
+		t.Errorf("%v links are counted, want 1", n)
+	}
+	f := frontendPeer(t, n)
+	if err := f.link.Send((&wire.Submit{Request: 5, Model: 77, Deadline: mono.Now().Add(budget)}).Append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	f.wait("a refusal", func() bool { return slices.Equal(f.answers[5], []wire.Reason{wire.ReasonUnknownModel}) })
 }
