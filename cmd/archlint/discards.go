@@ -32,7 +32,8 @@ func takers() []string {
 	return []string{"Push", "PushAll", "TryPush", "Submit", "SubmitAll", "feed.tell"}
 }
 
-// discards finds the calls of this module's functions whose refusal is thrown away. Packages
+// discards finds the calls of this module's functions whose refusal is thrown away: by a
+// statement of its own, go, defer, a blank result, or an if that only leaves. Packages
 // whose names end in test are tests that others share.
 func discards(all []typed) []discard {
 	var out []discard
@@ -62,6 +63,13 @@ func (t typed) discardsIn(d ast.Decl) (out []discard) {
 		if s, ok := n.(*ast.SelectStmt); ok && lossy(t.info, s) {
 			add(s.Pos(), "channel")
 		}
+		if s, ok := n.(*ast.IfStmt); ok && quiet(s) {
+			for _, call := range append(calls(s.Init), calls(s.Cond)...) {
+				if name, ok := refuses(t.info, call); ok {
+					add(call.Pos(), name)
+				}
+			}
+		}
 		if call := thrown(n); call != nil {
 			if name, ok := refuses(t.info, call); ok {
 				add(call.Pos(), name)
@@ -89,6 +97,40 @@ func thrown(n ast.Node) *ast.CallExpr {
 	}
 	call, _ := ast.Unparen(e).(*ast.CallExpr)
 	return call
+}
+
+// quiet reports whether an if does nothing but leave: what its condition was told nobody hears.
+func quiet(s *ast.IfStmt) bool {
+	if a, ok := s.Init.(*ast.AssignStmt); ok && a.Tok == token.ASSIGN {
+		return false // what is kept outside is looked at there
+	}
+	if s.Else != nil || len(s.Body.List) > 1 {
+		return false
+	}
+	if len(s.Body.List) == 0 {
+		return true
+	}
+	switch b := s.Body.List[0].(type) {
+	case *ast.ReturnStmt:
+		return len(b.Results) == 0
+	case *ast.BranchStmt:
+		return true
+	}
+	return false
+}
+
+func calls(n ast.Node) (out []*ast.CallExpr) {
+	if n == nil {
+		return nil
+	}
+	ast.Inspect(n, func(n ast.Node) bool {
+		if c, ok := n.(*ast.CallExpr); ok {
+			out = append(out, c)
+		}
+		_, inner := n.(*ast.FuncLit)
+		return !inner
+	})
+	return out
 }
 
 // lossy reports whether a select sends, and does nothing where the channel is full. Tokens

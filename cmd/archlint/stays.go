@@ -34,6 +34,7 @@ func partStays() []stay {
 		{"backend/executor/fetch.go", "order.readWhenUp", "Link.Read", 0, "a refused READ calls its Done with the error, too"},
 		{"backend/telemetry/unit.go", "unit.report", "channel", 0, "a flood of XIDs: 64 wait for the judge, the last one is in the metrics, and samples say whether the device works"},
 		{"frontend/recording/recording.go", "Recorder.Add", "File.Write", 0, `linefile.File.Write has no error: it counts the lines that it loses (symphony_recorded_requests_total{what="lost"})`},
+		{"frontend/labels.go", "labels.ask", "Link.SendPayload", 0, "a question that is asked again, until the caller's context ends, which gets an error"},
 		{"frontend/uplink.go", "uplink.leave", "Link.Send", 0, farewell},
 		{"scheduler/control/controller/way.go", "way.close", "Keeper.Send", 0, farewell},
 		{"scheduler/server/server.go", "Server.Drain", "Link.Send", 3, farewell},

@@ -270,8 +270,9 @@ func (f *life) answer(offer wire.LaneOffer) {
 func (f *life) use() {
 	ln, l := f.lane, f.l
 	if l.dialled {
-		if l.tcp.Send((&wire.LaneUp{Generation: ln.generation}).Append(nil)) != nil {
-			return // the link is over
+		if err := l.tcp.Send((&wire.LaneUp{Generation: ln.generation}).Append(nil)); err != nil {
+			l.tcp.Close(fmt.Errorf("lane %d is up, and the peer cannot be told: %w", ln.generation, err)) // if it is not over
+			return
 		}
 	}
 	l.reads.use(ln)

@@ -16,10 +16,11 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// choked is TCP whose dialled links take no word about lanes that are down, once it is full: as
-// where payloads that are too large for a lane fill the socket.
+// choked is TCP whose dialled links take no word of a kind about lanes, once it is full: as where
+// payloads that are too large for a lane fill the socket.
 type choked struct {
 	transport.Network
+	kind wire.Kind
 	full atomic.Bool
 }
 
@@ -60,7 +61,7 @@ type chokedLink struct {
 }
 
 func (l *chokedLink) Send(frames []byte) error {
-	if h, err := wire.ParseHeader(frames, wire.PayloadMax); err == nil && h.Kind == wire.KindLaneDown && l.of.full.Load() {
+	if h, err := wire.ParseHeader(frames, wire.PayloadMax); err == nil && h.Kind == l.of.kind && l.of.full.Load() {
 		return transport.ErrFull
 	}
 	return l.Link.Send(frames)
@@ -69,7 +70,7 @@ func (l *chokedLink) Send(frames []byte) error {
 // A lane is lost, and the peer cannot be told: the link ends at once, with that reason, and not when
 // the peer, which waits for the word, takes us for a rogue. A dead link answers what is open on it.
 func TestLaneDownThatIsRefused(t *testing.T) {
-	narrow := &choked{Network: tcp.New()}
+	narrow := &choked{Network: tcp.New(), kind: wire.KindLaneDown}
 	j := join(t, rdmalink.Config{TCP: narrow, Retry: 5 * mono.Millisecond}, nil)
 	transporttest.Until(t, "a lane", func() bool { return j.lanes() == 1 })
 	narrow.full.Store(true)
@@ -79,6 +80,29 @@ func TestLaneDownThatIsRefused(t *testing.T) {
 	}
 	transporttest.Until(t, "the end", func() bool { return j.here.closed.Load() != nil })
 	if err := *j.here.closed.Load(); !strings.Contains(err.Error(), "the peer cannot be told") {
+		t.Errorf("the link ended with %v", err)
+	}
+}
+
+// A lane is up, and the peer cannot be told: it would wait for ever, and no other would be tried.
+func TestLaneUpThatIsRefused(t *testing.T) {
+	narrow := &choked{Network: tcp.New(), kind: wire.KindLaneUp}
+	narrow.full.Store(true)
+	f := newFake(t, rdmalink.Config{TCP: narrow})
+	_, there := f.host(t, "b", rdmalink.Config{})
+	here := &counted{t: t}
+	listener, err := there.Listen(local, transport.Options{Hello: wire.Hello{Role: wire.RoleFrontend}}, func(wire.Hello) (transport.Handler, error) { return &counted{t: t}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	l, err := f.net.Dial(t.Context(), listener.Address(), transport.Options{Hello: wire.Hello{Role: wire.RoleBackend}}, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer finish(t, l, here)
+	transporttest.Until(t, "the end", func() bool { return here.closed.Load() != nil })
+	if err := *here.closed.Load(); !strings.Contains(err.Error(), "the peer cannot be told") {
 		t.Errorf("the link ended with %v", err)
 	}
 }
