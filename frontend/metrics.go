@@ -16,6 +16,7 @@ import (
 // and until a while after it left the catalogue: see seriesKept.
 type metrics struct {
 	registerer prometheus.Registerer
+	cancels    prometheus.Counter // that a full link did not take
 	requests   *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
 	stages     *prometheus.HistogramVec
@@ -24,7 +25,6 @@ type metrics struct {
 	slo        *prometheus.Desc
 	inFlight   prometheus.GaugeFunc
 	slabs      prometheus.GaugeFunc
-	cancels    prometheus.Counter
 	linked     []prometheus.Collector // of each scheduler, and each group of several
 
 	mu     sync.Mutex // Guards models, and what stands below it in each.
@@ -101,7 +101,6 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 		badRate:  prometheus.NewDesc("symphony_bad_rate", "Dropped or late requests as a share of those answered in the last 10 s.", []string{"model", "version"}, nil),
 		slo:      prometheus.NewDesc("symphony_model_slo_seconds", "The model's SLO: the span from arrival that requests without a timeout of their own have.", []string{"model", "version"}, nil),
 		inFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_requests_in_flight", Help: "Open requests."}, func() float64 { return float64(c.InFlight()) }),
-		cancels:  prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_cancels_refused_total", Help: "Cancelled requests that the scheduler could not be told of, as its link was full: they run for nobody."}),
 		slabs:    prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "symphony_arena_slabs", Help: "Slabs of the arena that hold an input."}, func() float64 { return float64(c.arena.Used()) }),
 	}
 	for _, u := range c.uplinks {
@@ -118,6 +117,8 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 			m.linked = append(m.linked, g.collectors()...)
 		}
 	}
+	m.cancels = prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_cancels_refused_total", Help: "Cancelled requests that the scheduler could not be told of, as its link was full: they run for nobody."})
+	m.linked = append(m.linked, m.cancels)
 	if r == nil {
 		return m, nil
 	}
@@ -130,7 +131,7 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{m.requests, m.duration, m.stages, m.batches, m.inFlight, m.slabs, m.cancels, (*badRates)(m)}, m.linked...)
+	return append([]prometheus.Collector{m.requests, m.duration, m.stages, m.batches, m.inFlight, m.slabs, (*badRates)(m)}, m.linked...)
 }
 
 func (m *metrics) unregister() {
