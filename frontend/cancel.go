@@ -5,7 +5,11 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/rs/zerolog"
+
+	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/sampled"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -64,8 +68,8 @@ func (c *Client) sent(id wire.RequestID, k *call) {
 	}
 }
 
-// tellCancelled tells the scheduler that the call was sent to, if it was and can be told. A link that is
-// full loses it, as it loses requests.
+// tellCancelled tells the scheduler that the call was sent to, if it was and can be told. Where the link
+// is full the request runs for nobody, which is counted; one that has ended ends its requests itself.
 func (c *Client) tellCancelled(id wire.RequestID, k *call) {
 	if k.submitted == 0 {
 		return
@@ -85,6 +89,17 @@ func (c *Client) tellCancelled(id wire.RequestID, k *call) {
 		f = new(submitFrame)
 	}
 	m := wire.Cancel{Request: id, Model: k.model.entry.ID, Deadline: k.deadline.Add(-c.margin)}
-	_ = a.link.Send(m.Append(f[:0]))
+	err := a.link.Send(m.Append(f[:0]))
 	c.frames.Put(f)
+	if errors.Is(err, transport.ErrFull) {
+		c.metrics.cancels.Inc()
+		c.cancels.Add(k.model.uplink.address)
+	}
+}
+
+// newCancels logs the schedulers that could not be told.
+func newCancels(log zerolog.Logger) *sampled.Log[string] {
+	return sampled.New(sampled.Span, func(scheduler string, left int) {
+		log.Warn().Str("scheduler", scheduler).Int("and_others", left).Msg("the link to the scheduler is full: it does not hear that a request was cancelled, which runs for nobody")
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/loopback"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -173,3 +175,51 @@ func TestOldSchedulerIsNotTold(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A Cancel that a full link does not take is counted: the request runs for nobody. One of a link that
+// has ended is none.
+func TestCancelsThatAreRefused(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	c := newCluster(t)
+	submits := make(chan wire.Submit, 1)
+	c.onSubmit = func(_ *cluster, _, _ transport.Link, m wire.Submit) { submits <- m } // nobody answers
+	client := c.dial(func(o *Options) { o.Metrics = registry })
+	u := client.uplinks[0]
+	first := u.admitted.Load()
+	for why, want := range map[error]float64{transport.ErrFull: 1, transport.ErrClosed: 1} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		u.admitted.Store(first)
+		go func() { _, err := client.Infer(ctx, patient()); ended <- err }()
+		<-submits
+		full := *first
+		full.link = &deafLink{first.link, why}
+		u.admitted.Store(&full)
+		cancel()
+		if err := <-ended; !errors.Is(err, ErrCancelled) {
+			t.Errorf("%v: %v", why, err)
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got float64
+		for _, f := range families {
+			if f.GetName() == "symphony_cancels_refused_total" {
+				got = f.GetMetric()[0].GetCounter().GetValue()
+			}
+		}
+		if why == transport.ErrFull && got != want || got > want {
+			t.Errorf("%v: %v are counted, want %v", why, got, want)
+		}
+	}
+	u.admitted.Store(first)
+}
+
+// deafLink takes no frames.
+type deafLink struct {
+	transport.Link
+	why error
+}
+
+func (l *deafLink) Send([]byte) error { return l.why }

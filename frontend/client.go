@@ -30,9 +30,10 @@ type Client struct {
 	arena    *arena.Arena
 	data     transport.Listener
 	refusals sampled.Refusals
-	slabKey  uint32    // with which backends READ the arena; 0: over TCP
-	groups   []*group  // one or more; Immutable.
-	uplinks  []*uplink // of all groups; Immutable.
+	cancels  *sampled.Log[string] // that a scheduler's link was full for: its address
+	slabKey  uint32               // with which backends READ the arena; 0: over TCP
+	groups   []*group             // one or more; Immutable.
+	uplinks  []*uplink            // of all groups; Immutable.
 	metrics  *metrics
 	images   chan imageJob
 	photos   chan imageJob // large ones
@@ -115,7 +116,7 @@ func newClient(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, log: o.Logger, refusals: sampled.NewRefusals(o.Logger), margin: *o.ReplyMargin, arena: a,
 		images: make(chan imageJob, imagesMax), photos: make(chan imageJob, imagesMax), memory: newImageMemory(o.ImageMemory),
-		instance: randomStart(), labels: newLabels(o.Logger), wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
+		instance: randomStart(), labels: newLabels(o.Logger), cancels: newCancels(o.Logger), wake: make(chan struct{}, 1), stop: make(chan struct{}), sleeps: mono.Never,
 		table: inflight.New(o.MaxInFlight, randomStart()), open: make([]call, o.MaxInFlight)}
 	c.outputs.most = o.OutputsMax
 	for _, addresses := range groups {
@@ -264,6 +265,7 @@ func (c *Client) Close() error {
 		err = c.data.Close()
 		c.refusals.Close()
 		c.labels.bad.Close()
+		c.cancels.Close()
 		c.metrics.unregister()
 		err = errors.Join(err, c.arena.Close())
 	})

@@ -16,6 +16,7 @@ import (
 // and until a while after it left the catalogue: see seriesKept.
 type metrics struct {
 	registerer prometheus.Registerer
+	cancels    prometheus.Counter // that a full link did not take
 	requests   *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
 	stages     *prometheus.HistogramVec
@@ -121,6 +122,8 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 			m.linked = append(m.linked, g.collectors()...)
 		}
 	}
+	m.cancels = prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_cancels_refused_total", Help: "Cancelled requests that the scheduler could not be told of, as its link was full: they run for nobody."})
+	m.linked = append(m.linked, m.cancels)
 	if r == nil {
 		return m, nil
 	}

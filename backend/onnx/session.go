@@ -26,6 +26,9 @@ func loadLibrary(path, remedy string) error {
 	if ort.IsInitialized() {
 		return nil
 	}
+	if err := telemetryOff(); err != nil {
+		return fmt.Errorf("%w: %s: its telemetry cannot be switched off: %w", ErrUnsupported, path, err)
+	}
 	ort.SetSharedLibraryPath(path)
 	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrUnsupported, path, err)

@@ -68,8 +68,7 @@ func (e *echo) Buffer(_ transport.Link, _ wire.Kind, _ []byte, n int) []byte {
 	return e.in
 }
 
-// Receive implements transport.Handler. What cannot be sent means that the link is
-// over, or that the client asked for more answers than it takes: it will miss one.
+// Receive implements transport.Handler.
 func (e *echo) Receive(l transport.Link, f transport.Frame) {
 	e.got += wire.HeaderSize + len(f.Body)
 	switch f.Kind {
@@ -77,18 +76,26 @@ func (e *echo) Receive(l transport.Link, f transport.Frame) {
 		var m wire.Leave
 		if m.Decode(f.Body) == nil {
 			e.mute = m.Epoch == 0
-			_ = l.Send(m.Append(nil))
+			refused(l, l.Send(m.Append(nil)))
 		}
 		e.got = 0
 	case wire.KindMember:
 		if !e.mute {
-			_ = l.Send(e.answer(e.got))
+			refused(l, l.Send(e.answer(e.got)))
 		}
 		e.got = 0
 	case wire.KindOutput:
 		in := e.in
 		e.in, e.got = nil, 0
-		_ = l.SendPayload((&wire.Output{}).Append(nil, len(in)), in, func() { e.memory.Free(in) })
+		refused(l, l.SendPayload((&wire.Output{}).Append(nil, len(in)), in, func() { e.memory.Free(in) }))
+	}
+}
+
+// refused ends a link that did not take an answer: its client asked for more of them than it
+// takes, and would wait for this one for ever.
+func refused(l transport.Link, err error) {
+	if err != nil {
+		l.Close(err)
 	}
 }
 

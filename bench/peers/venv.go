@@ -63,7 +63,8 @@ func (v venv) packages() (string, error) {
 
 // environ is ours with the environment in front, and more.
 func (v venv) environ(more ...string) []string {
-	out := []string{"VIRTUAL_ENV=" + v.folder, "PATH=" + filepath.Join(v.folder, "bin") + ":" + os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1"}
+	out := []string{"VIRTUAL_ENV=" + v.folder, "PATH=" + filepath.Join(v.folder, "bin") + ":" + os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1",
+		"ORT_DISABLE_TELEMETRY=1"} // of the ONNX Runtime that they bring
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); name != "PATH" && name != "VIRTUAL_ENV" && name != "PYTHONPATH" && name != "PYTHONHOME" {
 			out = append(out, kv)

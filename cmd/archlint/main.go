@@ -25,6 +25,12 @@ func main() {
 		return
 	}
 	findings := check(root, files)
+	packages, err := loadTyped(root)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "archlint:", err)
+		os.Exit(2)
+	}
+	findings = append(findings, checkDiscards(discards(packages), stays())...)
 	for _, f := range findings {
 		fmt.Println(f)
 	}

@@ -84,7 +84,7 @@ func (t tool) one(ctx context.Context, w wheel) error {
 	file := fetch.File{Path: t.archive(w), Size: w.size, Sum: w.sum}
 	if fetch.Check(ctx, file.Path, w.sum) != nil { // else someone placed it there
 		var err error
-		if file.URL, err = find(ctx, t.index, w.project, w.file); err != nil {
+		if file.URL, err = fetch.Find(ctx, t.index, w.project, w.file); err != nil {
 			return fmt.Errorf("%w\nWithout a network: place the files that `%s` names in %s, and run this again", err, t.names, t.state())
 		}
 		if err := t.getter.Get(ctx, file); err != nil {

@@ -5,12 +5,15 @@ latency over batch sizes, and that an answer does not depend on its batch.
 """
 
 import csv
+import os
 import pathlib
 import sys
 import time
 
 import numpy as np
-import onnxruntime
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when it is imported
+import onnxruntime  # noqa: E402
 
 import data
 

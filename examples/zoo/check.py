@@ -5,11 +5,14 @@ compares its outputs with those of our CPU device.
 """
 
 import json
+import os
 import pathlib
 import sys
 
 import numpy as np
-import onnxruntime
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when it is imported
+import onnxruntime  # noqa: E402
 
 TYPES = {"FP32": np.float32, "INT64": np.int64}
 

@@ -178,9 +178,7 @@ func (g *group) perform() {
 			continue
 		case standby.Ask:
 			if l := g.backends[members.Conn(e.Link)]; l != nil {
-				if err := l.Send(e.Promise.Append(nil)); err != nil {
-					l.Close(err) // it joins anew, and is asked anew
-				}
+				g.server.mustHear(l, e.Promise.Append(nil)) // refused: it joins anew, and is asked anew
 			}
 			continue
 		case standby.Lead:
@@ -340,11 +338,11 @@ func (s *Server) tellLeads() {
 	frame := lead.Append(nil)
 	for _, f := range s.frontends {
 		if f.admitted.Load() {
-			_ = f.link.Send(frame)
+			s.mustHear(f.link, frame)
 		}
 	}
 	for _, c := range s.controllers.all {
-		_ = c.link.Send(frame)
+		s.mustHear(c.link, frame)
 	}
 }
 
@@ -354,9 +352,7 @@ func (s *Server) tellLead(l transport.Link) {
 		return
 	}
 	lead := s.group.lead()
-	if err := l.Send(lead.Append(nil)); err != nil {
-		l.Close(err)
-	}
+	s.mustHear(l, lead.Append(nil))
 }
 
 // lead is what those who are admitted now have to know.

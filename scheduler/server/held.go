@@ -203,10 +203,9 @@ func (s *Server) hand(from *frontend, m *wire.Submit) wire.Reason {
 	return wire.ReasonNone
 }
 
-// send sends a frontend a frame about its requests. One that its link does not take is lost; a link that
-// takes nothing is closed by its heartbeats.
+// send sends a frontend a frame about its requests.
 func (s *Server) send(l transport.Link, frame []byte) {
 	if !s.mute.Load() {
-		_ = l.Send(frame)
+		s.mustHear(l, frame)
 	}
 }

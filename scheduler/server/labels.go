@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/symphony-serving/symphony/scheduler/members"
-	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -41,7 +40,7 @@ func (s *Server) wantLabels(now mono.Time, f *frontend, d catalog.Digest) {
 		return
 	}
 	if b, ok := s.labels.kept[d]; ok {
-		sendLabels(f.link, b)
+		s.sendLabels(f.link, b)
 		return
 	}
 	q := s.labels.asked[d]
@@ -102,7 +101,7 @@ func (s *Server) gotLabels(b *backend, d catalog.Digest, payload []byte) error {
 	s.labels.kept[d] = kept
 	for _, conn := range q.waiting {
 		if f := s.frontends[conn]; f != nil {
-			sendLabels(f.link, kept)
+			s.sendLabels(f.link, kept)
 		}
 	}
 	return nil
@@ -126,9 +125,4 @@ func (l *labels) sweep(now mono.Time) {
 			delete(l.asked, d)
 		}
 	}
-}
-
-// sendLabels sends them if the link takes them now: who does not get them asks again.
-func sendLabels(l transport.Link, b []byte) {
-	_ = l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil)
 }

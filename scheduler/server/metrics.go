@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,7 +48,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 	if err := r.Register(m); err != nil {
 		return nil, err
 	}
-	return m, r.Register(m.dropped)
+	return m, errors.Join(r.Register(m.dropped), r.Register(s.overfull.ended), r.Register(s.overfull.labels))
 }
 
 func (m *metrics) drop(r wire.Reason) { m.drops.drop(r) }
@@ -56,6 +57,8 @@ func (m *metrics) unregister() {
 	if m.registerer != nil {
 		m.registerer.Unregister(m)
 		m.registerer.Unregister(m.dropped)
+		m.registerer.Unregister(m.server.overfull.ended)
+		m.registerer.Unregister(m.server.overfull.labels)
 	}
 }
 

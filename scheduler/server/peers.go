@@ -45,7 +45,10 @@ func (a *place) isUp(l transport.Link) {
 		l.Close(fmt.Errorf("%w: a group is of schedulers, and role %d answers at %s", transport.ErrRejected, peer.Role, a.address))
 	default:
 		lead := g.lead()
-		_ = l.Send(lead.Append(nil)) // the first frame: heartbeats may go the other link's way
+		if err := l.Send(lead.Append(nil)); err != nil { // the first frame: heartbeats may go the other link's way
+			g.server.refused(l, err)
+			return
+		}
 		g.peerUp(l, a.index)
 	}
 }

@@ -27,6 +27,7 @@ type Server struct {
 	metrics   *metrics
 	listeners []transport.Listener
 	refusals  sampled.Refusals
+	overfull  overfull
 	draining  atomic.Bool
 	reign     atomic.Uint64 // wire.Epoch of its orders: epoch, or, in a group, what was promised it; 0: it leads nobody
 	leads     atomic.Bool   // of a group
@@ -105,6 +106,7 @@ func New(cfg Config) (*Server, error) {
 			Models: cfg.ModelsMax, PoolModels: min(cfg.ModelsMax, engine.ModelsMax), GPUs: cfg.GPUsMax, Epoch: uint64(epoch)}),
 		frontends: map[members.Conn]*frontend{}, backends: map[members.Conn]*backend{}, doubted: map[*gpu]*doubt{},
 		labels: labels{kept: map[catalog.Digest][]byte{}, asked: map[catalog.Digest]*question{}}}
+	s.overfull = newOverfull(s)
 	if len(cfg.Group) == 0 {
 		s.reign.Store(uint64(epoch))
 	} else {
@@ -270,6 +272,7 @@ func (s *Server) Close() error {
 		errs = append(errs, l.Close())
 	}
 	s.refusals.Close()
+	s.overfull.log.Close()
 	s.controllers.refusals.Close()
 	s.metrics.unregister()
 	return errors.Join(errs...)

@@ -154,11 +154,9 @@ func (k *sink) flush(l *loopSink) {
 			continue
 		}
 		delete(l.pending, p.link)
-		// A link that is full or gone loses its orders: close it, so that they
-		// are queued again. A frontend's answers expire at the frontend.
-		if p.backend != nil {
-			p.link.Close(err)
-		}
+		// A link that is full or gone loses its orders: once it is closed, they are
+		// queued again, and a frontend answers what it has open.
+		k.server.refused(p.link, err)
 	}
 	l.dirty = l.dirty[:0]
 	// Links come and go, and each holds its buffers: forget the dead ones. The

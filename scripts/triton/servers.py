@@ -89,6 +89,7 @@ def triton(folder, venv, shm):
     libraries = [os.path.join(home, "external_libs"), os.path.join(packages, "nvidia_pytriton.libs"), os.path.join(packages, "nvidia", "cuda_runtime", "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
     environ = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
     environ.update(VIRTUAL_ENV=venv, PATH=os.path.join(venv, "bin") + ":" + os.environ["PATH"], LD_LIBRARY_PATH=":".join(libraries), PYTHONDONTWRITEBYTECODE="1")
+    environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     command = [os.path.join(home, "bin", "tritonserver"), "--model-repository=" + repository, "--backend-directory=" + os.path.join(folder, "backends"),
                "--http-address=127.0.0.1", "--http-port=" + http.split(":")[1], "--grpc-address=127.0.0.1", "--grpc-port=" + grpc.split(":")[1],
                "--allow-metrics=false", "--exit-timeout-secs=5", "--model-control-mode=explicit", "--load-model=*",

@@ -44,7 +44,9 @@ func (f *fake) host(t *testing.T, name string, c rdmalink.Config) (*rdma.NIC, *r
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.TCP, c.NIC = tcp.New(), nic
+	if c.NIC = nic; c.TCP == nil {
+		c.TCP = tcp.New()
+	}
 	if os.Getenv("SYMPHONY_TEST_LOG") != "" {
 		c.Logger = zerolog.New(os.Stderr).With().Timestamp().Str("host", name).Logger()
 	}

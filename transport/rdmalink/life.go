@@ -270,8 +270,9 @@ func (f *life) answer(offer wire.LaneOffer) {
 func (f *life) use() {
 	ln, l := f.lane, f.l
 	if l.dialled {
-		if l.tcp.Send((&wire.LaneUp{Generation: ln.generation}).Append(nil)) != nil {
-			return // the link is over
+		if err := l.tcp.Send((&wire.LaneUp{Generation: ln.generation}).Append(nil)); err != nil {
+			l.tcp.Close(fmt.Errorf("lane %d is up, and the peer cannot be told: %w", ln.generation, err)) // if it is not over
+			return
 		}
 	}
 	l.reads.use(ln)
@@ -297,7 +298,11 @@ func (f *life) drop(why error) {
 	ln.letGo()
 	next := l.rx.keep(ln)
 	m := wire.LaneDown{Generation: ln.generation, Next: next, Text: why.Error()}
-	_ = l.tcp.Send(m.Append(nil))
+	if err := l.tcp.Send(m.Append(nil)); err != nil {
+		// The peer would wait for it until it calls us rogue (owedMax), and all that
+		// the lane did not carry with it.
+		l.tcp.Close(fmt.Errorf("lane %d is lost, and the peer cannot be told: %w", ln.generation, err))
+	}
 	used := l.tx.leave(ln)
 	ln.flights.shut()
 	ln.flights.turn()

@@ -43,6 +43,18 @@ var labs atomic.Int64
 // SYMPHONY_REQUIRE_NETNS set it fails there. The test's end takes it down.
 func newLab(t *testing.T) *lab {
 	t.Helper()
+	l := bareLab(t)
+	if out, err := l.add("lan"); err != nil {
+		l.lacks(fmt.Sprintf("no network namespace: %v: %s", err, out))
+	}
+	l.ip("lan", "link", "add", "bridge", "type", "bridge")
+	l.ip("lan", "link", "set", "bridge", "up")
+	return l
+}
+
+// bareLab is one without the bridge.
+func bareLab(t *testing.T) *lab {
+	t.Helper()
 	l := &lab{t: t, prefix: fmt.Sprintf("sym%d-%d-", os.Getpid(), labs.Add(1))}
 	_, err := exec.LookPath("ip")
 	switch {
@@ -51,11 +63,6 @@ func newLab(t *testing.T) *lab {
 	case os.Getuid() != 0:
 		l.lacks("only root can make network namespaces")
 	}
-	if out, err := l.add("lan"); err != nil {
-		l.lacks(fmt.Sprintf("no network namespace: %v: %s", err, out))
-	}
-	l.ip("lan", "link", "add", "bridge", "type", "bridge")
-	l.ip("lan", "link", "set", "bridge", "up")
 	return l
 }
 
@@ -98,6 +105,11 @@ func (l *lab) behind(where, name, ip string) *space {
 	l.ip(where, "link", "set", name, "master", "bridge", "up")
 	l.ip(name, "addr", "add", ip+"/24", "dev", "eth0")
 	l.ip(name, "link", "set", "eth0", "up")
+	return newSpace(l, name, ip)
+}
+
+// newSpace is the namespace of that name, which is there.
+func newSpace(l *lab, name, ip string) *space {
 	s := &space{lab: l, name: name, ip: ip}
 	s.http = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: s.dial, MaxIdleConnsPerHost: 64}}
 	l.t.Cleanup(s.http.CloseIdleConnections)

@@ -1,4 +1,4 @@
-package main
+package fetch
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-
-	"github.com/symphony-serving/symphony/cmd/internal/fetch"
 )
 
 const (
@@ -20,9 +18,9 @@ const (
 
 var anchor = regexp.MustCompile(`(?is)<a\s[^>]*?href\s*=\s*["']([^"']+)["']`)
 
-// find asks the index where a project's file is.
-func find(ctx context.Context, index, project, file string) (string, error) {
-	page, err := fetch.Ask(ctx, index+"/"+project+"/", accept, pageMax)
+// Find asks the index where a project's file is.
+func Find(ctx context.Context, index, project, file string) (string, error) {
+	page, err := Ask(ctx, index+"/"+project+"/", accept, pageMax)
 	if err != nil {
 		return "", err
 	}
@@ -45,7 +43,7 @@ func find(ctx context.Context, index, project, file string) (string, error) {
 }
 
 // linksOf are the addresses of a project's files, as its page has them.
-func linksOf(p fetch.Page) ([]string, error) {
+func linksOf(p Page) ([]string, error) {
 	if strings.HasSuffix(p.Type, "json") {
 		var list struct {
 			Files []struct {
