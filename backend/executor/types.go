@@ -100,6 +100,8 @@ type Observer struct {
 	Unreached func(model int)
 	// Failed: requests that were not executed although they could be read and were in time.
 	Failed func(f *Failure)
+	// Parted: a batch ran in several parts, as a run of it failed, or it had suspects beside others.
+	Parted func(p *Parted)
 	// Returned: an order was given back to the scheduler whole, and why (late, cold).
 	Returned func(o *Order, why wire.Reason)
 	// Loaded: a load was reported; LoadFailed: the device failed at one.
@@ -115,23 +117,25 @@ type Cause uint8
 
 // The causes of a Failure.
 const (
-	CauseDevice Cause = iota // the device could not run the batch: Err
-	CauseModel               // the order is for a model that is not here
-	CauseBatch               // the order has more requests (Got) than a batch of the model takes (Want)
-	CauseInput               // an input has another size (Got) than the model's (Want)
-	CauseFull                // more orders than wait at a device
+	CauseDevice   Cause = iota // the device could not run the batch: Err
+	CauseModel                 // the order is for a model that is not here
+	CauseBatch                 // the order has more requests (Got) than a batch of the model takes (Want)
+	CauseInput                 // an input has another size (Got) than the model's (Want)
+	CauseFull                  // more orders than wait at a device
+	CauseIsolated              // suspects, for which there was no time beside others
 )
 
 // String is the cause as a metric's label.
 func (c Cause) String() string {
-	return [...]string{"device", "unknown_model", "batch_size", "input_size", "full"}[c]
+	return [...]string{"device", "unknown_model", "batch_size", "input_size", "full", "isolated"}[c]
 }
 
 // Failure is one order's requests that failed for one cause; valid during the call.
 type Failure struct {
 	Cause     Cause
-	Order     *Order // its ModelIndex may be of no model
-	Requests  int    // how many of it
+	Order     *Order          // its ModelIndex may be of no model
+	Requests  int             // how many of it
+	First     *wire.BatchItem // one of them; nil: not told
 	Got, Want int
 	Err       error
 }
