@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/emugpu"
+	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -62,6 +63,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		keeps: make(chan keepOrder, keepsMax), measuring: make(chan struct{}, 1)}
 	b.reigns.b, b.uplinks = b, newUplinks(b, group)
 	b.faults.log = b.log
+	onnx.LogTo(b.log)
 	b.members = newMembers(b)
 	watched := newWatch(b)
 	repo, err := loadRepository(&cfg, b.log)

@@ -132,7 +132,7 @@ func dataRooms() map[string]room {
 		"backend/executor":           {shell, []string{"backend/rerun", "transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "scheduler/invariants"}},
 		"backend/rerun":              {core, []string{"transport/mono", "transport/wire"}},
 		"backend/emugpu":             {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
-		"backend/onnx":               {shell, []string{"backend/nice", "transport/mono", "transport/pages", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
+		"backend/onnx":               {shell, []string{"transport/sampled", "backend/nice", "transport/mono", "transport/pages", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
 		"backend/cuda":               {shell, []string{"transport/mono", "transport/pages", "transport/catalog", "scheduler/profile", "backend/executor"}},
 		"backend/gpulibs":            {leaf, nil},
 		"backend/shelf":              {shell, []string{"backend/nice", "transport/catalog"}},
