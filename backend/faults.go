@@ -84,7 +84,7 @@ func faultText(c executor.Cause) string {
 	case executor.CauseIsolated:
 		return "requests were refused: requests like them have made batches fail, and no time was left to run them apart"
 	}
-	return "a batch failed on its device: its requests ran again in parts, and these failed"
+	return "requests failed on their device, alone or with their batch"
 }
 
 // requestOf is a request's id as its answer has it, and as symphony explain takes it.

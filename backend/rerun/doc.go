@@ -11,8 +11,9 @@
 //
 //  1. Each request is in exactly one part that ran well, failed alone, or was given up.
 //  2. Requests above suspicion run first.
-//  3. Runs of suspects beside others are paid from the device's Share: a few per cent of its time. Reruns of requests
-//     above suspicion are not; they end at the order's limit, and at requests' deadlines.
+//  3. Strong suspects beside others run for a few per cent of the device's time (Share), and are refused beyond it. Weak
+//     ones run with the others where the share is used up. Requests that are not strong suspects are never refused for
+//     want of it: their reruns end at the order's limit, and at requests' deadlines.
 //  4. A model that does nothing but fail (Record) has no reruns, but for a try each second.
 //
 // # Rejected

@@ -19,7 +19,7 @@ const (
 	End Verdict = iota
 	// Run it.
 	Run
-	// Isolate it: it is of suspects, and their share of the time is used up.
+	// Isolate it: it is of suspects, and there is no time for them.
 	Isolate
 	// GiveUp: it was in a run that failed, and there is no time to run it apart.
 	GiveUp
@@ -30,6 +30,7 @@ type span struct {
 	Part
 	again  bool // a run that it was in has failed
 	paid   bool // of suspects, beside others: from the Share
+	strong bool // of strong suspects alone: it may be refused
 	second bool // the half beside it is next above it on the stack, or is what runs
 }
 
@@ -40,17 +41,19 @@ type Runs struct {
 	share   *Share
 	record  *Record
 	limit   mono.Time
+	strong  bool // all are strong suspects
 }
 
 // Counts are a batch's requests by suspicion, in the order in which they lie in it.
 type Counts [wire.SuspicionStrong + 1]int
 
-// Begin begins a batch. No run begins after limit, but for the first. Where Counts has requests above suspicion, and
-// suspects, it is parted.
+// Begin begins a batch. No run begins after limit, but for the first. Where Counts has several grades of suspicion it is
+// parted: the least suspect ones run first.
 func (r *Runs) Begin(now mono.Time, c Counts, limit mono.Time, share *Share, record *Record) {
 	*r = Runs{waiting: r.waiting[:0], share: share, record: record, limit: limit}
 	none, some, strong := c[wire.SuspicionNone], c[wire.SuspicionSome], c[wire.SuspicionStrong]
 	n := none + some + strong
+	r.strong = n == strong
 	first := none
 	switch {
 	case none == 0 && (some == 0 || strong == 0): // none is better than another
@@ -61,7 +64,7 @@ func (r *Runs) Begin(now mono.Time, c Counts, limit mono.Time, share *Share, rec
 		first = none + some
 	}
 	for at := n; at > none+some && at > first; at-- { // the first of them is the next one
-		r.push(span{Part: Part{at - 1, at}, paid: true})
+		r.push(span{Part: Part{at - 1, at}, paid: true, strong: true})
 	}
 	if at := none + some; first < at {
 		r.push(span{Part: Part{first, at}, paid: true})
@@ -82,13 +85,14 @@ func (r *Runs) Next(now mono.Time) (Part, Verdict) {
 		return Part{}, End
 	}
 	r.now, r.waiting = r.waiting[n-1], r.waiting[:n-1]
-	switch s := &r.now; {
-	case s.paid && (now > r.limit || !r.share.Affords(now)):
+	s, late := &r.now, now > r.limit
+	switch {
+	case s.paid && (late && !s.again || s.strong && (late || !r.share.Affords(now))):
 		return s.Part, Isolate
-	case s.again && (now > r.limit || r.record.hopeless(now)):
+	case s.again && (late || r.record.hopeless(now)):
 		return s.Part, GiveUp
 	}
-	return r.now.Part, Run
+	return s.Part, Run
 }
 
 // Ended takes how the run of the last part went, and how long it took. alone: it failed, and was of one request.
@@ -113,8 +117,12 @@ func (r *Runs) Ended(now mono.Time, ok bool, took mono.Dur) (alone bool) {
 // halve replaces a part by its halves.
 func (r *Runs) halve(s span) {
 	middle := (s.From + s.To) / 2
-	r.push(span{Part: Part{middle, s.To}, again: true, paid: s.paid, second: true})
-	r.push(span{Part: Part{s.From, middle}, again: true, paid: s.paid})
+	s.again, s.paid, s.strong = true, s.paid || r.strong, s.strong || r.strong
+	first, second := s, s
+	first.To, first.second = middle, false
+	second.From, second.second = middle, true
+	r.push(second)
+	r.push(first)
 }
 
 // halveSibling halves the half beside what just ran well: who is at fault is there, most likely.
@@ -140,6 +148,7 @@ const (
 	shareParts = 25
 	// shareMost is what is saved of it at most. A run that takes longer is owed.
 	shareMost = 200 * mono.Millisecond
+	shareOwed = 4 * mono.Second
 )
 
 // Affords reports whether a run may begin.
@@ -152,7 +161,9 @@ func (s *Share) Affords(now mono.Time) bool {
 	return s.left > 0
 }
 
-func (s *Share) spend(d mono.Dur) { s.left -= max(0, d) }
+// spend takes a run's time. Reruns of weak suspects do not ask first, as requests above suspicion may be among them:
+// what is owed for them is bounded.
+func (s *Share) spend(d mono.Dur) { s.left = max(-shareOwed, s.left-max(0, d)) }
 
 // Record is how a model did lately on a device. A zero Record knows nothing.
 type Record struct {

@@ -162,6 +162,31 @@ func TestSuspectsAmongThemselves(t *testing.T) {
 	}
 }
 
+// Weak suspects are not refused for what one of them did, whether the share is used up or not; strong ones are, also among themselves.
+func TestOnlyStrongSuspectsAreRefused(t *testing.T) {
+	var share Share
+	var record Record
+	var r Runs
+	now := mono.Time(1)
+	for range 200 {
+		r.Begin(now, Counts{8, 8}, mono.Never, &share, &record)
+		if o := drive(t, &now, &r, func(i int) bool { return i == 9 }); len(o.served) != 15 || len(o.alone) != 1 {
+			t.Fatalf("%+v", o)
+		}
+	}
+	refused := 0
+	for range 200 {
+		r.Begin(now, Counts{0, 0, 8}, mono.Never, &share, &record)
+		o := drive(t, &now, &r, func(i int) bool { return i < 4 })
+		if refused += len(o.isolated); len(o.give) > 0 {
+			t.Fatalf("%+v", o)
+		}
+	}
+	if refused < 200*7 {
+		t.Errorf("%d of %d strong suspects were refused", refused, 200*8)
+	}
+}
+
 // A model that does nothing but fail costs one run a batch, and a few more each second.
 func TestHopelessModel(t *testing.T) {
 	var share Share

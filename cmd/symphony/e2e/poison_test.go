@@ -199,68 +199,83 @@ func culprits(n int, like *caller) (all []*caller) {
 	return all
 }
 
+// otherCulprits are rows with culprits of other kinds.
+func otherCulprits(url string, each time.Duration) []func() poisoned {
+	return []func() poisoned{
+		func() poisoned {
+			return poison(url, "one, random ids", each, false, culprits(1, &caller{id: randomly}))
+		},
+		func() poisoned {
+			return poison(url, "four, random ids", each, false, culprits(4, &caller{id: randomly}))
+		},
+		func() poisoned {
+			return poison(url, "one that reconnects", each, false, culprits(1, &caller{id: always(99), reconnect: true}))
+		},
+		func() poisoned {
+			return poison(url, "one that reconnects, random ids", each, false, culprits(1, &caller{id: randomly, reconnect: true}))
+		},
+		func() poisoned { return poison(url, "none, all reconnect", each, true, nil) },
+		func() poisoned {
+			return poison(url, "one, all reconnect", each, true, culprits(1, &caller{id: always(99), reconnect: true}))
+		},
+		func() poisoned {
+			return poison(url, "four, all reconnect", each, true, culprits(4, &caller{id: always(99), reconnect: true}))
+		},
+		func() poisoned {
+			return poison(url, "one, all reconnect, random ids", each, true, culprits(1, &caller{id: randomly, reconnect: true}))
+		},
+		func() poisoned {
+			return poison(url, "one with 4 items", each, false, culprits(1, &caller{id: always(99), items: 4}))
+		},
+		func() poisoned {
+			return poison(url, "one gateway, 1 % bad", each, false, culprits(1, &caller{id: func() int64 {
+				if rand.IntN(100) == 0 {
+					return randomly()
+				}
+				return 3
+			}}))
+		},
+	}
+}
+
 // One client's input that the model fails on costs others no answers, and little time: it fails alone, and is then run
 // apart. POISON_SPAN=10s prints the whole table, with spans of 10 s.
 func TestOneClientsBadInputFailsAlone(t *testing.T) {
 	url, p := startPoison(t)
 	long, _ := time.ParseDuration(os.Getenv("POISON_SPAN"))
 	each := max(long, 2*time.Second)
+	rounds := 1
+	if long > 0 {
+		rounds = 5 // of the first three, so that what else the machine does weighs on all of them
+	}
 	rows := []func() poisoned{
 		func() poisoned { return poison(url, "none", each, false, nil) },
 		func() poisoned { return poison(url, "one", each, false, culprits(1, &caller{id: always(99)})) },
 		func() poisoned { return poison(url, "four", each, false, culprits(4, &caller{id: always(99)})) },
 	}
+	basic := rows
+	for range rounds - 1 {
+		rows = append(rows, basic...)
+	}
 	if long > 0 {
-		rows = append(rows,
-			func() poisoned {
-				return poison(url, "one, random ids", each, false, culprits(1, &caller{id: randomly}))
-			},
-			func() poisoned {
-				return poison(url, "four, random ids", each, false, culprits(4, &caller{id: randomly}))
-			},
-			func() poisoned {
-				return poison(url, "one that reconnects", each, false, culprits(1, &caller{id: always(99), reconnect: true}))
-			},
-			func() poisoned {
-				return poison(url, "one that reconnects, random ids", each, false, culprits(1, &caller{id: randomly, reconnect: true}))
-			},
-			func() poisoned { return poison(url, "none, all reconnect", each, true, nil) },
-			func() poisoned {
-				return poison(url, "one, all reconnect", each, true, culprits(1, &caller{id: always(99), reconnect: true}))
-			},
-			func() poisoned {
-				return poison(url, "four, all reconnect", each, true, culprits(4, &caller{id: always(99), reconnect: true}))
-			},
-			func() poisoned {
-				return poison(url, "one, all reconnect, random ids", each, true, culprits(1, &caller{id: randomly, reconnect: true}))
-			},
-			func() poisoned {
-				return poison(url, "one with 4 items", each, false, culprits(1, &caller{id: always(99), items: 4}))
-			},
-			func() poisoned {
-				return poison(url, "one gateway, 1 % bad", each, false, culprits(1, &caller{id: func() int64 {
-					if rand.IntN(100) == 0 {
-						return randomly()
-					}
-					return 3
-				}}))
-			})
+		rows = append(rows, otherCulprits(url, each)...)
 	}
 	t.Logf("%-34s %8s %8s %8s | culprits: %8s %8s %8s %8s", "culprits", "good", "failed", "other", "ok", "failed", "isolated", "other")
-	first := int64(0)
+	first, sums := int64(0), map[string]int64{}
 	for i, row := range rows {
 		r := row()
 		t.Logf("%-34s %8d %8d %8d |           %8d %8d %8d %8d %s", r.what, r.ok, r.failed, r.other, r.bads, r.bad, r.isolated, r.errs, r.wrong)
-		if i == 0 {
+		if sums[r.what] += r.ok; i == 0 {
 			first = r.ok
 		}
-		if r.other > r.ok/100 || r.failed > 1+r.ok/20 || r.bads > 0 && !strings.Contains(r.what, "gateway") {
+		if r.wrong != "" && !strings.Contains(r.wrong, "deadline") || r.failed > 2+r.ok/50 || r.bads > 0 && !strings.Contains(r.what, "gateway") {
 			t.Errorf("%s: good clients failed, or a bad one was answered: %+v", r.what, r)
 		}
 		if r.ok < first/10 {
 			t.Errorf("%s: good clients had %d answers, and %d without culprits", r.what, r.ok, first)
 		}
 	}
+	t.Logf("good answers beside those without culprits: with one %.2f, with four %.2f", float64(sums["one"])/float64(sums["none"]), float64(sums["four"])/float64(sums["none"]))
 	jsonLines(t, p)
 }
 
