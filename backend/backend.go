@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/emugpu"
+	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/backend/outbound"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -66,6 +67,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	b.reigns.b, b.uplinks = b, newUplinks(b, group)
 	b.faults.log, b.losses.log = b.log, b.log
 	b.outputs = outbound.New(cfg.OutputsMax)
+	onnx.LogTo(b.log)
 	b.members = newMembers(b)
 	watched := newWatch(b)
 	repo, err := loadRepository(&cfg, b.log)

@@ -1,12 +1,14 @@
 package backend
 
 import (
+	"strconv"
 	"sync"
 
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/transport/mono"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // faultEvery is the least time between two lines about the same fault: a device that
@@ -53,6 +55,9 @@ func (s *faults) say(p *pool, device int, f *executor.Failure) {
 	} else {
 		line = line.Uint32("model_id", uint32(o.Model))
 	}
+	if f.First != nil {
+		line = line.Str("request", requestOf(f.First))
+	}
 	if f.Err != nil {
 		line = line.Err(f.Err)
 	}
@@ -76,11 +81,18 @@ func faultText(c executor.Cause) string {
 		return "inputs were refused: their size is not the model's here; give all backends the same model configuration"
 	case executor.CauseFull:
 		return "a batch was refused: too many wait at the device already"
+	case executor.CauseIsolated:
+		return "requests were refused: requests like them have made batches fail, and no time was left to run them apart"
 	}
 	if c == executor.CauseUnsent {
 		return "requests were answered without their outputs: too many bytes of outputs wait for links; raise backend.outputs_max, or find out which frontend or network is slow"
 	}
-	return "a batch failed on its device"
+	return "requests failed on their device, alone or with their batch"
+}
+
+// requestOf is a request's id as its answer has it, and as symphony explain takes it.
+func requestOf(it *wire.BatchItem) string {
+	return strconv.FormatUint(uint64(it.Frontend), 10) + "-" + strconv.FormatUint(uint64(it.Request), 16)
 }
 
 // due reports whether a line may be written now, and what came since the last one.

@@ -23,6 +23,7 @@ type metrics struct {
 	failed     *prometheus.CounterVec
 	lost       *prometheus.CounterVec
 	waiting    prometheus.GaugeFunc
+	parted     partedMetrics
 	out        *prometheus.GaugeVec
 	fetch      *prometheus.HistogramVec
 	loads      *prometheus.CounterVec
@@ -59,7 +60,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(250e-6, 2, 16)}, []string{"pool"}),
 		returned: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_returned_total",
 			Help: "Batches that were given back to the scheduler unanswered: it was too late to start them, or their weights were not there."}, []string{"pool", "reason"}),
-		pages: newPageMetrics(b), gpus: newGPUMetrics(b), stocks: newStockMetrics(b), reigns: newReignMetrics(b),
+		parted: newPartedMetrics(), pages: newPageMetrics(b), gpus: newGPUMetrics(b), stocks: newStockMetrics(b), reigns: newReignMetrics(b),
 	}
 	if r == nil {
 		return m, nil
@@ -73,7 +74,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.lost, m.waiting, m.out, m.fetch, m.loads, m.loading, m.returned, m.pages, m.gpus, m.stocks, m.reigns}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.parted, m.lost, m.waiting, m.out, m.fetch, m.loads, m.loading, m.returned, m.pages, m.gpus, m.stocks, m.reigns}
 }
 
 func (m *metrics) unregister() {
@@ -116,6 +117,7 @@ func (m *metrics) observer(pool, device int) executor.Observer {
 			m.lost.WithLabelValues(p.doc.DeviceType, name, c.String()).Inc()
 			m.backend.losses.say(p, o, c)
 		},
+		Parted:     func(d *executor.Parted) { m.parted.add(m.backend, p, device, d) },
 		Failed: func(f *executor.Failure) {
 			name := ""
 			if spec := p.spec(f.Order.ModelIndex); spec != nil {

@@ -41,6 +41,7 @@ type Client struct {
 	times    imageTimes
 	outputs  outputRoom
 	waiting  atomic.Int64  // bytes of images in there
+	held     atomic.Int64  // refusals of suspects that are held back (doubts.go)
 	wake     chan struct{} // the expiry loop shall look again
 	stop     chan struct{} // closed by Close
 	loops    sync.WaitGroup

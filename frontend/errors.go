@@ -27,6 +27,8 @@ var (
 	ErrUnavailable = errors.New("unavailable")
 	// ErrFailed: the model's execution failed.
 	ErrFailed = errors.New("execution failed")
+	// ErrIsolated: the model failed on requests like it, and there is no time to run it apart from the others.
+	ErrIsolated = errors.New("isolated")
 	// ErrCancelled: the caller's context ended first.
 	ErrCancelled = errors.New("cancelled")
 )
@@ -98,6 +100,9 @@ func reasonError(model string, r wire.Reason) *Error {
 		e.Kind, e.Msg = ErrUnknownModel, "the scheduler does not know it"
 	case wire.ReasonExecution:
 		e.Kind, e.Msg = ErrFailed, "see the backend's log"
+	case wire.ReasonIsolated:
+		e.Kind = ErrIsolated
+		e.Msg = "the model has failed on requests of this client, or with this input, when they ran alone. Such requests run apart, for a few per cent of the time: correct them, or try again later"
 	case wire.ReasonInput:
 		e.Kind, e.Msg = ErrBadInput, "the backend could not read the input"
 	case wire.ReasonExpired:

@@ -18,6 +18,7 @@ func TestErrorOfEachReason(t *testing.T) {
 		ErrFailed:           {wire.ReasonExecution},
 		ErrBadInput:         {wire.ReasonInput},
 		ErrInfeasible:       {wire.ReasonInfeasible},
+		ErrIsolated:         {wire.ReasonIsolated},
 		ErrCancelled:        {wire.ReasonCancelled},
 	}
 	seen := map[string]wire.Reason{}

@@ -26,6 +26,7 @@ type imageJob struct {
 	deadline mono.Time
 	header   preprocess.Header
 	image    []byte // ours: the caller's may change once the call is answered
+	source   uint64 // Request's
 }
 
 // queueImage opens the call and hands the image to the preprocessing
@@ -58,7 +59,7 @@ func (c *Client) queueImage(ctx context.Context, r *Request, k *call) {
 		return
 	}
 	c.watch(ctx, r.ID, id)
-	j := imageJob{id, k.model, k.deadline, h, r.Image}
+	j := imageJob{id, k.model, k.deadline, h, r.Image, r.Source}
 	if !r.ImageGiven {
 		j.image = bytes.Clone(r.Image)
 	}
@@ -159,7 +160,13 @@ func (c *Client) preprocess(j *imageJob) {
 		return
 	}
 	c.times.took(&j.header, mono.Now().Sub(from))
-	if k, open := c.attach(j.id, slab, from); open {
+	g, ok := j.model.metrics.doubts.grade(j.source, tensor)
+	if !ok {
+		c.arena.Free(slab)
+		c.fail(j.id, wire.ReasonIsolated)
+		return
+	}
+	if k, open := c.attach(j, slab, from, g); open {
 		c.submit(j.id, &k, tensor)
 		c.sent(j.id, &k)
 	}
@@ -180,19 +187,21 @@ func (c *Client) decode(j *imageJob) (wire.SlabHandle, []byte, *Error) {
 
 // attach gives the slab to the call; if that has been answered meanwhile, to
 // nobody.
-func (c *Client) attach(id wire.RequestID, slab wire.SlabHandle, from mono.Time) (call, bool) {
+func (c *Client) attach(j *imageJob, slab wire.SlabHandle, from mono.Time, g graded) (call, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	slot, open := c.table.Find(id)
+	slot, open := c.table.Find(j.id)
 	if !open {
 		c.arena.Free(slab)
+		j.model.metrics.doubts.leave(&g)
 		return call{}, false
 	}
 	k := &c.open[slot]
+	k.graded = g
 	k.slab, k.submitted = slab, mono.Now()
 	k.preprocess = k.submitted.Sub(from)
 	if g := k.model.uplink.group; g.only == nil {
-		g.place(id, k)
+		g.place(j.id, k)
 	}
 	return *k, true
 }

@@ -41,6 +41,7 @@ type call struct {
 	again      bool // it may have been sent to an earlier reign, too
 	trace      TraceID
 	room       int64 // bytes of Client.outputs
+	graded
 }
 
 // waiter is a goroutine in Infer.
@@ -104,6 +105,7 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 		return
 	}
 	k := call{done: done, model: m, arrival: arrival, deadline: deadline, any: r.Any || r.Version == "", priority: r.Priority, class: r.Class, trace: r.Trace}
+	k.keys.Source = r.Source
 	if r.Image != nil {
 		c.queueImage(ctx, &r, &k)
 		return
@@ -121,6 +123,11 @@ func (c *Client) InferAsync(ctx context.Context, r Request, done func(*Response,
 	}
 	m.write(bytes, tensors)
 	k.slab, k.submitted = slab, mono.Now()
+	var ok bool
+	if k.graded, ok = m.metrics.doubts.grade(r.Source, bytes); !ok {
+		c.isolate(&k)
+		return
+	}
 	if id, ok := c.register(&k); ok {
 		c.submit(id, &k, bytes)
 		c.watch(ctx, r.ID, id)
@@ -232,6 +239,7 @@ func (c *Client) register(k *call) (wire.RequestID, bool) {
 	if !ok {
 		c.arena.Free(k.slab)
 		c.outputs.give(k.room)
+		c.letGo(k)
 		c.refuse(k.model, k.model.entry.Spec.Name, &Error{Kind: ErrOverloaded, Reason: wire.ReasonFull, Model: k.model.entry.Spec.Name,
 			Msg: "too many open requests"}, k.done)
 		return 0, false
@@ -287,7 +295,7 @@ func (c *Client) send(id wire.RequestID, k *call, a *admission, data []byte) {
 // appendSubmit encodes the call's record.
 func (c *Client) appendSubmit(dst []byte, id wire.RequestID, k *call, data []byte) []byte {
 	m := wire.Submit{Request: id, Model: k.model.entry.ID, Arrival: k.arrival, Deadline: k.deadline.Add(-c.margin),
-		Input: transport.SlabRef(k.slab, data, c.slabKey), Priority: k.priority, Class: k.class}
+		Input: transport.SlabRef(k.slab, data, c.slabKey), Priority: k.priority, Class: k.class, Suspicion: k.grade}
 	return m.Append(dst)
 }
 

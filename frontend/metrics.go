@@ -48,6 +48,7 @@ type modelMetrics struct {
 	all    *metrics
 	key    modelKey
 	series atomic.Pointer[series] // nil: nothing was counted
+	doubts doubts
 
 	slo   mono.Dur  // as the catalogue said last
 	users int       // models of the catalogues: 1, or more while an id follows another, or several schedulers have it
@@ -81,6 +82,8 @@ func outcome(err *Error) string {
 		return "unavailable"
 	case ErrFailed:
 		return "failed"
+	case ErrIsolated:
+		return "isolated"
 	case ErrCancelled:
 		return "cancelled"
 	}
@@ -88,7 +91,7 @@ func outcome(err *Error) string {
 }
 
 func outcomes() []string {
-	return []string{"ok", "late", "dropped", "expired", "overloaded", "bad_input", "unavailable", "failed", "cancelled", "other"}
+	return []string{"ok", "late", "dropped", "expired", "overloaded", "bad_input", "unavailable", "failed", "isolated", "cancelled", "other"}
 }
 
 func stageNames() [5]string { return [5]string{"preprocess", "queue", "fetch", "execute", "reply"} }

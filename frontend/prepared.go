@@ -31,6 +31,7 @@ type Reservation struct {
 	Class    wire.Class
 	ID       *atomic.Uint64
 	Trace    TraceID
+	Source   uint64
 
 	model *model
 	slab  wire.SlabHandle
@@ -97,6 +98,11 @@ func (c *Client) submitReserved(ctx context.Context, r *Reservation, timeout tim
 		return
 	}
 	k := call{done: done, model: r.model, slab: r.slab, arrival: now, deadline: deadline, submitted: now, any: r.Any, priority: r.Priority, class: r.Class, trace: r.Trace}
+	var ok bool
+	if k.graded, ok = r.model.metrics.doubts.grade(r.Source, r.Input); !ok {
+		c.isolate(&k)
+		return
+	}
 	if id, ok := c.register(&k); ok {
 		c.submit(id, &k, r.Input)
 		c.watch(ctx, r.ID, id)

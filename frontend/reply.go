@@ -27,6 +27,7 @@ func (c *Client) take(id wire.RequestID) (call, bool) {
 func (c *Client) release(k *call) {
 	c.arena.Free(k.slab)
 	c.outputs.give(k.room)
+	c.letGo(k)
 	if k.stopCtx != nil {
 		k.stopCtx()
 	}
@@ -152,7 +153,7 @@ func (c *Client) expireLoop() {
 		c.mu.Unlock()
 		for i := range calls {
 			c.release(&calls[i])
-			c.answerError(&calls[i], wire.ReasonExpired, 0)
+			c.answerError(&calls[i], calls[i].expiry(), 0)
 		}
 		t.Reset(pause.Std())
 		select {
@@ -162,6 +163,14 @@ func (c *Client) expireLoop() {
 			return
 		}
 	}
+}
+
+// expiry is why a call has no answer at its deadline.
+func (k *call) expiry() wire.Reason {
+	if k.held {
+		return wire.ReasonIsolated
+	}
+	return wire.ReasonExpired
 }
 
 // awaits reports whether a call is open that an output of n bytes fits.
@@ -178,6 +187,10 @@ func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 	k, ok := c.take(m.Request)
 	if !ok {
 		return false // answered already: expired, cancelled, or run twice after a loss
+	}
+	if m.Reason == wire.ReasonExecution && m.Flags&wire.OutputAlone != 0 {
+		c.failedAlone(&k, m.Request, payload)
+		return false
 	}
 	if m.Reason != wire.ReasonNone {
 		c.answerError(&k, m.Reason, m.Request)
@@ -205,6 +218,7 @@ func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 	}
 	r.Times = Times{k.arrival, k.submitted, ready.Add(-m.Fetch), ready, m.Start, ended, now}
 	k.model.metrics.served(r, now, k.trace)
+	k.model.metrics.doubts.served(&k.graded)
 	k.done(r, nil)
 	return true
 }

@@ -101,6 +101,9 @@ type Request struct {
 	ID *atomic.Uint64
 	// Trace is the id of the trace that tells of the request: histograms have it as an exemplar. Zero: there is none.
 	Trace TraceID
+	// Source tells apart whom the application asks for: users, connections. Where the model fails on requests of one source
+	// again and again, those run apart from the others', and may be refused (ErrIsolated). 0: the application is one source.
+	Source uint64
 }
 
 // TraceID is a trace's, as W3C's traceparent has it.

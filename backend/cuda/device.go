@@ -29,7 +29,7 @@ type Options struct {
 	// Stall is the longest that may pass with each step of the loading: a model, or the first run of a size,
 	// for which kernels are chosen or built [10 min].
 	Stall mono.Dur
-	// FailuresMax is how many batches in a row may fail, for want of memory or otherwise,
+	// FailuresMax is how many batches in a row may fail, for want of memory or otherwise (those of ErrModel not counted),
 	// until the device counts as lost [16].
 	FailuresMax int
 	// Empty: a device without models is one, too: they come later (Load).

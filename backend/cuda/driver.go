@@ -99,6 +99,8 @@ type Event interface {
 var (
 	// ErrMemory: the device has not enough memory for it. It goes on.
 	ErrMemory = errors.New("out of device memory")
+	// ErrModel: the model refuses the batch, for what its inputs hold. The device is well.
+	ErrModel = errors.New("the model fails on this batch")
 	// ErrLost: nothing more can be done with this context: a kernel failed (illegal
 	// address, assertion), memory had an uncorrectable error, or the device is gone.
 	ErrLost = executor.ErrLost

@@ -56,6 +56,34 @@ func TestNothingButFailures(t *testing.T) {
 	r.close()
 }
 
+// However many batches fail for what their inputs hold, the device stays in service; a kernel that fails still takes it out.
+func TestModelsFailuresAreNotTheDevices(t *testing.T) {
+	defer leaks(t)
+	r := newRig(t, config{options: cuda.Options{FailuresMax: 4}})
+	bad := fmt.Errorf("%w: index 99 is beyond the table", cuda.ErrModel)
+	var errs []error
+	for range 40 {
+		errs = append(errs, bad)
+	}
+	r.runtime.FailRuns(errs...)
+	for i := range errs {
+		if e := r.run(0, 1, i); e.err == nil || isLost(e.err) {
+			t.Errorf("batch %d: %v", i, e.err)
+		}
+	}
+	if e := r.run(1, 3, 2); e.err != nil || r.losses() != 0 {
+		t.Errorf("after that: %v, %d times lost", e.err, r.losses())
+	}
+	r.runtime.FailRuns(bad, cuda.ErrMemory, cuda.ErrMemory, bad, cuda.ErrMemory, cuda.ErrMemory)
+	for i := range 6 {
+		if e := r.run(0, 1, i); isLost(e.err) != (i == 5) {
+			t.Errorf("batch %d: %v", i, e.err)
+		}
+	}
+	until(t, "the loss is told", func() bool { return r.losses() == 1 })
+	r.close()
+}
+
 // load launches batches, two at a time, until told to end, and counts how each ended.
 type load struct {
 	r         *rig

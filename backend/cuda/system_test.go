@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -232,4 +233,37 @@ func TestExecutorOnALostDevice(t *testing.T) {
 		t.Error(s.lost[0])
 	}
 	s.end()
+}
+
+// Batches that fail for their inputs run again in parts, two at a time on the device, with graphs and without: each request
+// has one answer, its own output or the model's error, and the device stays in service.
+func TestBatchesThatFailRunInParts(t *testing.T) {
+	for _, graphs := range []cuda.Graphs{cuda.GraphsOff, cuda.GraphsOn} {
+		t.Run(string(graphs), func(t *testing.T) {
+			defer leaks(t)
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			rnd := rand.New(rand.NewPCG(seed, 2))
+			models := []cuda.Model{flip(16), pair(16)}
+			models[0].Graphs, models[1].Graphs = graphs, graphs
+			s := newSystem(t, config{models: models})
+			errs := make([]error, 2000)
+			for i := range errs {
+				if rnd.IntN(3) == 0 {
+					errs[i] = fmt.Errorf("%w: index 99 is beyond the table", cuda.ErrModel)
+				}
+			}
+			s.runtime.FailRuns(errs...)
+			const batches, size = 40, 16
+			for b := range batches {
+				s.exec.Submit(s.order(b, b*size, size))
+				until(t, "there is room", func() bool { return s.reported() >= b-1 })
+			}
+			served := s.whole(batches, batches*size)
+			if served < batches*size/3 || served == batches*size || s.losses() != 0 {
+				t.Errorf("%d of %d were served, the device was lost %d times", served, batches*size, s.losses())
+			}
+			s.end()
+		})
+	}
 }

@@ -177,14 +177,16 @@ func (p *pipeline) complete(s *slot) {
 }
 
 // fail finishes a batch with an error, once nothing of it is under way. A device of which
-// that cannot be said is lost, and so is one that does nothing but fail.
+// that cannot be said is lost, and so is one that does nothing but fail, unless the models are to blame (ErrModel).
 func (p *pipeline) fail(s *slot, err error) {
 	if !errors.Is(err, ErrLost) {
 		if drained := p.drain(); drained != nil {
 			err = fmt.Errorf("%w: %w, after %w", ErrLost, drained, err)
 		}
 	}
-	p.badRuns++
+	if !errors.Is(err, ErrModel) { // what clients send must not take the device from others
+		p.badRuns++
+	}
 	if !errors.Is(err, ErrLost) && p.badRuns >= p.o.FailuresMax {
 		err = fmt.Errorf("%w: %d batches in a row have failed, the last one: %w", ErrLost, p.badRuns, err)
 	}

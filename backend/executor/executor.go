@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/symphony-serving/symphony/backend/outbound"
+	"github.com/symphony-serving/symphony/backend/rerun"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
@@ -37,6 +38,11 @@ type Executor struct {
 	finishing []*order   // done by the device, their outputs being sent; also some that are over
 	fence     wire.Epoch // orders of one below are not taken
 	latest    latest
+	share     rerun.Share     // of the device's time, for suspects
+	records   []*rerun.Record // by slot, of models of which batches have failed
+	parted    int             // launched orders of which a part is to be launched
+
+	troubled atomic.Bool // records has something
 }
 
 // order is an Order on its way.
@@ -64,6 +70,7 @@ type order struct {
 	first     bool        // that runs with its weights
 	forgotten bool        // launched, then given up; guarded by the executor's mu
 	over      atomic.Bool // its outputs have been sent: only the report is to come
+	parts     parts       // of the one goroutine that has the order: that prepares it, or its device's that ends a run
 
 	mu      sync.Mutex
 	dropped bool // nobody waits for its READs
@@ -208,7 +215,7 @@ func (e *Executor) Submit(in *Order) {
 	// Before it is seen in orders: its last life was ready.
 	o.ready, o.holding, o.reading, o.dropped = 0, 0, 1, false
 	o.mu.Unlock()
-	o.forgotten = false
+	o.forgotten, o.parts.on = false, false
 	o.over.Store(false)
 	items := append(o.Items[:0], in.Items...)
 	o.Order, o.model = *in, m
@@ -272,9 +279,13 @@ func (e *Executor) answer(it *wire.BatchItem, o *Order, reason wire.Reason) {
 		e.unreached(o)
 		return
 	}
-	m := wire.Output{Request: it.Request, Reason: reason, BatchSize: uint16(len(o.Items)), Device: o.GPU, Start: mono.Now(), Epoch: o.Epoch, Batch: o.Batch.Batch,
-		Model: o.Model}
+	m := answerOf(it, o, reason)
 	e.reason(l, &m, it, o.ModelIndex)
+}
+
+func answerOf(it *wire.BatchItem, o *Order, reason wire.Reason) wire.Output {
+	return wire.Output{Request: it.Request, Reason: reason, BatchSize: uint16(len(o.Items)), Device: o.GPU, Start: mono.Now(), Epoch: o.Epoch, Batch: o.Batch.Batch,
+		Model: o.Model}
 }
 
 // failed tells of requests that are answered with a reason that says no more than that
@@ -304,6 +315,10 @@ func (e *Executor) start() {
 	}
 	e.launching = true
 	for {
+		if o := e.partLocked(); o != nil {
+			e.launchPartLocked(o)
+			continue
+		}
 		o, why := e.nextLocked()
 		if o == nil {
 			e.launching = false
@@ -338,6 +353,19 @@ func (e *Executor) start() {
 			return
 		}
 	}
+}
+
+// launchPartLocked launches the next part of an order, without mu, which its caller holds.
+func (e *Executor) launchPartLocked(o *order) {
+	ends := o.forgotten || e.closed
+	e.mu.Unlock()
+	if ends {
+		now := mono.Now()
+		o.finish(now, now, nil)
+	} else {
+		e.device.Launch(&o.batch)
+	}
+	e.mu.Lock()
 }
 
 // nextLocked takes the first order whose inputs and weights are there, and on a strict device whose time has come, or one that

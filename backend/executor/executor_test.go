@@ -30,6 +30,8 @@ type frontend struct {
 	mu      sync.Mutex
 	outputs map[wire.RequestID][]wire.Reason
 	cold    map[wire.RequestID]bool
+	flags   map[wire.RequestID]wire.OutputFlags
+	texts   map[wire.RequestID]string // of those that failed
 	pins    int
 	ln      transport.Listener
 	link    transport.Link // the executor's end
@@ -80,6 +82,10 @@ func (f *frontend) Receive(_ transport.Link, m transport.Frame) {
 	}
 	f.mu.Lock()
 	f.outputs[o.Request] = append(f.outputs[o.Request], o.Reason)
+	f.flags[o.Request] = o.Flags
+	if o.Reason != wire.ReasonNone {
+		f.texts[o.Request] = string(m.Payload)
+	}
 	f.cold[o.Request] = o.Flags&wire.OutputCold != 0
 	f.mu.Unlock()
 }
@@ -157,7 +163,7 @@ func newWorld(t *testing.T, frontends int, d Device) *world {
 	t.Helper()
 	w := &world{t: t, network: loopback.New(), reports: map[wire.BatchID][]wire.Done{}, loads: map[wire.LoadID][]wire.Loaded{}}
 	for range frontends {
-		f := &frontend{t: t, stale: map[wire.RequestID]bool{}, outputs: map[wire.RequestID][]wire.Reason{}, cold: map[wire.RequestID]bool{}}
+		f := &frontend{t: t, stale: map[wire.RequestID]bool{}, outputs: map[wire.RequestID][]wire.Reason{}, cold: map[wire.RequestID]bool{}, flags: map[wire.RequestID]wire.OutputFlags{}, texts: map[wire.RequestID]string{}}
 		var err error
 		f.ln, err = w.network.Listen("inproc:", transport.Options{Slabs: f, Hello: wire.Hello{Role: wire.RoleFrontend}}, func(wire.Hello) (transport.Handler, error) { return f, nil })
 		if err == nil {

@@ -159,6 +159,9 @@ func (o *order) prepare(m *Model) bool {
 	for k := range n {
 		o.batch.Outputs[k] = o.out[k*m.OutputSize : (k+1)*m.OutputSize : (k+1)*m.OutputSize]
 	}
+	if n > 1 {
+		o.arrange()
+	}
 	return n > 0
 }
 

@@ -13,6 +13,9 @@ import (
 // finish is the batch's Finish: the device is free, outputs and report leave.
 // The next batch is launched first: the device waits for nobody.
 func (o *order) finish(start, end mono.Time, err error) {
+	if (err != nil || o.parts.on) && o.goesOn(start, end, err) {
+		return
+	}
 	e := o.exec
 	counts, chilled := e.ended(o)
 	e.start()
@@ -20,15 +23,48 @@ func (o *order) finish(start, end mono.Time, err error) {
 		e.loader.step() // weights may have waited for its end to leave
 	}
 	o.astray = errors.Is(err, ErrAstray)
-	if !counts {
+	switch {
+	case counts && err == nil && e.troubled.Load():
+		e.ranWell(o.ModelIndex)
+	case !counts && o.parts.on: // links may have outputs of it
+		o.release()
+		return
+	case !counts:
 		o.recycle()
 		return
 	}
 
-	o.report = wire.Done{Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: o.ready, Start: start, End: end, Fetch: o.ready.Sub(o.Arrived)}
-	if o.first {
-		o.report.Flags = wire.OutputCold
+	o.report = o.newReport(start, end)
+	if o.parts.on && (o.parts.ran > 0 || !chilled) {
+		o.conclude(err, chilled)
+	} else {
+		o.judge(err, chilled)
 	}
+	o.sendOutputs(start, end)
+	o.tellUnsent()
+	o.sendReasons()
+	// The report comes last: the outputs have a deadline, and of a backend that dies in
+	// between the scheduler queues the batch again; reported first, it would be done, and
+	// its outputs lost.
+	o.over.Store(true)
+	e.report.Report(&o.report)
+	if e.obs.Ran != nil && len(o.index) > 0 {
+		e.obs.Ran(o.GPU, o.ModelIndex, len(o.index), o.report.Fetch, end.Sub(start))
+	}
+	o.release()
+}
+
+func (o *order) newReport(start, end mono.Time) wire.Done {
+	d := wire.Done{Epoch: o.Epoch, Batch: o.Batch.Batch, Ready: o.ready, Start: start, End: end, Fetch: o.ready.Sub(o.Arrived)}
+	if o.first {
+		d.Flags = wire.OutputCold
+	}
+	return d
+}
+
+// judge says in the report what became of a batch that ran as a whole.
+func (o *order) judge(err error, chilled bool) {
+	e := o.exec
 	if err != nil {
 		e.failed(&Failure{Cause: CauseDevice, Order: &o.Order, Requests: len(o.index), Err: err})
 		for _, i := range o.index {
@@ -49,18 +85,6 @@ func (o *order) finish(start, end mono.Time, err error) {
 	if !chilled {
 		o.report.Failed = uint16(len(o.Items) - len(o.index))
 	}
-	o.sendOutputs(start, end)
-	o.tellUnsent()
-	o.sendReasons()
-	// The report comes last: the outputs have a deadline, and of a backend that dies in
-	// between the scheduler queues the batch again; reported first, it would be done, and
-	// its outputs lost.
-	o.over.Store(true)
-	e.report.Report(&o.report)
-	if e.obs.Ran != nil && len(o.index) > 0 {
-		e.obs.Ran(o.GPU, o.ModelIndex, len(o.index), o.report.Fetch, end.Sub(start))
-	}
-	o.release()
 }
 
 func (o *order) sendOutputs(start, end mono.Time) {
@@ -120,6 +144,11 @@ func (o *order) sendReasons() {
 		switch o.reasons[i] {
 		case wire.ReasonNone:
 			continue
+		case wire.ReasonExecution:
+			if text, alone := o.parts.errors[i]; alone && o.parts.on {
+				o.answerAlone(i, text)
+				continue
+			}
 		case wire.ReasonInput:
 			if o.exec.obs.Stale != nil && !o.refused[i] { // the refused ones have been told of
 				o.exec.obs.Stale(o.ModelIndex)

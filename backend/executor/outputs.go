@@ -77,7 +77,12 @@ func (o *order) small(spare []*order) bool {
 // reason sends a reason in place of an output; one that the link refuses for now waits.
 func (e *Executor) reason(l transport.Link, m *wire.Output, it *wire.BatchItem, model int) {
 	if err := l.Send(m.Append(nil, 0)); err != nil {
-		// Of a link that has ended the sender tells what was lost.
-		e.outputs.Send(l, outbound.Output{Head: *m, Deadline: max(it.Deadline, mono.Now().Add(outbound.Grace)), Model: model, Lost: e.obs.Lost})
+		e.reasonLater(l, m, nil, it, model)
 	}
+}
+
+// reasonLater has a reason, with the words that explain it, sent when its link takes it. Of a link that has
+// ended the sender tells what was lost.
+func (e *Executor) reasonLater(l transport.Link, m *wire.Output, words []byte, it *wire.BatchItem, model int) {
+	e.outputs.Send(l, outbound.Output{Head: *m, Data: words, Deadline: max(it.Deadline, mono.Now().Add(outbound.Grace)), Model: model, Lost: e.obs.Lost})
 }

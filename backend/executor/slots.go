@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"github.com/symphony-serving/symphony/backend/rerun"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -21,6 +22,9 @@ func (e *Executor) Put(slot int, m *Model) {
 		e.models = append(e.models, nil)
 	}
 	e.models[slot] = m
+	if slot < len(e.records) {
+		e.records[slot] = new(rerun.Record)
+	}
 }
 
 // Drop lets no more orders for the slot in: they are refused as of a model that is not here. Its weights leave

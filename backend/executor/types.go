@@ -103,6 +103,8 @@ type Observer struct {
 	Lost func(o *outbound.Output, c outbound.Cause)
 	// Failed: requests that were not executed although they could be read and were in time.
 	Failed func(f *Failure)
+	// Parted: a batch ran in several parts, as a run of it failed, or it had suspects beside others.
+	Parted func(p *Parted)
 	// Returned: an order was given back to the scheduler whole, and why (late, cold).
 	Returned func(o *Order, why wire.Reason)
 	// Loaded: a load was reported; LoadFailed: the device failed at one.
@@ -118,24 +120,26 @@ type Cause uint8
 
 // The causes of a Failure.
 const (
-	CauseDevice Cause = iota // the device could not run the batch: Err
-	CauseModel               // the order is for a model that is not here
-	CauseBatch               // the order has more requests (Got) than a batch of the model takes (Want)
-	CauseInput               // an input has another size (Got) than the model's (Want)
-	CauseFull                // more orders than wait at a device
-	CauseUnsent              // its outputs, beside those that wait for links, are more bytes (Got) than may wait (Want)
+	CauseDevice   Cause = iota // the device could not run the batch: Err
+	CauseModel                 // the order is for a model that is not here
+	CauseBatch                 // the order has more requests (Got) than a batch of the model takes (Want)
+	CauseInput                 // an input has another size (Got) than the model's (Want)
+	CauseFull                  // more orders than wait at a device
+	CauseUnsent                // its outputs, beside those that wait for links, are more bytes (Got) than may wait (Want)
+	CauseIsolated              // suspects, for which there was no time beside others
 )
 
 // String is the cause as a metric's label.
 func (c Cause) String() string {
-	return [...]string{"device", "unknown_model", "batch_size", "input_size", "full", "unsent"}[c]
+	return [...]string{"device", "unknown_model", "batch_size", "input_size", "full", "unsent", "isolated"}[c]
 }
 
 // Failure is one order's requests that failed for one cause; valid during the call.
 type Failure struct {
 	Cause     Cause
-	Order     *Order // its ModelIndex may be of no model
-	Requests  int    // how many of it
+	Order     *Order          // its ModelIndex may be of no model
+	Requests  int             // how many of it
+	First     *wire.BatchItem // one of them; nil: not told
 	Got, Want int
 	Err       error
 }

@@ -102,6 +102,25 @@ func TestDeviceError(t *testing.T) {
 	}
 }
 
+// An error of a run that no library of the device speaks of is the model's: it counts against no device.
+func TestRunError(t *testing.T) {
+	for text, model := range map[string]bool{
+		"Non-zero status code returned while running Gather node. Status Message: indices element out of data bounds, idx=99":  true,
+		"Non-zero status code returned while running Reshape node. /core/providers/cuda/tensor/reshape.h:12 shapes do not fit": true,
+		"Non-zero status code returned while running Mod node. Integer modulo by zero":                                         true,
+		"CUDA failure 700: an illegal memory access was encountered ; GPU=0":                                                   false,
+		"CUDA failure 1: invalid argument":                              false,
+		"CUBLAS failure 13: CUBLAS_STATUS_EXECUTION_FAILED":             false,
+		"CUDNN failure 5000: CUDNN_STATUS_EXECUTION_FAILED":             false,
+		"Failed to allocate memory for requested buffer of size 123456": false,
+		"TensorRT EP execution context enqueue failed":                  false,
+	} {
+		if err := runError(errors.New(text)); errors.Is(err, cuda.ErrModel) != model || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: the model's? want %v", err, model)
+		}
+	}
+}
+
 func TestProbed(t *testing.T) {
 	for text, want := range map[string]string{
 		"CUDA execution provider is not enabled in this build.":       "build for CPUs",

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -29,6 +30,22 @@ func deviceError(err error) error {
 		return fmt.Errorf("%w: %w", cuda.ErrMemory, err)
 	}
 	return err
+}
+
+// runError is deviceError of a run. One of which no library of the device says anything is the model's.
+func runError(err error) error {
+	text := err.Error()
+	told := deviceError(err)
+	if errors.Is(told, cuda.ErrLost) || errors.Is(told, cuda.ErrMemory) || slices.ContainsFunc(deviceWords(), func(w string) bool { return strings.Contains(text, w) }) {
+		return told
+	}
+	return fmt.Errorf("%w: %w", cuda.ErrModel, err)
+}
+
+// deviceWords are in what CUDA and its libraries say. An error without them is of ONNX Runtime's own checks, on the host:
+// an index beyond a table, shapes that do not fit, a division by zero.
+func deviceWords() []string {
+	return []string{"CUDA failure", "CUDA error", "CUBLAS", "CUDNN", "CUFFT", "CURAND", "TensorRT", "TENSORRT"}
 }
 
 // codeMemory is cudaErrorMemoryAllocation.

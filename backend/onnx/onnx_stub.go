@@ -5,6 +5,8 @@ package onnx
 import (
 	"fmt"
 
+	"github.com/rs/zerolog"
+
 	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -15,6 +17,9 @@ import (
 func Load(string) error {
 	return fmt.Errorf("%w: this binary was built with CGO_ENABLED=0; build it with cgo and a C compiler", ErrUnsupported)
 }
+
+// LogTo has nothing to take over.
+func LogTo(zerolog.Logger) {}
 
 // Version is empty without cgo.
 func Version() string { return "" }

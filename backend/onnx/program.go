@@ -43,7 +43,7 @@ type binding struct {
 // launch runs it. It allocates nothing while it succeeds.
 func (b *binding) launch() error {
 	if err := b.Run(); err != nil {
-		return deviceError(err)
+		return runError(err)
 	}
 	return nil
 }

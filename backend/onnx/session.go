@@ -3,6 +3,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/cgo/onnxrt"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -30,7 +32,8 @@ func loadLibrary(path, remedy string) error {
 		return fmt.Errorf("%w: %s: its telemetry cannot be switched off: %w", ErrUnsupported, path, err)
 	}
 	ort.SetSharedLibraryPath(path)
-	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
+	logged := onnxrt.OpenLog(path) // before the environment is made
+	if err := errors.Join(ort.InitializeEnvironment(ort.WithLogLevelError()), logged); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrUnsupported, path, err)
 	}
 	return nil

@@ -112,8 +112,9 @@ func policyRooms() map[string]room {
 // dataRooms take requests and run batches: frontends and backends.
 func dataRooms() map[string]room {
 	return map[string]room{
-		"frontend":                   {shell, []string{"transport", "transport/sampled", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
+		"frontend":                   {shell, []string{"transport", "transport/sampled", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "transport/tcp", "frontend/suspects", "frontend/inflight", "frontend/arena", "frontend/preprocess"}},
 		"frontend/regions":           {shell, nil},
+		"frontend/suspects":          {core, []string{"transport/mono", "transport/wire"}},
 		"frontend/inflight":          {core, []string{"transport/mono", "transport/wire", "scheduler/pq"}},
 		"frontend/arena":             {shell, []string{"transport", "transport/wire"}},
 		"frontend/preprocess":        {core, []string{"transport/catalog"}},
@@ -130,9 +131,10 @@ func dataRooms() map[string]room {
 		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/outbound", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile", "scheduler/standby"}},
 		"backend/outbound":           {shell, []string{"transport", "transport/mono", "transport/wire", "backend/outbound/parts"}},
 		"backend/outbound/parts":     {core, []string{"transport/mono", "scheduler/pq"}},
-		"backend/executor":           {shell, []string{"backend/outbound", "transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "scheduler/invariants"}},
+		"backend/executor":           {shell, []string{"backend/outbound", "backend/rerun", "transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "scheduler/invariants"}},
+		"backend/rerun":              {core, []string{"transport/mono", "transport/wire"}},
 		"backend/emugpu":             {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
-		"backend/onnx":               {shell, []string{"backend/nice", "transport/mono", "transport/pages", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
+		"backend/onnx":               {shell, []string{"transport/sampled", "backend/nice", "transport/mono", "transport/pages", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
 		"backend/cuda":               {shell, []string{"transport/mono", "transport/pages", "transport/catalog", "scheduler/profile", "backend/executor"}},
 		"backend/gpulibs":            {leaf, nil},
 		"backend/shelf":              {shell, []string{"backend/nice", "transport/catalog"}},

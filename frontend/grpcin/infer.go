@@ -162,7 +162,7 @@ func (s *Server) ask(ctx context.Context, q *request, spec *catalog.ModelSpec, b
 	}
 	ctx, cancel := context.WithCancel(ctx) // with the first item that fails the others are for nothing
 	defer cancel()
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: version == "", Timeout: timeout, Priority: wire.Priority(q.priority), Class: ingress.ClassOf(q.effort), Trace: q.trace.Trace}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: version == "", Timeout: timeout, Priority: wire.Priority(q.priority), Class: ingress.ClassOf(q.effort), Trace: q.trace.Trace, Source: sourceOf(ctx)}
 	j := ingress.NewJoin(b.items)
 	for k := range b.items {
 		r.Inputs = tensors[k*len(q.bound) : (k+1)*len(q.bound)]
@@ -190,6 +190,7 @@ func (s *Server) askOne(ctx context.Context, q *request, spec *catalog.ModelSpec
 		return err
 	}
 	q.slab.Trace, q.slab.Priority, q.slab.Class = q.trace.Trace, wire.Priority(q.priority), ingress.ClassOf(q.effort)
+	q.slab.Source = sourceOf(ctx)
 	answer, err := s.cfg.Client.InferReserved(ctx, &q.slab, timeout)
 	if err == nil {
 		q.answers = append(q.answers[:0], answer)

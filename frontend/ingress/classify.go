@@ -74,7 +74,7 @@ func (s *Server) classify(x *exchange) error {
 	if _, err := s.Settle(x.model, x.version, spec); err != nil {
 		return err
 	}
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Image: body, Timeout: timeout, Trace: x.trace.Trace}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Image: body, Timeout: timeout, Trace: x.trace.Trace, Source: x.ctx.ConnID()}
 	if cap(x.buffer) > keepMax { // would not be kept: the client need not copy it
 		r.ImageGiven, x.buffer = true, nil
 	}

@@ -171,7 +171,7 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
 	ctx := context.Background() // the lookout cancels by id
-	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout, Priority: wire.Priority(x.request.Priority), Class: ClassOf(x.request.BestEffort), Trace: x.trace.Trace}
+	r := frontend.Request{Model: spec.Name, Version: spec.Version, Any: x.version == "", Timeout: timeout, Priority: wire.Priority(x.request.Priority), Class: ClassOf(x.request.BestEffort), Trace: x.trace.Trace, Source: x.ctx.ConnID()}
 	j := NewJoin(b.items)
 	ids := s.await(x, x.began, b.items)
 	defer x.over()
@@ -209,6 +209,7 @@ func (s *Server) askOne(x *exchange, spec *catalog.ModelSpec) ([]*frontend.Respo
 // askDirect asks for the inference whose input is in the slab.
 func (s *Server) askDirect(x *exchange) ([]*frontend.Response, error) {
 	x.slab.Trace, x.slab.Priority, x.slab.Class = x.trace.Trace, wire.Priority(x.request.Priority), ClassOf(x.request.BestEffort)
+	x.slab.Source = x.ctx.ConnID()
 	x.slab.ID = &s.await(x, x.began, 1)[0]
 	defer x.over()
 	answer, err := s.cfg.Client.InferReserved(context.Background(), &x.slab, time.Duration(x.request.Timeout)*time.Microsecond)

@@ -95,6 +95,8 @@ func (s *Server) refusalOf(model, version string, err error) *refusal {
 		r = s.fullOf(model, version, e.Reason, e.Error())
 		r.id = e.ID()
 		return r
+	case e.Kind == frontend.ErrIsolated: // of this client, or of this input: others are served
+		return &refusal{status: s.cfg.FullStatus, reason: reason, id: e.ID(), msg: e.Error(), after: spread(pause)}
 	case e.Reason == wire.ReasonCold: // its weights may be there when it comes again
 		return &refusal{status: 503, reason: reason, id: e.ID(), msg: e.Error(), after: pause}
 	case e.Kind == frontend.ErrInfeasible:

@@ -16,6 +16,8 @@ type Request struct {
 	Priority wire.Priority // among requests of the same deadline
 	// Class: of best effort, Deadline is when whoever asked gives up, and nothing is planned by it.
 	Class wire.Class
+	// Suspicion is for the backend, as is Input; it decides nothing here.
+	Suspicion wire.Suspicion
 }
 
 // Drop is a request given up before execution, and why.

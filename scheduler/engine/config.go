@@ -124,6 +124,7 @@ type Done struct {
 	// ReasonNone: it answered them.
 	Refused wire.Reason
 	Cold    bool      // it was the first one with its weights
+	Parts   bool      // it ran in several parts, as some of it failed: its times say nothing of how long batches take
 	told    mono.Time // when it came to the engine
 }
 

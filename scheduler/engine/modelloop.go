@@ -354,6 +354,9 @@ func (l *modelLoop) completedLoop(now mono.Time, run shard.Run) {
 	if done.Ran > 0 {
 		l.engine.fetches.add(done.Fetch, int64(done.Ran)*m.bytes)
 	}
+	if done.Parts {
+		return
+	}
 	o := m.overrun
 	if !o.Add(now, done.End.Sub(run.Until)) {
 		return

@@ -116,7 +116,7 @@ func sumMoved(moved []shard.Moved) (sum uint64) {
 
 // mix adds a request to a sum that tells orders apart (FNV-1a by words).
 func mix(sum uint64, r *batching.Request) uint64 {
-	for _, v := range [...]uint64{uint64(r.ID), uint64(r.Frontend), uint64(r.Arrival), uint64(r.Deadline), uint64(r.Input.Handle), uint64(r.Input.Length), uint64(r.Priority) | uint64(r.Class)<<8} {
+	for _, v := range [...]uint64{uint64(r.ID), uint64(r.Frontend), uint64(r.Arrival), uint64(r.Deadline), uint64(r.Input.Handle), uint64(r.Input.Length), uint64(r.Priority) | uint64(r.Class)<<8 | uint64(r.Suspicion)<<16} {
 		sum = (sum ^ v) * 1099511628211
 	}
 	return sum

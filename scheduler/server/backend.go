@@ -92,7 +92,7 @@ func (b *backend) onDone(l transport.Link, body []byte) {
 	}
 	end := min(d.End, mono.Now()) // clocks are only so well aligned: nothing ends in the future
 	if p := b.server.poolOf(d.Batch); p != nil {
-		p.engine.Done(engine.Done{Batch: d.Batch, Start: min(d.Start, end), End: end, Fetch: d.Fetch, Ran: int(d.Ran), Refused: refusedWhole(d), Cold: d.Flags&wire.OutputCold != 0})
+		p.engine.Done(engine.Done{Batch: d.Batch, Start: min(d.Start, end), End: end, Fetch: d.Fetch, Ran: int(d.Ran), Refused: refusedWhole(d), Cold: d.Flags&wire.OutputCold != 0, Parts: d.Flags&wire.OutputParts != 0})
 	}
 }
 

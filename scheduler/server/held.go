@@ -195,7 +195,7 @@ func (s *Server) hand(from *frontend, m *wire.Submit) wire.Reason {
 		s.busy.Store(true)
 	}
 	routes[m.Model].count.came.Add(1)
-	r := batching.Request{ID: m.Request, Frontend: from.id, Model: m.Model, Arrival: m.Arrival, Deadline: m.Deadline, Input: m.Input, Priority: m.Priority, Class: m.Class}
+	r := batching.Request{ID: m.Request, Frontend: from.id, Model: m.Model, Arrival: m.Arrival, Deadline: m.Deadline, Input: m.Input, Priority: m.Priority, Class: m.Class, Suspicion: m.Suspicion}
 	if !routes[m.Model].engine.Submit(m.Model, &r) {
 		routes[m.Model].count.drop(m.Class, wire.ReasonFull)
 		return wire.ReasonFull

@@ -84,7 +84,7 @@ func (k *sink) Dispatch(loop int, d *shard.Dispatch) {
 	m.Items = m.Items[:0]
 	for i := range d.Requests {
 		r := &d.Requests[i]
-		m.Items = append(m.Items, wire.BatchItem{Request: r.ID, Frontend: r.Frontend, Deadline: r.Deadline, Input: r.Input})
+		m.Items = append(m.Items, wire.BatchItem{Request: r.ID, Frontend: r.Frontend, Deadline: r.Deadline, Input: r.Input, Suspicion: r.Suspicion})
 	}
 	l.flights.begin(d)
 	p := l.to(seat.backend.link, seat.backend)
@@ -122,6 +122,9 @@ func (k *sink) Completed(loop int, r *shard.Run, d *engine.Done) {
 	c := k.server.count(r.Model)
 	if c != nil {
 		late := k.loops[loop].flights.end(d)
+		if d.Parts { // outputs left with each part, before the batch's end
+			late = 0
+		}
 		if d.Refused == wire.ReasonNone { // else they wait again
 			c.late.Add(uint64(late))
 			c.served.Add(uint64(r.Size - late))

@@ -9,7 +9,8 @@ func (m *Submit) Append(dst []byte) []byte {
 	dst = putU64(putU64(dst, uint64(m.Arrival)), uint64(m.Deadline))
 	dst = append(putSlab(dst, m.Input), byte(m.Priority), byte(m.Class))
 	dst = putU32(putU16(dst, m.Application), m.App)
-	return end(putU32(putU16(dst, m.Accuracy), m.Cost), start, KindSubmit, 0)
+	dst = append(putU32(putU16(dst, m.Accuracy), m.Cost), byte(m.Suspicion))
+	return end(dst, start, KindSubmit, 0)
 }
 
 // Decode reads a Submit's body; shift is added to its instants.
@@ -21,6 +22,7 @@ func (m *Submit) Decode(body []byte, shift mono.Dur) error {
 	m.Priority, m.Class = Priority(c.u8()), Class(c.u8())
 	m.Application, m.App = c.u16(), c.u32()
 	m.Accuracy, m.Cost = c.u16(), c.u32()
+	m.Suspicion = c.suspicion()
 	switch {
 	case m.Class >= classEnd:
 		c.fail("class %d", m.Class)
@@ -58,7 +60,7 @@ func (m *Answer) Decode(body []byte) error {
 }
 
 // itemSize is a BatchItem's length on the wire.
-const itemSize = 8 + 4 + 8 + 24
+const itemSize = 8 + 4 + 8 + 24 + 1
 
 // Append encodes a Batch of at most BatchMax items.
 func (m *Batch) Append(dst []byte) []byte {
@@ -72,7 +74,7 @@ func (m *Batch) Append(dst []byte) []byte {
 	for i := range m.Items {
 		it := &m.Items[i]
 		dst = putU32(putU64(dst, uint64(it.Request)), uint32(it.Frontend))
-		dst = putSlab(putU64(dst, uint64(it.Deadline)), it.Input)
+		dst = append(putSlab(putU64(dst, uint64(it.Deadline)), it.Input), byte(it.Suspicion))
 	}
 	return end(dst, start, KindBatch, 0)
 }
@@ -99,7 +101,7 @@ func (m *Batch) Decode(body []byte, shift mono.Dur) error {
 	}
 	for range n {
 		it := BatchItem{Request: RequestID(c.u64()), Frontend: FrontendID(c.u32()), Deadline: c.instant(shift)}
-		it.Input = c.slab()
+		it.Input, it.Suspicion = c.slab(), c.suspicion()
 		m.Items = append(m.Items, it)
 	}
 	return c.done()

@@ -69,6 +69,14 @@ func (c *cursor) reason() Reason {
 	return r
 }
 
+func (c *cursor) suspicion() Suspicion {
+	s := Suspicion(c.u8())
+	if s >= suspicionEnd {
+		c.fail("suspicion %d", s)
+	}
+	return s
+}
+
 func (c *cursor) str(most int) string {
 	n := int(c.u8())
 	if n > most {

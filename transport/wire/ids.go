@@ -52,6 +52,19 @@ const (
 	classEnd
 )
 
+// Suspicion grades how likely a request makes the batch fail that it runs in.
+type Suspicion uint8
+
+const (
+	// SuspicionNone: nothing speaks against it.
+	SuspicionNone Suspicion = iota
+	// SuspicionSome: it runs apart from those above where there is time, and else with them.
+	SuspicionSome
+	// SuspicionStrong: it runs alone where there is time, and else it is refused (ReasonIsolated).
+	SuspicionStrong
+	suspicionEnd
+)
+
 // SlabHandle names a slab of a frontend's arena: its index in the low 32
 // bits, its generation in the high 32. A freed slab's generation moves on, so
 // a stale handle is detected, never served.
@@ -125,6 +138,8 @@ const (
 	ReasonInfeasible
 	// ReasonUnsent: its outputs could not be sent: more wait for their links than the backend keeps.
 	ReasonUnsent
+	// ReasonIsolated: requests like it make their batches fail, and no time was left to run it apart from the others.
+	ReasonIsolated
 	reasonEnd // a peer refuses what it does not know: raise Version with it (TestReasonsOfVersion)
 )
 
@@ -134,7 +149,7 @@ const ReasonCount = int(reasonEnd)
 // String is the name used in metrics' labels and errors.
 func (r Reason) String() string {
 	names := [reasonEnd]string{"none", "deadline", "shed", "full", "unavailable", "unknown_model",
-		"backend_lost", "execution", "input", "expired", "cancelled", "draining", "late", "cold", "memory", "infeasible", "unsent"}
+		"backend_lost", "execution", "input", "expired", "cancelled", "draining", "late", "cold", "memory", "infeasible", "unsent", "isolated"}
 	if r < reasonEnd {
 		return names[r]
 	}

@@ -252,6 +252,8 @@ type Submit struct {
 	App      uint32 // numbered likewise; 0: Model says what is to run
 	Accuracy uint16 // at least, in AccuracyOne's parts of 1
 	Cost     uint32 // at most, in nano-dollars; 0: whatever it costs
+	// Suspicion is how likely the request makes its batch fail, by what its frontend has seen of its source and input.
+	Suspicion Suspicion
 }
 
 // AccuracyOne is an accuracy of 1: no Submit asks for more.
@@ -278,6 +280,8 @@ type BatchItem struct {
 	Frontend FrontendID
 	Deadline mono.Time
 	Input    SlabRef
+	// Suspicion is the Submit's: suspects run apart from the others of their batch.
+	Suspicion Suspicion
 }
 
 // Batch orders a backend to run Items on one of its devices: READ the
@@ -358,6 +362,17 @@ type OutputFlags uint8
 
 // OutputCold: its batch was the first one with these weights: the request waited for them.
 const OutputCold OutputFlags = 1
+
+// OutputAlone: with ReasonExecution: the model failed on this request alone, so its input is the cause. The payload is
+// the model's error, in at most ErrorTextMax bytes.
+const OutputAlone OutputFlags = 2
+
+// OutputParts: of a Done: the batch ran in several parts, because some of it failed. Its times say nothing of how long
+// batches take.
+const OutputParts OutputFlags = 4
+
+// ErrorTextMax bounds the text of a model's error that goes to a client.
+const ErrorTextMax = 400
 
 // Load orders a device of a backend to copy a model's weights into pages that are free, or to forget them
 // (Op). Loads of a device are done one after the other, in order of Earliest, each as soon as the device gets to it;

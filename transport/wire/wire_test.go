@@ -35,11 +35,11 @@ func specimens() []message {
 	leave := Leave{Epoch: 3}
 	submit := Submit{Request: 1 << 60, Model: 12, Arrival: 100, Deadline: 25_000_100, Input: slab}
 	told := submit
-	told.Priority, told.Class, told.Application, told.App, told.Accuracy, told.Cost = 1, ClassBestEffort, 7, 0x11223344, 9_999, 0xaabbccdd
+	told.Priority, told.Class, told.Application, told.App, told.Accuracy, told.Cost, told.Suspicion = 1, ClassBestEffort, 7, 0x11223344, 9_999, 0xaabbccdd, SuspicionStrong
 	cancel := Cancel{Request: 1 << 60, Model: 12, Deadline: 25_000_100}
 	answer := Answer{Request: 1 << 60, Reason: ReasonShed}
 	batch := Batch{Epoch: 3, Batch: 99, Model: 12, GPU: 5, Device: 1, Pool: 2, Exec: 500, Until: 900, Latest: 700, Generation: 0x01020304,
-		Items: []BatchItem{{Request: 1, Frontend: 2, Deadline: 1000, Input: slab}, {Request: 3, Frontend: 4, Deadline: 2000}}}
+		Items: []BatchItem{{Request: 1, Frontend: 2, Deadline: 1000, Input: slab}, {Request: 3, Frontend: 4, Deadline: 2000, Suspicion: SuspicionSome}}}
 	resident := Batch{Epoch: 3, Batch: 99, Model: 12, GPU: 5, Device: 1, Pool: 2, Exec: 500, Until: 900, Latest: mono.Never, Items: []BatchItem{{Request: 1}}}
 	done := Done{Epoch: 3, Batch: 99, Ready: 400, Start: 500, End: 900, Fetch: 42, Ran: 2, Failed: 1, Reason: ReasonNone, Flags: OutputCold}
 	read := Read{Sequence: 8, Request: 1, Input: slab}
@@ -230,6 +230,8 @@ func TestBounds(t *testing.T) {
 	bad["document 0"] = new(Doc).Decode(body((&Doc{}).Append(nil, 1)))
 	bad["document 99"] = new(Doc).Decode(body((&Doc{Type: 99}).Append(nil, 1)))
 	bad["class 2"] = new(Submit).Decode(body((&Submit{Class: classEnd}).Append(nil)), 0)
+	bad["suspicion 3"] = new(Submit).Decode(body((&Submit{Suspicion: suspicionEnd}).Append(nil)), 0)
+	bad["suspicion 3 of an item"] = new(Batch).Decode(body((&Batch{Items: []BatchItem{{Suspicion: suspicionEnd}}}).Append(nil)), 0)
 	bad["accuracy above 1"] = new(Submit).Decode(body((&Submit{Accuracy: AccuracyOne + 1}).Append(nil)), 0)
 	bad["load operation 0"] = new(Load).Decode(body((&Load{Generation: 1}).Append(nil)), 0)
 	bad["load operation 3"] = new(Load).Decode(body((&Load{Op: OpUnload + 1, Generation: 1}).Append(nil)), 0)
@@ -263,7 +265,7 @@ func TestBounds(t *testing.T) {
 // A peer of the same Version that knows fewer reasons ends the link at one that it does not know. So who adds
 // reasons raises Version before they are sent.
 func TestReasonsOfVersion(t *testing.T) {
-	if Version != 4 || ReasonCount != 17 {
+	if Version != 4 || ReasonCount != 18 {
 		t.Errorf("Version %d has %d reasons: with more of them raise Version, and write both here", Version, ReasonCount)
 	}
 }
