@@ -29,6 +29,9 @@ func (o *order) finish(start, end mono.Time, err error) {
 	if o.first {
 		o.report.Flags = wire.OutputCold
 	}
+	if x := o.model.Exchange; x != nil {
+		o.report.Flags |= wire.OutputFlags(x.Load())
+	}
 	if err != nil {
 		e.failed(&Failure{Cause: CauseDevice, Order: &o.Order, Requests: len(o.index), Err: err})
 		for _, i := range o.index {
