@@ -13,8 +13,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/emugpu"
-	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/backend/outbound"
+	"github.com/symphony-serving/symphony/backend/snapshot"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -31,6 +31,8 @@ type Backend struct {
 	losses  losses
 	outputs *outbound.Sender // of all devices
 	service service
+
+	snapshots snapshot.Store // of the repository's models
 
 	gpuHost  *gpuHost       // nil: no pool of kind cuda
 	watcher  Watcher        // of its GPUs; may be nil
@@ -62,12 +64,11 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backend: %w", err)
 	}
-	b := &Backend{cfg: cfg, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano(), stop: make(chan struct{}),
+	b := &Backend{cfg: cfg, snapshots: snapshot.Store{Base: cfg.Snapshots}, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano(), stop: make(chan struct{}),
 		keeps: make(chan keepOrder, keepsMax), measuring: make(chan struct{}, 1)}
 	b.reigns.b, b.uplinks = b, newUplinks(b, group)
-	b.faults.log, b.losses.log = b.log, b.log
+	b.takeLogs()
 	b.outputs = outbound.New(cfg.OutputsMax)
-	onnx.LogTo(b.log)
 	b.members = newMembers(b)
 	watched := newWatch(b)
 	repo, err := loadRepository(&cfg, b.log)
@@ -197,6 +198,7 @@ func (b *Backend) Close() error {
 		b.members.closeAll()
 		b.closeBuffers()
 		b.closeShelf()
+		b.closeSnapshots()
 		if b.metrics != nil {
 			b.metrics.unregister()
 		}
@@ -220,6 +222,13 @@ func (b *Backend) abandon() {
 	b.closeDevices()
 	b.closeBuffers()
 	b.closeShelf()
+	b.closeSnapshots()
+}
+
+func (b *Backend) closeSnapshots() {
+	if err := b.snapshots.Close(); err != nil {
+		b.log.Warn().Err(err).Msg("copies of the repository's models could not be removed")
+	}
 }
 
 func (b *Backend) closeShelf() {

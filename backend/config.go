@@ -26,6 +26,7 @@ type Config struct {
 	Repository  string // folder of models; empty: none
 	ONNXRuntime string // path of the shared library; needed for pools of kind cpu
 	ProfileDir  string // where profiles are kept when not beside the models; empty: beside them
+	Snapshots   string // folder below which copies are kept of the repository's models that are served; empty: a temporary one of the system
 	Watch       bool   // the repository: models that come, change and go in it do so here
 	Shelf       Shelf  // gets models that the scheduler orders; nil: they cannot be got. Closed with the backend, or when New fails
 	Pools       []PoolConfig

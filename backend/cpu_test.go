@@ -87,6 +87,7 @@ func TestModelThatDoesNotRun(t *testing.T) {
 	library := needONNX(t)
 	models := loadReshapers(t, map[string]byte{"good": 0, "bad": 1})
 	b := &Backend{cfg: Config{ONNXRuntime: library}, log: zerolog.Nop()}
+	defer b.closeSnapshots()
 	p, err := b.buildPool(t.Context(), PoolConfig{DeviceType: "cpu", Kind: KindCPU, Devices: 2}, models)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -23,6 +24,12 @@ type faults struct {
 
 	mu   sync.Mutex // Guards what follows.
 	said map[fault]*told
+}
+
+// takeLogs has everything that tells of failures write to the backend's log, ONNX Runtime included.
+func (b *Backend) takeLogs() {
+	b.faults.log, b.losses.log = b.log, b.log
+	onnx.LogTo(b.log)
 }
 
 // fault is a kind of failure. There are no more of them than devices, models and

@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -63,16 +64,16 @@ func (l *cpuLoader) unload(device, slot int) {
 	}
 }
 
-// folderBytes is what a folder's files have.
+// folderBytes is what a folder's files have, those of folders below it among them. What cannot be read loading tells of.
 func folderBytes(dir string) (n int64) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return 0 // loading says what is wrong
-	}
-	for _, e := range entries {
-		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && info.Mode().IsRegular() {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			n += info.Size()
 		}
-	}
+		return nil
+	})
 	return n
 }

@@ -117,7 +117,7 @@ func (m *metrics) observer(pool, device int) executor.Observer {
 			m.lost.WithLabelValues(p.doc.DeviceType, name, c.String()).Inc()
 			m.backend.losses.say(p, o, c)
 		},
-		Parted:     func(d *executor.Parted) { m.parted.add(m.backend, p, device, d) },
+		Parted: func(d *executor.Parted) { m.parted.add(m.backend, p, device, d) },
 		Failed: func(f *executor.Failure) {
 			name := ""
 			if spec := p.spec(f.Order.ModelIndex); spec != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/repository"
@@ -162,7 +163,7 @@ func (p *pool) weigh(m *repository.Model, bytes int64, load mono.Dur) error {
 // execModel is what an executor must know.
 func (p *pool) execModel(spec *catalog.ModelSpec) executor.Model {
 	in, out := size(spec.Inputs), size(spec.Outputs)
-	m := executor.Model{InputSize: in, InputMax: in, OutputSize: out, MaxBatch: spec.MaxBatch}
+	m := executor.Model{InputSize: in, InputMax: in, OutputSize: out, MaxBatch: spec.MaxBatch, Exchange: new(atomic.Uint32)}
 	if p.doc.Paged != nil {
 		m.Pages = p.doc.Paged.PagesOf(spec)
 	}

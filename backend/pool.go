@@ -31,6 +31,7 @@ type pool struct {
 	built     []repository.Model          // likewise
 	models    []executor.Model            // likewise
 	refused   []refusal                   // that it was to be built with
+	copies    map[string]func()           // by folder: end the snapshots that built ones are loaded from
 	documents []atomic.Pointer[documents] // by scheduler of the group
 	loader    loader
 	devices   []executor.Device
@@ -50,6 +51,11 @@ type refusal struct {
 
 // refuse leaves a model out, and says so.
 func (b *Backend) refuse(p *pool, m repository.Model, err error) {
+	err = m.Explain(err)
+	if end := p.copies[m.Files]; end != nil { // it is read again when it is tried again
+		end()
+		delete(p.copies, m.Files)
+	}
 	p.refused = append(p.refused, refusal{m, err})
 }
 
@@ -107,7 +113,9 @@ func (b *Backend) buildPool(ctx context.Context, cfg PoolConfig, repo []reposito
 		return nil, err
 	}
 	p := &pool{cfg: cfg, refused: refused, documents: make([]atomic.Pointer[documents], len(b.uplinks)), doc: catalog.Pool{DeviceType: cfg.DeviceType, Devices: cfg.Devices, Memory: cfg.Memory, Runtime: true, Measures: cfg.Kind != KindEmulated, Paged: cfg.paging(), CannotPage: cfg.cannotPage(), Strict: cfg.Strict}}
-	err = b.load(ctx, p, gpus, cfg, models)
+	if models, err = b.takeCopies(ctx, p, models); err == nil {
+		err = b.load(ctx, p, gpus, cfg, models)
+	}
 	if err == nil && len(p.specs) == 0 && !b.cfg.mayBeEmpty() {
 		err = errors.Join(p.reasons()...)
 		if err == nil {

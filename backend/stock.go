@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -41,7 +42,8 @@ type stock struct {
 
 	mu      sync.Mutex // Guards what follows.
 	entries map[string]*entry
-	slots   []*entry // nil: free
+	hidden  map[*entry]bool // those that are not their key's: see stock_successor.go
+	slots   []*entry        // nil: free
 	devices []stockedDevice
 	routed  map[string]*routed // by sub-cluster
 	closed  bool
@@ -93,6 +95,14 @@ type entry struct {
 	next      *catalog.Source
 	nextModel *repository.Model
 
+	// While what is served goes on: see stock_successor.go.
+	successor *entry    // with the new files; nil: there is none
+	succeeds  *entry    // whose successor it is; nil: no one's
+	heir      *entry    // that has taken its place
+	hidden    bool      // it is not its key's entry
+	refused   error     // why the files that are there now cannot be read; nil: they can, as far as is known
+	due       time.Time // when the successor may take its place; 0: that is not said yet
+
 	files    files
 	stopGet  context.CancelFunc
 	giveBack func() // the files
@@ -133,7 +143,7 @@ const (
 )
 
 func newStock(b *Backend, p *pool, index int) *stock {
-	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, devices: make([]stockedDevice, len(p.devices)), grace: graceTime,
+	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, hidden: map[*entry]bool{}, devices: make([]stockedDevice, len(p.devices)), grace: graceTime,
 		ledgers: make([]ledger, len(b.uplinks))}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
@@ -141,9 +151,13 @@ func newStock(b *Backend, p *pool, index int) *stock {
 
 // newEntry makes a model that nobody wants yet. Caller holds mu.
 func (s *stock) newEntry(source catalog.Source) *entry {
-	e := &entry{key: source.Key(), source: source, slot: -1, heard: s.unheard(), measuring: -1, on: make([]presence, len(s.devices)), measureOn: make([]bool, len(s.devices))}
+	e := s.blankEntry(source)
 	s.entries[e.key] = e
 	return e
+}
+
+func (s *stock) blankEntry(source catalog.Source) *entry {
+	return &entry{key: source.Key(), source: source, slot: -1, heard: s.unheard(), measuring: -1, on: make([]presence, len(s.devices)), measureOn: make([]bool, len(s.devices))}
 }
 
 // seed takes what the pool was built with: all devices have it.
@@ -154,7 +168,7 @@ func (s *stock) seed() {
 		m := &s.p.built[i]
 		e := s.newEntry(catalog.Source{Name: m.Spec.Name, Version: m.Spec.Version})
 		e.local, e.model, e.files, e.profiled, e.measured = true, m, filesHere, true, true
-		e.spec, e.exec, e.slot = &s.p.specs[i], &s.p.models[i], i
+		e.spec, e.exec, e.slot, e.giveBack = &s.p.specs[i], &s.p.models[i], i, s.p.copies[m.Files]
 		s.slots = append(s.slots, e)
 		for d := range e.on {
 			e.on[d] = presence{wanted: true, stage: loaded, need: s.p.loader.held(d, i, m)}
@@ -183,7 +197,7 @@ func (s *stock) end() {
 	s.stop()
 	s.mu.Lock()
 	s.closed = true
-	for _, e := range s.entries {
+	for e := range s.all() {
 		e.retry.stop()
 	}
 	s.mu.Unlock()
@@ -201,8 +215,24 @@ func (s *stock) end() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.entries {
+	for e := range s.all() {
 		e.release()
+	}
+}
+
+// all are the entries, those that are hidden among them. Caller holds mu.
+func (s *stock) all() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for _, e := range s.entries {
+			if !yield(e) {
+				return
+			}
+		}
+		for e := range s.hidden {
+			if !yield(e) {
+				return
+			}
+		}
 	}
 }
 
@@ -219,6 +249,7 @@ func (s *stock) settle(e *entry) {
 	if e.gone || s.closed {
 		return
 	}
+	s.lead(e)
 	wanted := slices.ContainsFunc(e.on, func(p presence) bool { return p.wanted })
 	if !wanted || e.next != nil {
 		if e.files == filesFetching {
@@ -246,6 +277,7 @@ func (s *stock) settle(e *entry) {
 	}
 	s.measureIfDue(e)
 	s.changed(e)
+	s.takeOver(e)
 }
 
 // settleOn does that on one device. Caller holds mu.
@@ -273,7 +305,12 @@ func (s *stock) settleOn(e *entry, d int) {
 		p.stage = leaving
 		at.leaving++
 		slot, grace := e.slot, e.grace
-		s.work.Go(func() { s.leave(e, d, slot, grace) })
+		heir := e.heir
+		s.work.Go(func() {
+			if heir == nil || s.awaitNamed(heir) {
+				s.leave(e, d, slot, grace)
+			}
+		})
 	}
 }
 
@@ -284,7 +321,7 @@ func (s *stock) replace(e *entry) {
 	e.local = e.nextModel != nil
 	e.source, e.model, e.next, e.nextModel = *e.next, e.nextModel, nil, nil
 	e.files, e.exec, e.spec, e.done, e.total, e.got = filesNone, nil, nil, 0, 0, catalog.Files{}
-	e.err, e.profiled, e.measured, e.later, e.grace = nil, false, false, false, false
+	e.err, e.refused, e.profiled, e.measured, e.later, e.grace = nil, nil, false, false, false, false
 	e.respecify()
 	s.settle(e)
 }
@@ -294,7 +331,13 @@ func (s *stock) remove(e *entry) {
 	s.freeSlot(e)
 	e.release()
 	e.gone = true
-	delete(s.entries, e.key)
+	delete(s.hidden, e)
+	if e.succeeds != nil {
+		e.succeeds.successor, e.succeeds = nil, nil
+	}
+	if s.entries[e.key] == e {
+		delete(s.entries, e.key)
+	}
 	s.b.metrics.forget(s, e)
 }
 

@@ -133,9 +133,16 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 		}
 	}()
 	m := repository.Model{}
-	if own != nil {
+	switch {
+	case own != nil && own.Path == "":
 		m = *own
-	} else {
+	case own != nil:
+		var release func()
+		if m, release, err = s.b.snapshots.Take(ctx, own); err != nil {
+			return f, err
+		}
+		f.release = release
+	default:
 		if s.b.cfg.Shelf == nil {
 			return f, fmt.Errorf("this backend gets no files: set backend.cache to a folder where it may keep them")
 		}

@@ -194,7 +194,7 @@ func (s *stock) compare(e *entry, source catalog.Source) {
 	s.work.Go(func() {
 		var own catalog.Digest
 		var err error
-		nice.Run(nice.Most, func() { own, _, err = s.b.cfg.Shelf.Digest(m.Dir, source.Version) })
+		nice.Run(nice.Most, func() { own, _, err = s.b.cfg.Shelf.Digest(cmp.Or(m.Files, m.Dir), source.Version) })
 		if err == nil && own == source.Digest {
 			return
 		}

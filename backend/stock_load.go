@@ -102,6 +102,12 @@ func (s *stock) loadNext(d int) bool {
 
 // refuses notes why a device has not a model. Caller holds mu.
 func (s *stock) refuses(e *entry, d int, err error) {
+	if e.model != nil {
+		err = e.model.Explain(err)
+	}
+	if s.noRoomForBoth(e, d, err) {
+		return
+	}
 	if e.on[d].err = err; errors.Is(err, errRoom) {
 		s.devices[d].short = append(s.devices[d].short, e)
 	}
@@ -121,18 +127,24 @@ func (s *stock) reserve(e *entry, d int) error {
 
 // fits holds a model against a device's bound: all that is loaded, and the largest that runs.
 // Caller holds mu.
-func (s *stock) fits(n need, d int) error {
+func (s *stock) fits(n need, d int) error { return s.fitsWithout(n, d, nil) }
+
+// fitsWithout is fits if one of them were not there.
+func (s *stock) fitsWithout(n need, d int, gone *entry) error {
 	most := s.p.cfg.Memory
 	if most == 0 || s.p.cfg.Kind == KindCUDA { // a GPU's memory is counted by its device
 		return nil
 	}
 	dynamic := int64(0)
 	for _, e := range s.slots {
-		if e != nil && e.on[d].stage == loaded {
+		if e != nil && e != gone && e.on[d].stage == loaded {
 			dynamic = max(dynamic, e.on[d].need.dynamic)
 		}
 	}
 	free := most - s.devices[d].static - dynamic
+	if gone != nil {
+		free += gone.on[d].need.static
+	}
 	if want := n.static + max(0, n.dynamic-dynamic); want > free {
 		return roomError(want, free, most)
 	}

@@ -59,6 +59,9 @@ func (s *stock) has() (n int) {
 	return n
 }
 
+// stateOutdated is of models that are served while their files, as they are now, cannot be: they are counted as ready, too.
+const stateOutdated = "outdated"
+
 // states counts the models by state.
 func (s *stock) states() map[string]int {
 	s.mu.Lock()
@@ -67,6 +70,9 @@ func (s *stock) states() map[string]int {
 	for _, e := range s.entries {
 		if state, _ := e.state(); state != "" {
 			n[state]++
+		}
+		if e.outdated() != nil {
+			n[stateOutdated]++
 		}
 	}
 	return n
@@ -79,7 +85,7 @@ type stockMetrics struct {
 }
 
 func newStockMetrics(b *Backend) stockMetrics {
-	return stockMetrics{b, prometheus.NewDesc("symphony_backend_models", "Models by state (fetching, loading, measuring, ready, failed); the log says why one has failed.", []string{"pool", "state"}, nil)}
+	return stockMetrics{b, prometheus.NewDesc("symphony_backend_models", "Models by state (fetching, loading, measuring, ready, failed; and outdated, of those that are ready: their files have changed, and cannot be served as they are now); the log says why.", []string{"pool", "state"}, nil)}
 }
 
 // Describe implements prometheus.Collector.
@@ -89,7 +95,7 @@ func (m stockMetrics) Describe(out chan<- *prometheus.Desc) { out <- m.models }
 func (m stockMetrics) Collect(out chan<- prometheus.Metric) {
 	for _, p := range m.backend.pools {
 		n := p.stock.states()
-		for _, state := range []string{catalog.StateFetching, catalog.StateLoading, catalog.StateMeasuring, catalog.StateReady, catalog.StateFailed} {
+		for _, state := range []string{catalog.StateFetching, catalog.StateLoading, catalog.StateMeasuring, catalog.StateReady, catalog.StateFailed, stateOutdated} {
 			out <- prometheus.MustNewConstMetric(m.models, prometheus.GaugeValue, float64(n[state]), p.doc.DeviceType, state)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/symphony-serving/symphony/backend/repository"
 )
 
 // Pauses between attempts with a model that fails.
@@ -11,6 +13,9 @@ const (
 	retryFirst = time.Second
 	retryMost  = 5 * time.Minute
 )
+
+// changesMost is how often files that change while they are read are read again before that is told.
+const changesMost = 3
 
 // retry is when a model that failed is tried again, and what was said of it.
 type retry struct {
@@ -43,12 +48,19 @@ func (r *retry) news(err error) bool {
 // failed says why a model is not served, once for a reason, and tries it again later. With all
 // the whole model has failed, not its loading on one device. Caller holds mu.
 func (s *stock) failed(e *entry, err error, all bool) {
+	if e.model != nil {
+		err = e.model.Explain(err)
+	}
 	if all {
 		e.err = err
 	}
 	pause := s.retryLater(e)
-	if e.retry.news(err) {
-		s.b.log.Error().Str("pool", s.p.doc.DeviceType).Str("model", e.key).Err(err).Stringer("again_in", pause).Msg("not served")
+	if settles := errors.Is(err, repository.ErrChanges) && e.retry.tries < changesMost; !settles && e.retry.news(err) {
+		text := "not served"
+		if e.succeeds != nil {
+			text = "its files have changed, and cannot be served as they are now: what was served goes on"
+		}
+		s.b.log.Error().Str("pool", s.p.doc.DeviceType).Str("model", e.key).Err(err).Stringer("again_in", pause).Msg(text)
 	}
 	s.changed(e)
 }

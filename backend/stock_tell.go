@@ -69,7 +69,7 @@ func (s *stock) introduce(u *uplink, l transport.Link, doc *catalog.Pool) (specs
 		e.heard[u.index] = heard{number: -1} // also of what has no slot: it failed before it got one
 	}
 	for _, e := range s.slots {
-		if e != nil && e.readyOnAll() {
+		if e != nil && !e.hidden && e.readyOnAll() {
 			e.heard[u.index] = heard{number: len(specs), spec: true}
 			if !e.local {
 				doc.Ordered, doc.Brought = append(doc.Ordered, len(specs)), append(doc.Brought, e.brought())
@@ -124,6 +124,11 @@ func (s *stock) sorted() []*entry {
 
 // changed has the schedulers told of an entry. Caller holds mu.
 func (s *stock) changed(e *entry) {
+	if e.hidden {
+		if e = e.succeeds; e == nil {
+			return
+		}
+	}
 	for i := range s.ledgers {
 		s.ledgers[i].changed(e)
 	}
@@ -195,6 +200,9 @@ func (s *stock) stocked(k *ledger, e *entry) (doc catalog.Stocked, ok bool) {
 	}
 	if err != nil {
 		doc.Error = shortened(err.Error())
+	}
+	if err := e.outdated(); err != nil {
+		doc.Outdated = shortened(err.Error())
 	}
 	doc.Static, doc.Dynamic = e.need.static, e.need.dynamic
 	if state == catalog.StateFetching {

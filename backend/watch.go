@@ -1,6 +1,9 @@
 package backend
 
 import (
+	"errors"
+	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"time"
@@ -20,11 +23,14 @@ import (
 //	files grow, with longer pauses        what was read is refused, with one line, and tried again when they have grown
 //	it goes, and is back within settled   nothing
 //	it goes, and comes back later         its models are served no more, and then they are new ones
-//	its config.yaml has a mistake         one line; what is served goes on as it was
+//	its config.yaml has a mistake         one line; what is served goes on as it was, and so of a version whose files are faulty
+//	of a version's files some change      they are read when none has for settledSeveral, or settledPartly while others are as before
+//	it cannot be read                     what is served goes on
 type watch struct {
 	b     *Backend
 	seen  map[string]sight                                            // by model
 	taken map[string]repository.Print                                 // what is served, or was refused
+	given map[string]repository.Print                                 // what the pools were told last: of versions that could be read
 	told  bool                                                        // that the folder cannot be read
 	load  func(dir, name string) ([]repository.Model, []error, error) // repository.LoadModel
 }
@@ -41,6 +47,11 @@ const (
 	watchEvery = time.Second
 	watchPart  = 20 // looks take at most one part in so many of a processor
 	settled    = time.Second
+	// settledSeveral is the same where a version of several files has changed, and settledPartly where only some of them have: who
+	// copies a version over another one may pause between two files, and new ones among old ones are a model that
+	// nobody made. What is served goes on meanwhile.
+	settledSeveral = 5 * time.Second
+	settledPartly  = 10 * time.Second
 )
 
 // newWatch begins before the repository is read: what changes from then on is seen.
@@ -48,11 +59,12 @@ func newWatch(b *Backend) *watch {
 	if !b.cfg.Watch || b.cfg.Repository == "" {
 		return nil
 	}
-	w := &watch{b: b, seen: map[string]sight{}, load: repository.LoadModel}
+	w := &watch{b: b, seen: map[string]sight{}, given: map[string]repository.Print{}, load: repository.LoadModel}
 	w.taken, _ = repository.Prints(b.cfg.Repository) // an error is that of reading it, which comes next
 	if w.taken == nil {
 		w.taken = map[string]repository.Print{}
 	}
+	maps.Copy(w.given, w.taken)
 	return w
 }
 
@@ -111,12 +123,23 @@ func (w *watch) sight(name string, p repository.Print, gone bool, now time.Time)
 		return
 	}
 	old, had := w.taken[name]
-	if now.Sub(before.since) < settled || had && !gone && old.Equal(p) {
+	pause := settled
+	switch {
+	case p.Partly(w.given[name]):
+		pause = max(pause, settledPartly)
+	case p.Several(w.given[name]):
+		pause = max(pause, settledSeveral)
+	}
+	if now.Sub(before.since) < pause || had && !gone && old.Equal(p) {
 		return
+	}
+	if gone && w.isBack(name) {
+		return // since the look began
 	}
 	if gone {
 		delete(w.taken, name)
-		w.apply(name, nil, nil)
+		delete(w.given, name)
+		w.apply(name, nil, nil, nil)
 		return
 	}
 	models, failed, err := w.load(w.b.cfg.Repository, name)
@@ -131,18 +154,68 @@ func (w *watch) sight(name string, p repository.Print, gone bool, now time.Time)
 		w.b.log.Error().Err(f).Msg("not served as it is now")
 	}
 	if len(models) == 0 && len(failed) > 0 {
-		return // a mistake in config.yaml: what is served goes on as it was
+		w.refuse(name, failed) // a mistake in config.yaml: what is served goes on as it was
+		w.tellBroken(name, failed)
+		return
+	}
+	w.give(name, models, failed, p)
+}
+
+// isBack reports whether a model's folder is there.
+func (w *watch) isBack(name string) bool {
+	_, err := os.Stat(filepath.Join(w.b.cfg.Repository, name))
+	return err == nil
+}
+
+// refuse has all pools note why a model's folder cannot be read as it is now.
+func (w *watch) refuse(name string, failed []error) {
+	for _, p := range w.b.pools {
+		p.stock.mu.Lock()
+		p.stock.faulty(filepath.Join(w.b.cfg.Repository, name), failed)
+		p.stock.mu.Unlock()
+	}
+}
+
+// give has the pools serve what could be read of a model's folder: of a version that could not, what is served goes on.
+func (w *watch) give(name string, models []repository.Model, failed []error, p repository.Print) {
+	given, had := w.given[name]
+	now := p
+	now.Versions = maps.Clone(p.Versions)
+	for _, f := range failed {
+		if of := (*repository.ModelError)(nil); errors.As(f, &of) {
+			now.Versions[of.Version] = given.Versions[of.Version] // whatever it becomes is other than what is served
+		}
 	}
 	files := map[string]bool{}
-	for v, h := range p.Versions {
-		files[v] = had && old.Versions[v] != h
+	for v, h := range now.Versions {
+		files[v] = had && given.Versions[v] != h
 	}
-	w.apply(name, models, files)
+	w.given[name] = now
+	w.apply(name, models, failed, files)
+	w.tellBroken(name, failed)
+}
+
+// tellBroken has versions told of that are there and cannot be read, and that nobody serves: in the first pool, as what
+// they are for is not known. One that is mended goes where it belongs.
+func (w *watch) tellBroken(name string, failed []error) {
+	for _, f := range failed {
+		of := (*repository.ModelError)(nil)
+		if !errors.As(f, &of) || of.Version == "" || catalog.CheckVersion(of.Version) != nil || len(w.b.pools) == 0 {
+			continue
+		}
+		served := false
+		for _, p := range w.b.pools {
+			served = served || p.stock.knows(name+"/"+of.Version)
+		}
+		if !served {
+			w.b.pools[0].stock.broken(filepath.Join(w.b.cfg.Repository, name), of)
+		}
+	}
 }
 
 // apply has all pools serve what a model's folder has; files says which versions' files are
-// others than before.
-func (w *watch) apply(name string, models []repository.Model, files map[string]bool) {
+// others than before, and failed what could not be read of it.
+func (w *watch) apply(name string, models []repository.Model, failed []error, files map[string]bool) {
 	for _, p := range w.b.pools {
 		var mine []repository.Model
 		for _, m := range models {
@@ -150,19 +223,19 @@ func (w *watch) apply(name string, models []repository.Model, files map[string]b
 				mine = append(mine, m)
 			}
 		}
-		p.stock.own(filepath.Join(w.b.cfg.Repository, name), mine, files)
+		p.stock.own(filepath.Join(w.b.cfg.Repository, name), mine, failed, files)
 	}
 }
 
 // own has the pool serve what lies in a folder of the backend's repository, and nothing else
-// that lay there.
-func (s *stock) own(dir string, models []repository.Model, files map[string]bool) {
+// that lay there, but what is there and could not be read.
+func (s *stock) own(dir string, models []repository.Model, failed []error, files map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	stays := map[string]bool{}
+	stays := s.faulty(dir, failed)
 	for i := range models {
 		m := models[i]
 		stays[m.Spec.Key()] = true
@@ -193,17 +266,18 @@ func (s *stock) ownOne(m *repository.Model, files bool) {
 		s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("new in the repository")
 	case !e.local:
 		return // the control plane has brought one of this name and version
-	case !files && e.files == filesHere && e.next == nil && sameRun(e.model, m) && m.Spec.MaxBatch <= e.exec.MaxBatch:
+	case !files && e.files == filesHere && e.next == nil && e.successor == nil && sameRun(e.model, m) && m.Spec.MaxBatch <= e.exec.MaxBatch:
 		if !reflect.DeepEqual(e.model, m) {
 			s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("its config.yaml has changed: served so from now on")
 			m.Spec.Profile, m.Spec.WeightsBytes, m.Spec.LoadTime = e.model.Spec.Profile, e.model.Spec.WeightsBytes, e.model.Spec.LoadTime
+			m.Path, m.Files = e.model.Path, e.model.Files // the copy that it is loaded from
 			e.model = m
 			s.adjust(e)
 		}
 	default:
-		s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("its files have changed: loading it again")
-		e.next, e.nextModel, e.grace = &source, m, true
+		s.supersede(e, m)
 	}
+	e.refused = nil
 	for d := range e.on {
 		e.on[d].wanted = true
 	}
@@ -215,6 +289,7 @@ func (s *stock) ownOne(m *repository.Model, files bool) {
 // go by.
 func sameRun(a, b *repository.Model) bool {
 	x, y := *a, *b
+	x.Path, x.Files, y.Path, y.Files = "", "", "", "" // of one folder, and perhaps a copy
 	for _, m := range []*repository.Model{&x, &y} {
 		m.Spec.SLO, m.Spec.MaxBatch, m.Spec.DropPolicy, m.Spec.Image, m.Spec.Labels, m.Spec.LabelsID = 0, 0, "", nil, nil, ""
 		m.Spec.WeightsBytes, m.Spec.LoadTime = 0, 0         // found when it was read

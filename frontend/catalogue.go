@@ -24,11 +24,12 @@ type served struct {
 	serial  uint64
 	models  map[wire.ModelID]*model
 	pools   map[subCluster]*devices
-	names   map[string][]*model  // the same models
-	shares  map[string]*sharing  // by name
-	shared  map[string]*versions // of the last snapshot: those with shares
-	touched map[string]bool      // names, since the last snapshot
-	turned  bool                 // a sub-cluster lost its last device, or got its first, likewise
+	names   map[string][]*model          // the same models
+	shares  map[string]*sharing          // by name
+	shared  map[string]*versions         // of the last snapshot: those with shares
+	touched map[string]bool              // names, since the last snapshot
+	pending map[string][]catalog.Pending // by name: models that are not served; replaced when it changes
+	turned  bool                         // a sub-cluster lost its last device, or got its first, likewise
 }
 
 // subCluster is where a model is served.
@@ -77,6 +78,7 @@ func (s *served) change(ch *catalog.Changes, m *metrics) error {
 	for _, n := range ch.Names {
 		s.share(n)
 	}
+	s.pend(ch.Pending)
 	return nil
 }
 
@@ -181,7 +183,7 @@ func (s *served) part() {
 // snapshot is the catalogue for requests. What was not touched it has from last, the one
 // before: a change costs what it changes, however many models there are.
 func (s *served) snapshot(last *snapshot, before *earlier) *snapshot {
-	next := &snapshot{epoch: s.epoch, serial: s.serial, book: s.book, order: new(order)}
+	next := &snapshot{epoch: s.epoch, serial: s.serial, book: s.book, pending: s.pending, order: new(order)}
 	if last == nil {
 		next.shards, next.seed = new([shards]map[string]*versions), maphash.MakeSeed()
 		if before != nil {

@@ -40,6 +40,9 @@ type Error struct {
 	Model  string
 	Msg    string
 
+	// Loading: the model is there, and is being loaded.
+	Loading bool
+
 	// Frontend and Request are what the scheduler calls the request; Request 0: it did not reach one.
 	Frontend wire.FrontendID
 	Request  wire.RequestID
@@ -70,6 +73,8 @@ func (e *Error) Error() string {
 // Is makes the kinds match, and the standard library's context errors.
 func (e *Error) Is(target error) bool {
 	switch target {
+	case ErrLoading:
+		return e.Loading
 	case ErrDeadlineExceeded:
 		return e.Kind == target || e.Reason == wire.ReasonDeadline || e.Reason == wire.ReasonExpired || e.Reason == wire.ReasonLate
 	case context.DeadlineExceeded:

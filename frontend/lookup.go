@@ -77,6 +77,13 @@ func (c *Client) exactly(name, version string) *model {
 func (c *Client) absent(name, version string) *Error {
 	known := false
 	for _, g := range c.groups {
+		if s := g.view(); s != nil {
+			if p := s.awaits(name, version); p != nil {
+				return g.pending(p)
+			}
+		}
+	}
+	for _, g := range c.groups {
 		s := g.view()
 		switch {
 		case s == nil:

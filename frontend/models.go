@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"hash/maphash"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -60,14 +58,15 @@ const shards = 256
 
 // snapshot is one catalogue, immutable but for the devices' counts and the turns of versions.
 type snapshot struct {
-	epoch  wire.Epoch
-	serial uint64
-	book   *book
-	shards *[shards]map[string]*versions // by name
-	seed   maphash.Seed
-	order  *order
-	before map[string]bool // names that the scheduler before had
-	since  mono.Time       // when this scheduler admitted us
+	epoch   wire.Epoch
+	serial  uint64
+	book    *book
+	shards  *[shards]map[string]*versions // by name
+	seed    maphash.Seed
+	order   *order
+	pending map[string][]catalog.Pending // by name: models that are not served
+	before  map[string]bool              // names that the scheduler before had
+	since   mono.Time                    // when this scheduler admitted us
 }
 
 // order is a catalogue's models by id, sorted for who asks first.
@@ -134,21 +133,8 @@ func (s *snapshot) names(now mono.Time) map[string]bool {
 	return all
 }
 
-// compareVersions orders "2" before "10"; what is no number is below every
-// number, so that the order has no circles ("10" < "1a" < "2").
-func compareVersions(a, b string) int {
-	x, errX := strconv.Atoi(a)
-	y, errY := strconv.Atoi(b)
-	switch {
-	case errX == nil && errY == nil:
-		return cmp.Compare(x, y)
-	case errX == nil:
-		return 1
-	case errY == nil:
-		return -1
-	}
-	return strings.Compare(a, b)
-}
+// compareVersions is catalog.CompareVersions.
+func compareVersions(a, b string) int { return catalog.CompareVersions(a, b) }
 
 // itemSize is the bytes of one item's tensors one after the other; -1 where
 // one varies.

@@ -51,6 +51,11 @@ func (c *Client) failWith(id wire.RequestID, err *Error) {
 // answerError answers with a reason; id 0: it is not at hand.
 func (c *Client) answerError(k *call, reason wire.Reason, id wire.RequestID) {
 	err := reasonError(k.model.entry.Spec.Name, reason)
+	if reason == wire.ReasonUnknownModel {
+		if there := c.stillThere(k); there != nil {
+			err = there
+		}
+	}
 	if k.submitted != 0 {
 		err.Frontend, err.Request = k.frontend(), id
 	}
@@ -212,6 +217,7 @@ func (c *Client) answer(m *wire.Output, payload []byte, r *Response) bool {
 	r.Reply = max(0, now.Sub(ended)).Std()
 	r.Total, r.Slack = now.Sub(k.arrival).Std(), k.deadline.Sub(now).Std()
 	r.Epoch, r.Batch, r.Cold = m.Epoch, m.Batch, m.Flags&wire.OutputCold != 0
+	r.exchanged = m.Flags & (wire.OutputBefore | wire.OutputAfter)
 	ready := m.Start
 	if m.Epoch != 0 {
 		ready = m.Ready

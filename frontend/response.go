@@ -30,6 +30,8 @@ type Response struct {
 	Batch wire.BatchID // that it ran in
 	Times Times
 
+	exchanged wire.OutputFlags // of OutputBefore and OutputAfter
+
 	pool *sync.Pool // where Release puts it; nil once released
 	few  [2]Tensor  // what Outputs mostly needs, so that it is no allocation of its own
 	data []byte     // the outputs' bytes

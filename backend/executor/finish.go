@@ -59,6 +59,9 @@ func (o *order) newReport(start, end mono.Time) wire.Done {
 	if o.first {
 		d.Flags = wire.OutputCold
 	}
+	if x := o.model.Exchange; x != nil {
+		d.Flags |= wire.OutputFlags(x.Load())
+	}
 	return d
 }
 

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/symphony-serving/symphony/backend/outbound"
 	"github.com/symphony-serving/symphony/transport"
@@ -65,6 +66,8 @@ type Model struct {
 	OutputSize int // bytes of an item's output
 	MaxBatch   int
 	Pages      int // that its weights take of a paged device
+
+	Exchange *atomic.Uint32 // wire.OutputFlags of its outputs, while its files are exchanged; nil: they never are
 }
 
 // Links finds the data link to a frontend.

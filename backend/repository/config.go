@@ -63,6 +63,7 @@ type Model struct {
 	DeviceType string
 	Path       string // of model.onnx; empty for emulated models
 	Dir        string // <repo>/<model>
+	Files      string // folder that Path and what lies beside it are in, where they are a Snapshot; else empty
 	GPU        GPU
 
 	// Of an emulated model: what it takes of a device's memory while it is loaded, and
@@ -233,9 +234,10 @@ func checkTensors(side string, specs []catalog.TensorSpec, bad func(field, forma
 
 // ModelError says why a model is not served.
 type ModelError struct {
-	Model string
-	File  string
-	Err   error
+	Model   string
+	Version string // "": all versions
+	File    string
+	Err     error
 }
 
 func (e *ModelError) Error() string {

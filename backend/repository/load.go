@@ -7,10 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
 // Load reads all models of the repository. The errors are those of single
@@ -31,7 +32,7 @@ func Load(dir string) (models []Model, failed []error, err error) {
 		path := filepath.Join(dir, e.Name())
 		to, err := in.stat(path)
 		if err != nil {
-			failed = append(failed, &ModelError{e.Name(), path, err})
+			failed = append(failed, &ModelError{Model: e.Name(), File: path, Err: err})
 			continue
 		}
 		if !to.IsDir() {
@@ -54,9 +55,14 @@ var ErrEmpty = errors.New("there are no models")
 func Read(dir, name, version string) (Model, error) {
 	in, err := placeOf(dir)
 	if err != nil {
-		return Model{}, &ModelError{name, dir, err}
+		return Model{}, &ModelError{Model: name, File: dir, Err: err}
 	}
 	models, failed := in.loadNamed(dir, name)
+	return pick(models, failed, dir, name, version)
+}
+
+// pick is the version of a model that was read, or why there is none.
+func pick(models []Model, failed []error, dir, name, version string) (Model, error) {
 	for _, m := range models {
 		if m.Spec.Platform == PlatformEmulated {
 			m.Spec.Version = version
@@ -66,9 +72,11 @@ func Read(dir, name, version string) (Model, error) {
 		}
 	}
 	for _, err := range failed {
-		return Model{}, err
+		if e := (*ModelError)(nil); !errors.As(err, &e) || e.Version == "" || e.Version == version {
+			return Model{}, err
+		}
 	}
-	return Model{}, &ModelError{name, dir, fmt.Errorf("it has no version %s: it needs %s", version, filepath.Join(version, "model.onnx"))}
+	return Model{}, &ModelError{Model: name, File: dir, Err: fmt.Errorf("it has no version %s: it needs %s", version, filepath.Join(version, "model.onnx"))}
 }
 
 // loadModel reads one model's folder: every version that is there.
@@ -77,16 +85,18 @@ func (in place) loadModel(dir string) (models []Model, failed []error) {
 }
 
 func (in place) loadNamed(dir, name string) (models []Model, failed []error) {
-	path := filepath.Join(dir, "config.yaml")
-	fail := func(file string, err error) { failed = append(failed, &ModelError{name, file, err}) }
+	path := filepath.Join(dir, configFile)
+	fail := func(version, file string, err error) {
+		failed = append(failed, &ModelError{Model: name, Version: version, File: file, Err: err})
+	}
 	f, err := in.readConfig(path)
 	if err != nil {
-		fail(path, err)
+		fail("", path, err)
 		return nil, failed
 	}
 	m, err := f.spec(name)
 	if err != nil {
-		fail(path, err)
+		fail("", path, err)
 		return nil, failed
 	}
 	m.Dir = dir
@@ -96,38 +106,60 @@ func (in place) loadNamed(dir, name string) (models []Model, failed []error) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		fail(dir, err)
+		fail("", dir, err)
 	}
 	for _, e := range entries {
-		if _, err := strconv.ParseUint(e.Name(), 10, 32); err != nil {
-			continue
-		}
-		version := filepath.Join(dir, e.Name())
-		if to, err := in.stat(version); err != nil {
-			fail(version, err)
-			continue
-		} else if !to.IsDir() {
+		if !catalog.MeansVersion(e.Name()) {
 			continue
 		}
 		v := m
-		v.Spec.Version, v.Path = e.Name(), filepath.Join(version, "model.onnx")
-		if _, err := in.stat(v.Path); err != nil {
-			fail(v.Path, err)
-			continue
+		v.Spec.Version = e.Name()
+		version := filepath.Join(dir, e.Name())
+		file, err := in.versionFile(version)
+		switch {
+		case err != nil:
+			fail(v.Spec.Version, file, err)
+		case file != "":
+			v.Path = file
+			models = append(models, v)
 		}
-		models = append(models, v)
 	}
 	if len(models) == 0 && len(failed) == 0 {
-		fail(dir, errors.New("it has no version: a folder named by a number with model.onnx in it"))
+		fail("", dir, errors.New("it has no version: a folder named by a number with model.onnx in it"))
 	}
 	return models, failed
 }
+
+// versionFile is the model's file of a version's folder; "": it is no folder. With an error it is what that is of.
+func (in place) versionFile(version string) (file string, err error) {
+	to, err := in.stat(version)
+	switch {
+	case err != nil:
+		return version, err
+	case !to.IsDir():
+		return "", nil
+	}
+	if err := catalog.CheckVersion(filepath.Base(version)); err != nil {
+		return version, fmt.Errorf("version %w", err)
+	}
+	file = filepath.Join(version, "model.onnx")
+	if to, err = in.stat(file); err == nil && !to.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	return file, err
+}
+
+// configFile is a model's configuration in its folder, and configMax the bytes that it may have.
+const (
+	configFile = "config.yaml"
+	configMax  = 1 << 20
+)
 
 func (in place) readConfig(path string) (*file, error) {
 	if _, err := in.stat(path); err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(path)
+	text, err := readFile(path, configMax)
 	if err != nil {
 		return nil, err
 	}

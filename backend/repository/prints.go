@@ -1,13 +1,16 @@
 package repository
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
 // Print is what a model's folder looks like: it differs when a file in it has come, gone or
@@ -15,6 +18,37 @@ import (
 type Print struct {
 	Config   uint64            // of config.yaml
 	Versions map[string]uint64 // of a version's files
+
+	files map[string]map[string]uint64 // by version of several files, and path
+}
+
+// Several reports whether a version of several files is another one than in before, which has it, too.
+func (p Print) Several(before Print) bool {
+	for v := range p.files {
+		if h, had := before.Versions[v]; had && h != p.Versions[v] {
+			return true
+		}
+	}
+	return false
+}
+
+// Partly reports whether some files of a version are others than in before, and some are not: a version is being
+// copied over another one file by file, perhaps.
+func (p Print) Partly(before Print) bool {
+	for v, files := range p.files {
+		same, other := 0, 0
+		for path, h := range files {
+			if old, had := before.files[v][path]; had && old == h {
+				same++
+			} else {
+				other++
+			}
+		}
+		if same > 0 && other > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Equal compares two.
@@ -30,8 +64,8 @@ func (p Print) Equal(o Print) bool {
 	return true
 }
 
-// printFiles bounds the files of a version that are looked at.
-const printFiles = 1000
+// printMost bounds the files of a version that are looked at.
+const printMost = 1000
 
 // Prints looks over a repository without reading a file. By model.
 func Prints(dir string) (map[string]Print, error) {
@@ -45,52 +79,73 @@ func Prints(dir string) (map[string]Print, error) {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if info, err := os.Stat(at); err != nil || !info.IsDir() {
-			continue
+		switch info, err := os.Stat(at); {
+		case err == nil && info.IsDir():
+			all[e.Name()] = printOf(at)
+		case err != nil && isThere(at): // what cannot be read now is not gone: a link to nothing, a folder without permissions
+			all[e.Name()] = Print{Config: printTree(at)}
 		}
-		all[e.Name()] = printOf(at)
 	}
 	return all, nil
+}
+
+// isThere reports whether there is such a file, as far as can be told.
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // PrintOf is a model's; of a folder that is not there, one that equals none that is.
 func PrintOf(dir, name string) Print { return printOf(filepath.Join(dir, name)) }
 
 func printOf(dir string) Print {
-	p := Print{Config: printTree(filepath.Join(dir, "config.yaml")), Versions: map[string]uint64{}}
+	p := Print{Config: printTree(filepath.Join(dir, configFile)), Versions: map[string]uint64{}, files: map[string]map[string]uint64{}}
 	entries, _ := os.ReadDir(dir) // a folder that goes has none
 	for _, e := range entries {
-		if _, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
-			p.Versions[e.Name()] = printTree(filepath.Join(dir, e.Name()))
+		if catalog.MeansVersion(e.Name()) {
+			files := map[string]uint64{}
+			p.Versions[e.Name()] = printFiles(filepath.Join(dir, e.Name()), files)
+			if len(files) > 1 {
+				p.files[e.Name()] = files
+			}
 		}
 	}
 	return p
 }
 
 // printTree is of a file, or of a folder and the files in it.
-func printTree(path string) uint64 {
+func printTree(path string) uint64 { return printFiles(path, nil) }
+
+// printFiles also notes each file's, where files is not nil.
+func printFiles(path string, files map[string]uint64) uint64 {
 	h := fnv.New64a()
-	printInto(h, path, 0)
+	printInto(h, path, 0, files)
 	return h.Sum64()
 }
 
-func printInto(h io.Writer, path string, depth int) {
+func printInto(h io.Writer, path string, depth int, files map[string]uint64) {
 	info, err := os.Stat(path)
 	if err != nil {
-		fmt.Fprint(h, path, " is not there\n")
+		fmt.Fprintln(h, path, "cannot be looked at:", err)
 		return
 	}
 	if !info.IsDir() {
-		fmt.Fprintln(h, path, info.Size(), info.ModTime().UnixNano(), info.Mode())
+		line := fmt.Sprintln(path, info.Size(), info.ModTime().UnixNano(), info.Mode())
+		fmt.Fprint(h, line)
+		if files != nil {
+			one := fnv.New64a()
+			fmt.Fprint(one, line)
+			files[path] = one.Sum64()
+		}
 		return
 	}
 	fmt.Fprintln(h, path)
 	entries, _ := os.ReadDir(path)
 	for i, e := range entries {
-		if i == printFiles || depth > 4 {
+		if i == printMost || depth > depthMax {
 			return
 		}
-		printInto(h, filepath.Join(path, e.Name()), depth+1)
+		printInto(h, filepath.Join(path, e.Name()), depth+1, files)
 	}
 }
 
@@ -100,10 +155,15 @@ func LoadModel(dir, name string) (models []Model, failed []error, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("model repository: %w", err)
 	}
+	models, failed = in.loadIn(dir, name)
+	return models, failed, nil
+}
+
+// loadIn reads one model of a repository.
+func (in place) loadIn(dir, name string) (models []Model, failed []error) {
 	path := filepath.Join(dir, name)
 	if _, err := in.stat(path); err != nil {
-		return nil, []error{&ModelError{name, path, err}}, nil
+		return nil, []error{&ModelError{Model: name, File: path, Err: err}}
 	}
-	models, failed = in.loadModel(path)
-	return models, failed, nil
+	return in.loadModel(path)
 }

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -130,7 +129,7 @@ func onlyVersion(ctx context.Context, src source) (string, error) {
 	found := map[string]bool{}
 	err := src.walk(ctx, ".", func(o object) error {
 		first, _, below := strings.Cut(strings.TrimPrefix(o.path, "./"), "/")
-		if n, err := strconv.ParseUint(first, 10, 32); below && err == nil && strconv.FormatUint(n, 10) == first {
+		if below && catalog.CheckVersion(first) == nil {
 			found[first] = true
 		}
 		if len(found) > versionsMax {

@@ -82,7 +82,7 @@ func controlRooms() map[string]room {
 		"scheduler/control/lead":                {core, []string{"transport/mono", "transport/catalog", "scheduler/profile", "scheduler/batching", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/store/schema"}},
 		"scheduler/control/spread":              {core, []string{"transport/mono"}},
 		"scheduler/control/controller":          {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "scheduler/control/api", "scheduler/control/lead", "scheduler/control/partition", "scheduler/control/plan", "scheduler/control/scaling", "scheduler/control/spread", "scheduler/control/store", "scheduler/control/store/schema"}},
-		"scheduler/control/api":                 {shell, []string{"transport/nearest"}},
+		"scheduler/control/api":                 {shell, []string{"transport/catalog", "transport/nearest"}},
 		"scheduler/control/api/fakecontrol":     {leaf, []string{"scheduler/control/api"}},
 		"scheduler/control/client":              {shell, []string{"scheduler/control/api"}},
 	}
@@ -128,7 +128,7 @@ func dataRooms() map[string]room {
 		"frontend/tracing":           {shell, []string{"frontend", "transport/mono", "transport/wire"}},
 		"frontend/ingress":           {shell, []string{"frontend", "frontend/accesslog", "frontend/recording", "frontend/tracing", "frontend/arena", "frontend/ingress/oip", "frontend/regions", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},
 
-		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/outbound", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile", "scheduler/standby"}},
+		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/outbound", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/snapshot", "backend/profiler", "scheduler/profile", "scheduler/standby"}},
 		"backend/outbound":           {shell, []string{"transport", "transport/mono", "transport/wire", "backend/outbound/parts"}},
 		"backend/outbound/parts":     {core, []string{"transport/mono", "scheduler/pq"}},
 		"backend/executor":           {shell, []string{"backend/outbound", "backend/rerun", "transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "scheduler/invariants"}},
@@ -140,6 +140,7 @@ func dataRooms() map[string]room {
 		"backend/shelf":              {shell, []string{"backend/nice", "transport/catalog"}},
 		"backend/nice":               {leaf, nil},
 		"backend/repository":         {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
+		"backend/snapshot":           {shell, []string{"backend/repository"}},
 		"backend/profiler":           {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 		"backend/telemetry":          {shell, []string{"transport/mono", "backend/telemetry/health"}},
 		"backend/telemetry/health":   {core, []string{"transport/mono"}},

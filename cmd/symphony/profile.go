@@ -13,9 +13,11 @@ import (
 	"github.com/symphony-serving/symphony/backend/onnx"
 	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/backend/snapshot"
 	"github.com/symphony-serving/symphony/cmd/symphony/cli"
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 	"github.com/symphony-serving/symphony/cmd/symphony/parts"
+	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
@@ -57,6 +59,13 @@ func (c profileCmd) Run() error {
 	if err != nil {
 		return err
 	}
+	var copies snapshot.Store // the files may change while they run
+	defer func() { _ = copies.Close() }()
+	own, _, err := copies.Take(ctx, m)
+	if err != nil {
+		return err
+	}
+	m = &own
 	measure := c.onCPU
 	if c.Kind == backend.KindCUDA {
 		measure = c.onGPU
@@ -67,7 +76,7 @@ func (c profileCmd) Run() error {
 		}})
 	fmt.Fprintln(os.Stderr)
 	if err != nil {
-		return err
+		return m.Explain(err)
 	}
 	printProfile(m.Spec.Key(), r)
 	if c.DryRun {
@@ -123,7 +132,9 @@ func (c profileCmd) find(dir string) (*repository.Model, error) {
 	for i := range models {
 		names = append(names, models[i].Spec.Key())
 		if models[i].Spec.Name == c.Model && (c.Version == "" || models[i].Spec.Version == c.Version) {
-			found = &models[i] // folders are read in order: the last is the highest
+			if found == nil || catalog.CompareVersions(found.Spec.Version, models[i].Spec.Version) < 0 {
+				found = &models[i]
+			}
 		}
 	}
 	for _, f := range failed {

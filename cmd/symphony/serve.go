@@ -51,6 +51,7 @@ func (c serveCmd) Run() error {
 	if forgets {
 		cfg.Control.Ephemeral = true
 	}
+	lasts := cfg.Backend.Cache != "" || cfg.Control.Data != ""
 	removeCache, err := cacheFor(&cfg)
 	if err != nil {
 		return err
@@ -59,6 +60,9 @@ func (c serveCmd) Run() error {
 	p, err := parts.New(cfg)
 	if err != nil {
 		return err
+	}
+	if !lasts { // a cache that is made here is left behind where the process is killed
+		p.Snapshots = ""
 	}
 	if forgets {
 		p.Log.Info().Msg("models that are added while this runs are forgotten at its end; --data DIR keeps them")

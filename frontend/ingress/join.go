@@ -40,5 +40,12 @@ func (j *Join) Take(item int, answer *frontend.Response, err error) {
 	}
 }
 
-// Wait waits until all have come, or one has failed.
-func (j *Join) Wait() ([]*frontend.Response, error) { return j.answers, <-j.done }
+// Wait waits until all have come, or one has failed. Items that two models have answered, as its files were exchanged
+// meanwhile, are no answer.
+func (j *Join) Wait() ([]*frontend.Response, error) {
+	err := <-j.done
+	if err == nil {
+		err = frontend.OfOneModel(j.answers)
+	}
+	return j.answers, err
+}

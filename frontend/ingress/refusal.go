@@ -103,6 +103,8 @@ func (s *Server) refusalOf(model, version string, err error) *refusal {
 		return &refusal{status: 400, reason: reason, id: e.ID(), msg: e.Error()}
 	case e.Kind == frontend.ErrDropped, errors.Is(e, frontend.ErrDeadlineExceeded):
 		return &refusal{status: 503, reason: reason, id: e.ID(), msg: "Request timeout expired: " + e.Error()}
+	case e.Loading:
+		return &refusal{status: 503, reason: "loading", id: e.ID(), msg: e.Error(), after: pause}
 	case e.Kind == frontend.ErrUnavailable:
 		return &refusal{status: 503, reason: reason, id: e.ID(), msg: e.Error(), after: pause}
 	case e.Kind == frontend.ErrCancelled: // nobody will read it, but who counts

@@ -36,6 +36,7 @@ type Indexed struct {
 	Name, Version string
 	Ready         bool   // it is served, as far as the Repository knows
 	Reason        string // why it is not
+	Note          string // it is, and there is something to say
 }
 
 // Override is what a load changes of how a model is served; nil: as it is.
@@ -73,7 +74,7 @@ func (s *Server) repositoryIndex(x *exchange) error {
 	for _, k := range all {
 		switch {
 		case k.Ready:
-			out = append(out, object{"name": k.Name, "version": k.Version, "state": "READY", "reason": ""})
+			out = append(out, object{"name": k.Name, "version": k.Version, "state": "READY", "reason": k.Note})
 		case !onlyReady:
 			out = append(out, object{"name": k.Name, "version": k.Version, "state": "UNAVAILABLE", "reason": k.Reason})
 		}
@@ -85,11 +86,11 @@ func (s *Server) repositoryIndex(x *exchange) error {
 // Repository did not answer.
 func (s *Server) indexed() (all []Indexed, whole bool) {
 	whole = true
-	seen := map[string]bool{}
+	seen := map[string]int{} // place in all, from 1 on
 	for _, e := range s.cfg.Client.Models().Entries {
 		k := Indexed{Name: e.Spec.Name, Version: e.Spec.Version, Ready: e.Ready, Reason: "no backend serves it now"}
-		seen[e.Spec.Key()] = true
 		all = append(all, k)
+		seen[e.Spec.Key()] = len(all)
 	}
 	if s.cfg.Repository != nil {
 		ctx, cancel := context.WithTimeout(s.ending, s.cfg.IndexTimeout)
@@ -100,7 +101,10 @@ func (s *Server) indexed() (all []Indexed, whole bool) {
 			whole = false
 		}
 		for _, k := range known {
-			if spec := (catalog.ModelSpec{Name: k.Name, Version: k.Version}); !seen[spec.Key()] {
+			spec := catalog.ModelSpec{Name: k.Name, Version: k.Version}
+			if at := seen[spec.Key()]; at > 0 {
+				all[at-1].Note = k.Note
+			} else {
 				if k.Ready { // not here, or not yet
 					k.Ready, k.Reason = false, "this frontend has not heard of it yet"
 				}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/nearest"
 )
 
@@ -192,11 +193,14 @@ func policyOf(v any, at string) (*VersionPolicy, error) {
 			list, _ := of["versions"].([]any)
 			p := &VersionPolicy{}
 			for _, v := range list {
-				n, err := strconv.ParseUint(fmt.Sprint(v), 10, 32) // numbers of 64 bits may be texts
-				if err != nil {
+				text := fmt.Sprint(v) // numbers of 64 bits may be texts
+				if n, ok := v.(float64); ok && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+					text = strconv.FormatInt(int64(n), 10)
+				}
+				if catalog.CheckVersion(text) != nil {
 					return nil, wrong
 				}
-				p.Specific = append(p.Specific, strconv.FormatUint(n, 10))
+				p.Specific = append(p.Specific, text)
 			}
 			if len(p.Specific) > 0 {
 				return p, nil

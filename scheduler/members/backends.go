@@ -255,6 +255,7 @@ func (c *Cluster) removeUnit(u *unit) {
 func (c *Cluster) clearStock(s *stock) {
 	for _, it := range s.items {
 		it.free(c)
+		c.pends(it, pendNot)
 		if it.model != nil {
 			it.model.refs--
 			c.stir(it.model)

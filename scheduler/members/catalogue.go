@@ -41,6 +41,7 @@ func (c *Cluster) Changes(since uint64, most int) catalog.Changes {
 			out.Pools = append(out.Pools, p.state())
 		}
 	}
+	out.Pending = c.pendings.since(since, out.Serial)
 	for _, n := range c.names.all {
 		if n.changed > since && n.changed <= out.Serial {
 			out.Names = append(out.Names, n.doc)

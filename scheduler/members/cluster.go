@@ -46,6 +46,7 @@ type Cluster struct {
 	byUnit      map[string]*unit // of admitted backends, by name
 	memory      memory
 	names       names
+	pendings    pendings
 	controllers []Conn
 	underway    int       // orders, of all units
 	lapses      mono.Time // before which none of them has taken too long

@@ -90,9 +90,21 @@ func (c *Cluster) resolve(l *list) {
 	l.models = make([]*model, len(l.order))
 	l.ids = make([]wire.ModelID, len(l.order))
 	for i, at := range l.order {
-		m, _ := c.identify(l.at(i), nil)
+		m, _ := c.identify(l.at(i), 0)
 		m.refs++
 		l.models[i], l.ids[at] = m, m.id
+	}
+}
+
+// alone reports whether the list's i-th model is one backend's pool's alone, which has told of it since.
+func (s *stock) alone(it *item) bool { return it.at >= 0 && s.list.holders == 1 }
+
+// renamed lets the list count for the model that has taken the place of the one it had.
+func (s *stock) renamed(it *item, m *model) {
+	if old := s.list.models[it.at]; old != m {
+		old.refs--
+		m.refs++
+		s.list.models[it.at] = m
 	}
 }
 

@@ -139,9 +139,9 @@ func (s *models) held() int {
 	return n
 }
 
-// identify finds or begins the model that spec is; "" or why there is none. but is the one
-// that whoever asks has under the key already, and nobody else may.
-func (c *Cluster) identify(spec *catalog.ModelSpec, but *model) (*model, string) {
+// identify finds or begins the model that spec is; "" or why there is none. own is how often whoever asks is
+// counted already for the one of the key: where nobody else is, another model may take its place.
+func (c *Cluster) identify(spec *catalog.ModelSpec, own int) (*model, string) {
 	key := spec.Key()
 	m := c.models.byKey[key]
 	if m != nil && m.is != nil {
@@ -149,7 +149,7 @@ func (c *Cluster) identify(spec *catalog.ModelSpec, but *model) (*model, string)
 		if field == "" {
 			return m, ""
 		}
-		if m.refs > 1 || m.refs == 1 && but != m {
+		if m.refs > own {
 			return nil, field + " is " + here + " here, and " + there + " elsewhere: give it a version of its own"
 		}
 		return c.replace(m, spec)

@@ -50,6 +50,7 @@ func (c *Cluster) settle(because string) {
 			p.say(because, c.out)
 		}
 	}
+	c.tellPending()
 }
 
 // arrive adds those that became members to their engines: after their models.
@@ -152,6 +153,7 @@ func (c *Cluster) put(m *model, to *entry) {
 		return
 	}
 	to.spec, m.home, m.changed = spec, to, c.tell()
+	c.touchKey(m.key)
 	to.pool.routed++
 	to.pool.changed = c.next()
 	if from == nil {
@@ -171,6 +173,7 @@ func (c *Cluster) unroute(m *model) {
 		return
 	}
 	m.home, m.changed = nil, c.tell()
+	c.touchKey(m.key)
 	from.pool.routed--
 	from.pool.changed = c.next()
 	c.look(from.pool)
@@ -195,6 +198,7 @@ func (c *Cluster) pinTo(m *model, how pin, target *pool, at stamp) {
 		c.stood()
 	}
 	m.pin, m.target, m.stamp = how, target, at
+	c.touchKey(m.key)
 	c.stir(m)
 }
 

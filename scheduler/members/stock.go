@@ -35,6 +35,7 @@ type item struct {
 	state      string
 	devices    []uint64 // bits: who have it
 	local      bool
+	pending    int    // as what it is counted among what is not served
 	why        string // it failed
 	bad        string // the scheduler does not take it, and why
 	told       *catalog.ModelSpec
@@ -223,6 +224,7 @@ func (c *Cluster) stocked(at int64, b *backend, index int, d *catalog.Stocked) *
 		}
 		it.told, it.speed = d.Spec, nil
 	}
+	c.pends(it, pendOf(d.State))
 	it.doc = *d
 	it.doc.Spec, it.doc.Devices = nil, nil // they are kept once, as told and devices
 	it.changed = c.next()
@@ -290,7 +292,10 @@ func (c *Cluster) name(it *item) {
 			}
 		}
 		if it.bad == "" {
-			it.model, it.bad = c.identify(it.told, old)
+			it.model, it.bad = c.identify(it.told, it.counted(c.models.byKey[it.key], old))
+		}
+		if it.model != nil && it.stock.alone(it) {
+			it.stock.renamed(it, it.model)
 		}
 		if it.model != nil {
 			if it.bad = c.otherFiles(it); it.bad != "" {
@@ -306,6 +311,17 @@ func (c *Cluster) name(it *item) {
 		old.refs--
 		c.stir(old)
 	}
+}
+
+// counted is how often an item is among the references of the model of its key: as what it was, and in its list.
+func (it *item) counted(m, was *model) (n int) {
+	if was == m {
+		n++
+	}
+	if it.stock.alone(it) && it.stock.list.models[it.at] == m {
+		n++
+	}
+	return n
 }
 
 // checked is a model with its latencies, or what is wrong with it.

@@ -215,6 +215,8 @@ type Changes struct {
 	Models []Served       `json:"models,omitempty"`
 	Gone   []wire.ModelID `json:"gone,omitempty"`
 	Names  []Name         `json:"names,omitempty"` // which versions answer: whole for each name that changed
+	// Pending are models that cannot be asked for yet, or not any more: whole for each that changed.
+	Pending []Pending `json:"pending,omitempty"`
 }
 
 // PoolState says how many devices of a sub-cluster are there now.

@@ -97,7 +97,9 @@ type Stocked struct {
 	Spec    *ModelSpec `json:"spec,omitempty"`    // when it is ready for the first time, or changed
 	Local   bool       `json:"local,omitempty"`   // the backend's own: it lies in its folder, nobody ordered it
 	Error   string     `json:"error,omitempty"`
-	Files              // those that Devices have; nothing of a model that is the backend's own
+	// Outdated is why the files that are there now are not served, where those before them are.
+	Outdated string `json:"outdated,omitempty"`
+	Files           // those that Devices have; nothing of a model that is the backend's own
 	// Progress of fetching, in bytes.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`

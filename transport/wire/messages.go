@@ -374,6 +374,13 @@ const OutputParts OutputFlags = 4
 // ErrorTextMax bounds the text of a model's error that goes to a client.
 const ErrorTextMax = 400
 
+// A model's files are exchanged while it serves: OutputBefore is of files that others are about to take the place of, or have
+// just done so, OutputAfter of those others for a while. Outputs of both in one answer are of two models.
+const (
+	OutputBefore OutputFlags = 8 << iota
+	OutputAfter
+)
+
 // Load orders a device of a backend to copy a model's weights into pages that are free, or to forget them
 // (Op). Loads of a device are done one after the other, in order of Earliest, each as soon as the device gets to it;
 // an unload at once, and it cannot fail. One of ModelNone is of weights whose model the scheduler has no id for: of that generation,

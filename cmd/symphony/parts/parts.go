@@ -38,6 +38,9 @@ type Process struct {
 	// Models loads and unloads models for the ingress's repository API: see Repository. nil: there is no control plane.
 	Models ingress.Repository
 
+	// Snapshots is where copies of the repository's models are kept; "": in a temporary folder. New sets it to backend.cache.
+	Snapshots string
+
 	setting  batching.Setting // of a scheduler without a tuner, for comparisons (Again)
 	cfg      config.Config
 	network  transport.Network
@@ -48,7 +51,7 @@ type Process struct {
 
 // New joins the network, and sets what the Go runtime may use.
 func New(cfg config.Config) (*Process, error) {
-	p := &Process{cfg: cfg, Log: cli.Logger(cfg.Log), registry: prometheus.NewRegistry(), vitals: newVitals()}
+	p := &Process{Snapshots: cfg.Backend.Cache, cfg: cfg, Log: cli.Logger(cfg.Log), registry: prometheus.NewRegistry(), vitals: newVitals()}
 	var err error
 	var polling int
 	if p.network, polling, err = newNetwork(cfg, p.Log, p.registry); err != nil {
@@ -131,7 +134,7 @@ func (p *Process) Backend(ctx context.Context) (*backend.Backend, error) {
 	onnxrt.ReturnLargeBlocks()
 	defer debug.FreeOSMemory()
 	b, err := backend.New(ctx, backend.Config{Name: backendName(c.Name), Scheduler: c.Scheduler, Network: p.network, Token: p.cfg.Token,
-		Repository: c.Repository, Watch: c.Watch, Shelf: kept, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), OutputsMax: int64(c.OutputsMax), Logger: p.Log, LogBatches: p.cfg.Log.Level == "debug", Metrics: p.registry})
+		Repository: c.Repository, Snapshots: p.Snapshots, Watch: c.Watch, Shelf: kept, ONNXRuntime: ONNXLibrary(c.ONNXRuntime), Pools: Pools(c.Pools), GPUs: p.GPUs, Buffers: int64(p.cfg.RDMA.Buffers), OutputsMax: int64(c.OutputsMax), Logger: p.Log, LogBatches: p.cfg.Log.Level == "debug", Metrics: p.registry})
 	if err == nil {
 		p.watchBackend(b)
 	}

@@ -21,11 +21,14 @@ func (r *controlled) Index(ctx context.Context) ([]ingress.Indexed, error) {
 	err := r.control.All(ctx, "", func(m api.Model) error {
 		for i := range m.Versions {
 			v := &m.Versions[i]
-			reason := string(v.State)
+			reason, note := string(v.State), ""
+			if v.State == api.Serving {
+				note = v.Reason
+			}
 			if v.Reason != "" {
 				reason += ": " + v.Reason
 			}
-			all = append(all, ingress.Indexed{Name: m.Name, Version: v.Version, Ready: v.State == api.Serving, Reason: reason})
+			all = append(all, ingress.Indexed{Name: m.Name, Version: v.Version, Ready: v.State == api.Serving, Reason: reason, Note: note})
 		}
 		return nil
 	})

@@ -31,6 +31,7 @@ func (p *Process) Serve(ctx context.Context) (*System, error) {
 	if s.Scheduler, err = p.Scheduler(); err != nil {
 		return nil, cli.InUse(err, "--set scheduler.listen=inproc:scheduler,tcp:127.0.0.1:9001")
 	}
+	s.Scheduler.Expect(coming(p.cfg.Backend)) // before anybody can ask
 	s.Client, err = p.Client()
 	err = cli.InUse(err, "--set frontend.listen=inproc:frontend")
 	if err == nil && p.cfg.Control.Configured() {
@@ -54,6 +55,7 @@ func (p *Process) Serve(ctx context.Context) (*System, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Drain())
 	}
+	s.Backend.Joined(func() { s.Scheduler.Expect(nil) })
 	for device, what := range s.Backend.Devices() {
 		p.Log.Info().Str("pool", device).Msg(what)
 	}

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
 // Limits of the API. Those of the store are the same or wider.
@@ -51,9 +52,8 @@ func CheckName(field, name string) error {
 
 // CheckVersion refuses what cannot be a version's folder in a repository.
 func CheckVersion(field, version string) error {
-	n, err := strconv.ParseUint(version, 10, 32)
-	if err != nil || strconv.FormatUint(n, 10) != version {
-		return Invalid(field, "%.40q must be a whole number from 0 to %d, without zeros in front", version, uint32(1<<32-1))
+	if err := catalog.CheckVersion(version); err != nil {
+		return Invalid(field, "%s", err)
 	}
 	return nil
 }

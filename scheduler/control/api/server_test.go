@@ -108,7 +108,7 @@ func badVersions() []badCall {
 		{put, `{"source":"` + strings.Repeat("x", api.BodyMax) + `"}`, 413, "", "more than 65536 bytes"},
 		{"PUT /v1/models/a/versions/x", `{"source":"file:///m"}`, 400, "version", "whole number"},
 		{"PUT /v1/models/a/versions/01", `{"source":"file:///m"}`, 400, "version", "zeros"},
-		{"PUT /v1/models/a/versions/4294967296", `{"source":"file:///m"}`, 400, "version", "4294967295"},
+		{"PUT /v1/models/a/versions/9223372036854775808", `{"source":"file:///m"}`, 400, "version", "9223372036854775807"},
 		{"PUT /v1/models/.a/versions/1", `{"source":"file:///m"}`, 400, "name", "dot"},
 		{"PUT /v1/models/a%2Fb/versions/1", `{"source":"file:///m"}`, 400, "name", "slash"},
 		{"PUT /v1/models/a%00b/versions/1", `{"source":"file:///m"}`, 400, "name", "printed"},

@@ -1,6 +1,7 @@
 package lead
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
@@ -71,12 +72,13 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		return o, false
 	}
 	var worst catalog.Stocked
-	nowhere, home := "", ""
+	nowhere, home, outdated := "", "", ""
 	if v != nil && v.wanted && !routed && !l.localOnly(key) {
 		nowhere, home = l.whyNowhere(v), l.destined(v)
 	}
 	for _, g := range holders {
 		s := g.stock[key]
+		outdated = cmp.Or(outdated, g.outdated(&s))
 		switch s.State {
 		case catalog.StateReady:
 			o.GPUs++
@@ -94,7 +96,7 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 	}
 	if routed {
 		o.State, o.SubCluster = schema.Serving, subCluster(m.DeviceType, m.In)
-		if v != nil && !v.wanted {
+		if o.Reason = cut(outdated); v != nil && !v.wanted {
 			o.Reason = "until another version is served"
 		}
 		return o, true
@@ -124,6 +126,14 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		o.Tries, o.Next = l.tried(key)
 	}
 	return o, true
+}
+
+// outdated says that a GPU serves files of a model that have changed since, and why not those; "": that is not so.
+func (g *gpu) outdated(s *catalog.Stocked) string {
+	if s.Outdated == "" {
+		return ""
+	}
+	return "its files have changed, and what was served goes on, as they cannot be served: " + g.facts.Name + ": " + s.Outdated
 }
 
 // waits is what a version waits for.

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package repository
+
+import (
+	"errors"
+	"os"
+)
+
+// clone is for Linux.
+func clone(to, from *os.File) error { return errors.ErrUnsupported }

@@ -1,0 +1,22 @@
+package parts
+
+import (
+	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/cmd/symphony/config"
+)
+
+// coming are the models that this process's backend will load before it joins: who asks for one meanwhile hears that it
+// is loading. What is wrong with the repository the backend says.
+func coming(c config.Backend) (keys []string) {
+	if c.Repository == "" {
+		return nil
+	}
+	models, _, err := repository.Load(c.Repository)
+	if err != nil {
+		return nil
+	}
+	for i := range models {
+		keys = append(keys, models[i].Spec.Key())
+	}
+	return keys
+}
