@@ -13,7 +13,7 @@ import (
 // Print is what a model's folder looks like: it differs when a file in it has come, gone or
 // changed, as far as names, sizes and times tell.
 type Print struct {
-	Config   uint64            // of config.yaml
+	Config   uint64            // of config.yaml, and of the files that its warmup may name
 	Versions map[string]uint64 // of a version's files
 }
 
@@ -57,7 +57,10 @@ func Prints(dir string) (map[string]Print, error) {
 func PrintOf(dir, name string) Print { return printOf(filepath.Join(dir, name)) }
 
 func printOf(dir string) Print {
-	p := Print{Config: printTree(filepath.Join(dir, "config.yaml")), Versions: map[string]uint64{}}
+	h := fnv.New64a()
+	printInto(h, filepath.Join(dir, "config.yaml"), 0)
+	printInto(h, filepath.Join(dir, WarmupDir), 0)
+	p := Print{Config: h.Sum64(), Versions: map[string]uint64{}}
 	entries, _ := os.ReadDir(dir) // a folder that goes has none
 	for _, e := range entries {
 		if _, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
