@@ -3,17 +3,24 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/onnx"
+	"github.com/symphony-serving/symphony/backend/profiler"
 	"github.com/symphony-serving/symphony/backend/repository"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // cpuLoader loads ONNX models on devices of this host's processors.
 type cpuLoader struct {
 	cfg     PoolConfig
+	log     zerolog.Logger
 	devices []*onnx.Device
 
 	one sync.Mutex // Held while a session is made: it takes a processor, which others serve with.
@@ -43,6 +50,7 @@ func (l *cpuLoader) load(ctx context.Context, device, slot int, m *repository.Mo
 	}
 	s, err := onnx.OpenLater(m.Path, &m.Spec, l.cfg.Threads)
 	if err == nil {
+		l.warm(ctx, s, m)
 		err = ctx.Err()
 	}
 	if err == nil {
@@ -56,6 +64,67 @@ func (l *cpuLoader) load(ctx context.Context, device, slot int, m *repository.Mo
 	}
 	return l.need(m), nil
 }
+
+// Bounds of the runs that warm a model up while others serve.
+const (
+	warmMost    = 2 * mono.Second        // of one: what takes longer is cut off, and first requests are slower
+	warmLargest = 200 * mono.Millisecond // that the largest batch may take, by what one item takes
+)
+
+// warm runs a model that has been loaded, beside its device: a batch of 1, and the largest one if
+// that takes little. A model that fails at it is loaded all the same, as at the start: requests
+// may have inputs that it takes.
+func (l *cpuLoader) warm(ctx context.Context, s *onnx.Session, m *repository.Model) {
+	d, err := onnx.NewBeside(ctx, s, l.cfg.Threads, false)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	o := profiler.Options{Inputs: m.Warmup, Hang: warmMost}
+	length, err := profiler.Warm(ctx, d, 0, &m.Spec, o, 1)
+	if most := mono.Dur(m.Spec.MaxBatch); err == nil && most > 1 && length*most <= warmLargest {
+		_, err = profiler.Warm(ctx, d, 0, &m.Spec, o, m.Spec.MaxBatch)
+	}
+	if err != nil && ctx.Err() == nil {
+		l.log.Warn().Str("pool", l.cfg.DeviceType).Str("model", m.Spec.Key()).Err(err).Msg("it is loaded, but could not be warmed up")
+	}
+}
+
+// beside measures a model that a device has with the session that will serve, on a thread of its
+// own. One that is served has a further session for that, which ends with the measuring.
+func (l *cpuLoader) beside(ctx context.Context, device, slot int, m *repository.Model, serves bool) (*runner, error) {
+	if !serves {
+		if s := l.devices[device].Session(slot); s != nil {
+			return besideOn(ctx, s, l.cfg.Threads, func() {})
+		}
+		return nil, fmt.Errorf("model %s was unloaded", m.Spec.Key())
+	}
+	l.one.Lock()
+	s, err := onnx.OpenLater(m.Path, &m.Spec, l.cfg.Threads)
+	l.one.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return besideOn(ctx, s, l.cfg.Threads, s.Close)
+}
+
+// besideOn is a runner on a session; end comes when it is done.
+func besideOn(ctx context.Context, s *onnx.Session, threads int, end func()) (*runner, error) {
+	waits, cancel := context.WithTimeout(ctx, leaseMost)
+	defer cancel()
+	d, err := onnx.NewBeside(waits, s, threads, false)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return &runner{device: d, end: func() {
+		d.Close()
+		end()
+	}}, nil
+}
+
+// leaseMost is how long a measurement waits for a run of the same session that was given up.
+const leaseMost = 5 * time.Second
 
 func (l *cpuLoader) unload(device, slot int) {
 	if s := l.devices[device].Unload(slot); s != nil {

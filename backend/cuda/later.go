@@ -326,7 +326,7 @@ func (p *pipeline) runOnce(s *served, at, i, run int) error {
 			return err
 		}
 	}
-	length, err := p.timed(&s.marks, s.program, at, n)
+	length, err := p.warmRun(&s.marks, s, at, n)
 	if err == nil && run > 0 {
 		s.lengths[i].Store(max(s.lengths[i].Load(), int64(length)))
 	}
