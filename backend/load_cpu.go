@@ -85,7 +85,11 @@ func (l *cpuLoader) warm(ctx context.Context, s *onnx.Session, m *repository.Mod
 	if most := mono.Dur(m.Spec.MaxBatch); err == nil && most > 1 && length*most <= warmLargest {
 		_, err = profiler.Warm(ctx, d, 0, &m.Spec, o, m.Spec.MaxBatch)
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case errors.Is(err, profiler.ErrHang):
+		l.log.Info().Str("pool", l.cfg.DeviceType).Str("model", m.Spec.Key()).Stringer("after", warmMost).Msg("its warm-up run was ended: it takes long")
+	default:
 		l.log.Warn().Str("pool", l.cfg.DeviceType).Str("model", m.Spec.Key()).Err(err).Msg("it is loaded, but could not be warmed up")
 	}
 }

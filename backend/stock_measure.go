@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/nice"
@@ -53,23 +54,19 @@ func (s *stock) measureIfDue(e *entry) {
 	})
 }
 
-// measure measures a model on a device, or beside it. One at a time: devices of a host share it.
+// measure measures a model on a device, or beside it. One at a time, but for those that take long (turns).
 func (s *stock) measure(ctx context.Context, e *entry, d int) {
 	s.mu.Lock()
 	m, slot, spec, serves := e.model, e.slot, *e.spec, e.profiled
 	s.mu.Unlock()
 	spec.MaxBatch = m.Spec.MaxBatch
 	var r *profiler.Result
-	var err error
-	select {
-	case s.b.measuring <- struct{}{}:
-		r, err = s.measureOn(ctx, m, d, slot, &spec, serves)
-		if err == nil {
+	leave, err := s.b.measuring.take(ctx, s.turnMost())
+	if err == nil {
+		if r, err = s.measureOn(ctx, m, d, slot, &spec, serves); err == nil {
 			s.keepProfile(m, r)
 		}
-		<-s.b.measuring
-	case <-ctx.Done():
-		err = ctx.Err()
+		leave()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,6 +84,15 @@ func (s *stock) measure(ctx context.Context, e *entry, d int) {
 		s.failed(e, fmt.Errorf("it loads, but its profile cannot be made: %w", err), true)
 	}
 	s.settle(e)
+}
+
+// turnMost is how long a measurement keeps others waiting: on a GPU, of whose time it has a share,
+// as long as it lasts.
+func (s *stock) turnMost() time.Duration {
+	if len(s.p.gpus) > 0 {
+		return time.Hour
+	}
+	return turnMost
 }
 
 // measureOn measures a model that a device has, and may serve.
