@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/symphony-serving/symphony/backend/warmup"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -27,41 +26,15 @@ func (s *served) fill(by Stream, at Ptr, in *warmup.Inputs) error {
 	return by.Synchronize()
 }
 
-// refill fills both slots. On the run thread.
-func (p *pipeline) refill(s *served, in *warmup.Inputs) error {
-	by, err := p.ctx.NewStream(false)
-	if err != nil {
-		return err
+// warmRun is timed for a model's first runs. A model that fails at its first one is told what
+// may be wrong. (Other inputs are not tried, as on processors: kernels of GPUs do not look at what
+// they divide by, or at positions.) On the run thread.
+func (p *pipeline) warmRun(e *slot, s *served, slot, n int) (mono.Dur, error) {
+	length, err := p.timed(e, s.program, slot, n)
+	if err != nil && !s.ran && !notOfInputs(err) {
+		err = &warmup.FailedError{On: s.m.Warmup, Err: err}
 	}
-	defer func() { p.give(by.Close()) }()
-	for _, at := range s.slots {
-		if err := s.fill(by, at.in, in); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// warmRun is timed for a model's first runs: until one has succeeded it looks for inputs that the
-// model takes. On the run thread.
-func (p *pipeline) warmRun(e *slot, s *served, slot, n int) (length mono.Dur, err error) {
-	if s.ran {
-		return p.timed(e, s.program, slot, n)
-	}
-	first := true
-	used, err := warmup.Try(s.m.Warmup, notOfInputs, func(in *warmup.Inputs) error {
-		if !first {
-			if err := p.refill(s, in); err != nil {
-				return err
-			}
-		}
-		first = false
-		length, err = p.timed(e, s.program, slot, n)
-		return err
-	})
-	if s.ran = err == nil; s.ran && used != s.m.Warmup {
-		p.o.Warn(fmt.Errorf("%s: model %s refuses %v: it is warmed up with %v (warmup in its config.yaml says others)", p.name(), s.m.Spec.Key(), s.m.Warmup, used))
-	}
+	s.ran = s.ran || err == nil
 	return length, err
 }
 

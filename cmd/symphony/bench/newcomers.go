@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -27,7 +28,7 @@ type newcomersCmd struct {
 	ONNXRuntime string        `name:"onnxruntime" help:"Path of libonnxruntime.so; where the server finds it by itself if empty." placeholder:"FILE"`
 	Binary      string        `help:"The server: another build of symphony; this one if empty." placeholder:"FILE"`
 	Wide        string        `help:"Folder of digits-wide (make models), for its row." default:"examples/digits/models/digits-wide" placeholder:"DIR"`
-	Rows        []string      `help:"Only rows of these numbers; all if none." placeholder:"N"`
+	Rows        []string      `help:"Only rows of these numbers; all if none." placeholder:"N" sep:","`
 	Rate        float64       `help:"Requests/s of the served model." default:"200"`
 	Threads     int           `help:"Threads of the device." default:"1"`
 	Span        time.Duration `help:"Counted span; models come a second after its begin. Longer where they are not served by then." default:"10s"`
@@ -67,10 +68,7 @@ func newcomersScenes() []newcomersScene {
 
 // Run makes the models, and measures row by row, each with a server of its own.
 func (c newcomersCmd) Run() error {
-	if err := checkBounds(bounded[float64]{"rate", c.Rate, 1, 1e5}); err != nil {
-		return err
-	}
-	if err := checkBounds(bounded[time.Duration]{"span", c.Span, 3 * time.Second, time.Hour}, bounded[time.Duration]{"most", c.Most, time.Second, time.Hour}); err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
 	runtime.LockOSThread() // servers end with it
@@ -109,6 +107,16 @@ func (c newcomersCmd) Run() error {
 		from.print(to, fmt.Sprintf("one CPU device with %d threads; `fast` has an SLO of 20 ms and gets %g requests/s", c.Threads, c.Rate))
 		printNewcomers(to, rows)
 	}, failed)
+}
+
+func (c newcomersCmd) check() error {
+	for _, row := range c.Rows {
+		if n, err := strconv.Atoi(row); err != nil || n < 1 || n > len(newcomersScenes()) {
+			return fmt.Errorf("--rows: %q, must be numbers of 1 to %d", row, len(newcomersScenes()))
+		}
+	}
+	return errors.Join(checkInts(intFlag{"threads", c.Threads, 1, 1024}), checkBounds(bounded[float64]{"rate", c.Rate, 1, 1e5}),
+		checkBounds(bounded[time.Duration]{"span", c.Span, 3 * time.Second, time.Hour}, bounded[time.Duration]{"most", c.Most, time.Second, time.Hour}))
 }
 
 func printNewcomers(to io.Writer, rows []newcomersRow) {
