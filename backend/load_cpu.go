@@ -43,14 +43,11 @@ func (l *cpuLoader) need(m *repository.Model) need {
 func (l *cpuLoader) held(_, _ int, m *repository.Model) need { return l.need(m) }
 
 func (l *cpuLoader) load(ctx context.Context, device, slot int, m *repository.Model) (need, error) {
-	l.one.Lock()
-	defer l.one.Unlock()
-	if err := ctx.Err(); err != nil {
-		return need{}, err
-	}
-	s, err := onnx.OpenLater(m.Path, &m.Spec, l.cfg.Threads)
+	s, err := l.open(ctx, m)
 	if err == nil {
-		l.warm(ctx, s, m)
+		err = l.warm(ctx, s, m)
+	}
+	if err == nil {
 		err = ctx.Err()
 	}
 	if err == nil {
@@ -65,21 +62,46 @@ func (l *cpuLoader) load(ctx context.Context, device, slot int, m *repository.Mo
 	return l.need(m), nil
 }
 
+// open makes a session, when no other is being made.
+func (l *cpuLoader) open(ctx context.Context, m *repository.Model) (*onnx.Session, error) {
+	l.one.Lock()
+	defer l.one.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return onnx.OpenLater(m.Path, &m.Spec, l.cfg.Threads)
+}
+
 // Bounds of the runs that warm a model up while others serve.
 const (
 	warmMost    = 2 * mono.Second        // of one: what takes longer is cut off, and first requests are slower
+	warmEnds    = 30 * time.Second       // for its node to end that runs then
 	warmLargest = 200 * mono.Millisecond // that the largest batch may take, by what one item takes
 )
 
 // warm runs a model that has been loaded, beside its device: a batch of 1, and the largest one if
 // that takes little. A model that fails at it is loaded all the same, as at the start: requests
-// may have inputs that it takes.
-func (l *cpuLoader) warm(ctx context.Context, s *onnx.Session, m *repository.Model) {
+// may have inputs that it takes. But one whose run goes on is not: it has the session's memory.
+func (l *cpuLoader) warm(ctx context.Context, s *onnx.Session, m *repository.Model) error {
 	d, err := onnx.NewBeside(ctx, s, l.cfg.Threads, false)
 	if err != nil {
-		return
+		return err
 	}
-	defer d.Close()
+	l.warmOn(ctx, d, m)
+	d.Close()
+	late := time.NewTimer(warmEnds)
+	defer late.Stop()
+	select {
+	case <-d.Ended():
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-late.C:
+		return fmt.Errorf("its warm-up run has not ended %v after it was to", warmEnds)
+	}
+}
+
+func (l *cpuLoader) warmOn(ctx context.Context, d *onnx.Beside, m *repository.Model) {
 	o := profiler.Options{Inputs: m.Warmup, Hang: warmMost}
 	length, err := profiler.Warm(ctx, d, 0, &m.Spec, o, 1)
 	if most := mono.Dur(m.Spec.MaxBatch); err == nil && most > 1 && length*most <= warmLargest {
@@ -103,9 +125,7 @@ func (l *cpuLoader) beside(ctx context.Context, device, slot int, m *repository.
 		}
 		return nil, fmt.Errorf("model %s was unloaded", m.Spec.Key())
 	}
-	l.one.Lock()
-	s, err := onnx.OpenLater(m.Path, &m.Spec, l.cfg.Threads)
-	l.one.Unlock()
+	s, err := l.open(ctx, m)
 	if err != nil {
 		return nil, err
 	}

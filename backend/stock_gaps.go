@@ -71,6 +71,11 @@ func (s *stock) inGaps(ctx context.Context, r *runner) *runner {
 	}}
 }
 
+// busy reports whether a device has had an order lately; before the backend serves none has.
+func (p *pool) busy(device int) bool {
+	return device < len(p.executors) && p.executors[device].Quiet(mono.Now()) <= idleAfter
+}
+
 // slack is the longest that every model which a device serves can wait: what its SLO leaves
 // beside a batch of one. It has no bound where the device has had no order lately.
 func (s *stock) slack(exec *executor.Executor) mono.Dur {

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -142,7 +143,10 @@ type runner struct {
 func (s *stock) runner(ctx context.Context, m *repository.Model, d, slot int, serves bool) (r *runner, err error) {
 	switch l := s.p.loader.(type) {
 	case besider:
-		return l.beside(ctx, d, slot, m, serves)
+		if serves {
+			return s.besideServed(ctx, l, m, d, slot)
+		}
+		return l.beside(ctx, d, slot, m, false)
 	case asider:
 		r, err = l.aside(ctx, m)
 	default:
@@ -154,9 +158,39 @@ func (s *stock) runner(ctx context.Context, m *repository.Model, d, slot int, se
 	return s.inGaps(ctx, r), nil
 }
 
+// besideServed is one for a model that is served: it has the files' memory a second time, until end.
+func (s *stock) besideServed(ctx context.Context, l besider, m *repository.Model, d, slot int) (*runner, error) {
+	n := need{static: s.p.loader.need(m).static}
+	s.mu.Lock()
+	err := s.fits(n, d)
+	if err == nil {
+		s.devices[d].static += n.static
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	free := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.devices[d].static -= n.static
+	}
+	r, err := l.beside(ctx, d, slot, m, true)
+	if err != nil {
+		free()
+		return nil, err
+	}
+	end := r.end
+	r.end = func() {
+		end()
+		free()
+	}
+	return r, nil
+}
+
 func (s *stock) noRoom(err error) bool {
 	l, ok := s.p.loader.(asider)
-	return ok && l.noRoom(err)
+	return ok && l.noRoom(err) || errors.Is(err, errRoom)
 }
 
 // unmeasured leaves a model that has a profile as it is: it is measured when it is tried again. Caller holds mu.

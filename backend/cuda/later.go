@@ -39,12 +39,11 @@ func (d *Device) bring(ctx context.Context, slot int, m Model, most int64, keep 
 		return 0, fmt.Errorf("%w: %s takes no models now", ErrLost, p.name())
 	}
 	defer p.loaders.Done()
-	ordered := d.o.Forgets && slot >= 0 // requests wait for it
-	s, err := p.loadLater(ctx, &m, most, ordered)
+	s, err := p.loadLater(ctx, &m, most)
 	if plain := p.plain(&m, err); plain != nil {
 		p.giveUp(s)
 		begin = mono.Now() // from now on it is loaded so
-		s, err = p.loadLater(ctx, plain, most, ordered)
+		s, err = p.loadLater(ctx, plain, most)
 	}
 	if err == nil {
 		err = keep(p, s, mono.Now().Sub(begin)-s.waited)
@@ -176,7 +175,7 @@ func (p *pipeline) call(f func()) error {
 
 // loadLater loads a model; with an error, what it had got so far, or nil: a thread of the loading is still at
 // it, and sees to that itself.
-func (p *pipeline) loadLater(ctx context.Context, m *Model, most int64, ordered bool) (*served, error) {
+func (p *pipeline) loadLater(ctx context.Context, m *Model, most int64) (*served, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err // before a session is made for nobody
 	}
@@ -190,7 +189,7 @@ func (p *pipeline) loadLater(ctx context.Context, m *Model, most int64, ordered 
 	if err := p.try(func() error { return p.makeEvents(&s.marks.begin, &s.marks.end) }); err != nil {
 		return s, err
 	}
-	if err := p.warmLater(ctx, s, &rests{off: ordered, left: restsMost}); err != nil {
+	if err := p.warmLater(ctx, s, &rests{busy: m.Busy, left: restsMost}); err != nil {
 		return s, err
 	}
 	s.need = Depth*(s.in.bytes+s.out.bytes) + s.program.Memory()

@@ -19,7 +19,10 @@ type Model struct {
 	Memory    int64          // what it may take of the device while it runs, bytes; 0: what there is
 	Weighed   int64          // what it is known to take of the device once it is loaded, bytes; 0: nobody has weighed it
 	Warmup    *warmup.Inputs // of first runs
-	Sizes     []int          // the batch sizes that it runs, ascending, the last one Spec.MaxBatch (Ladder)
+	// Busy reports whether the device serves others: first runs leave it alone for a while then. nil: they
+	// do not, requests may wait for the model.
+	Busy  func() bool
+	Sizes []int // the batch sizes that it runs, ascending, the last one Spec.MaxBatch (Ladder)
 }
 
 // Precision is how a model computes on the device.

@@ -9,34 +9,32 @@ import (
 
 // First runs of a model that is loaded while others serve take the device from these, and nothing
 // stops one that has begun. So the device is left alone between them, and a model of long runs has
-// fewer. A paged device's loads by order do not rest: requests wait for them.
+// fewer. Loads by order of a paged device do not rest: requests wait for them.
 
 const (
 	// restFactor is how many times a first run's length the device is left alone after it.
 	restFactor = 9
 	// restsMost bounds what the first runs of a model rest together.
 	restsMost = 30 * mono.Second
-	// restAfter is how long a device has had no batch where it counts as serving nothing.
-	restAfter = 2 * mono.Second
 	// longRun is a run of which a size has one that is timed, instead of some in each slot.
 	longRun = 20 * mono.Millisecond
 )
 
 // rests is the state of a model's rests. Owned by who loads it.
 type rests struct {
-	off  bool     // it does not rest
-	last mono.Dur // length of the last run; 0: none was
+	busy func() bool // Model.Busy
+	last mono.Dur    // length of the last run; 0: none was
 	left mono.Dur
 }
 
 // skips reports whether a run is left out, by how long the one before took.
 func (r *rests) skips(slot, run int) bool {
-	return run > 1 && r.last > longRun || run == 1 && slot > 0 && r.last > longRun
+	return r.last > longRun && (run > 1 || run == 1 && slot > 0)
 }
 
-// next is how long to rest before the next run of a device that has had no batch for so long.
-func (r *rests) next(quiet mono.Dur) mono.Dur {
-	if r.off || quiet > restAfter {
+// next is how long to rest before the next run.
+func (r *rests) next() mono.Dur {
+	if r.busy == nil || !r.busy() {
 		return 0
 	}
 	d := min(restFactor*r.last, r.left)
@@ -46,13 +44,7 @@ func (r *rests) next(quiet mono.Dur) mono.Dur {
 
 // rest leaves the device alone.
 func (p *pipeline) rest(ctx context.Context, r *rests) error {
-	p.mu.Lock()
-	quiet := mono.Now().Sub(p.since)
-	if p.count > 0 {
-		quiet = 0
-	}
-	p.mu.Unlock()
-	d := r.next(quiet)
+	d := r.next()
 	if d == 0 {
 		return nil
 	}

@@ -7,25 +7,22 @@ import (
 )
 
 // After a first run a device that serves others is left alone for nine times its length, up to a
-// bound for the model, but not where it has had no batch, nor where requests wait for the model.
+// bound for the model, but not where it serves nothing, nor where requests wait for the model.
 func TestRests(t *testing.T) {
 	const ms = mono.Millisecond
-	r := &rests{left: 100 * ms}
-	if d := r.next(0); d != 0 {
+	serves := true
+	r := &rests{busy: func() bool { return serves }, left: 100 * ms}
+	if d := r.next(); d != 0 {
 		t.Errorf("before the first run it rests %v", d)
 	}
 	r.last = 10 * ms
-	for i, want := range []mono.Dur{90 * ms, 10 * ms, 0} {
-		if d := r.next(ms); d != want {
+	for i, want := range []mono.Dur{90 * ms, 0, 10 * ms, 0} {
+		serves = i != 1
+		if d := r.next(); d != want {
 			t.Errorf("rest %d is %v, want %v", i, d, want)
 		}
 	}
-	for name, r := range map[string]*rests{"ordered": {off: true, last: ms, left: restsMost}, "quiet": {last: ms, left: restsMost}} {
-		if d := r.next(restAfter + 1); d != 0 {
-			t.Errorf("%s: it rests %v", name, d)
-		}
-	}
-	if d := (&rests{off: true, last: ms, left: restsMost}).next(0); d != 0 {
+	if d := (&rests{last: ms, left: restsMost}).next(); d != 0 {
 		t.Errorf("requests wait for it, and it rests %v", d)
 	}
 }

@@ -85,6 +85,9 @@ func (d *Beside) Close() {
 	}
 }
 
+// Ended is closed when the last run has ended after Close, and the session is free.
+func (d *Beside) Ended() <-chan struct{} { return d.ended }
+
 func (d *Beside) run() {
 	defer close(d.ended)
 	defer d.session.lease.give()

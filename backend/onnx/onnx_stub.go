@@ -74,6 +74,9 @@ func (d *Device) Close() {}
 // Beside is never made without cgo.
 type Beside struct{ Device }
 
+// Ended is never called.
+func (*Beside) Ended() <-chan struct{} { return nil }
+
 // NewBeside fails without cgo.
 func NewBeside(context.Context, *Session, int, bool) (*Beside, error) { return nil, Load("") }
 
