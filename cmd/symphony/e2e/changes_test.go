@@ -26,7 +26,7 @@ type changing struct {
 
 // changed is a model of it.
 type changed struct {
-	*watcher
+	*modelReader
 	of      *changing
 	outside string // where its weights lie; "": in the model's file
 	linked  bool   // its version is a link to a folder aside
@@ -357,7 +357,7 @@ func TestRepositoryChanges(t *testing.T) {
 	for _, m := range c.models {
 		_, served := m.state()
 		t.Logf("%s: %d answers of %d generations, others: %v", m.name, served, m.made, m.told)
-		for _, text := range m.watcher.wrong {
+		for _, text := range m.modelReader.wrong {
 			t.Errorf("%s: %s", m.name, text)
 		}
 		if served < 100 {
@@ -374,7 +374,7 @@ func TestRepositoryChanges(t *testing.T) {
 func (c *changing) wrong() bool {
 	for _, m := range c.models {
 		m.mu.Lock()
-		n := len(m.watcher.wrong)
+		n := len(m.modelReader.wrong)
 		m.mu.Unlock()
 		if n > 0 {
 			return true
@@ -412,7 +412,7 @@ func (c *changing) serve() (http string) {
 	c.must(os.Mkdir(c.aside, 0o755))
 	for _, m := range []changed{{outside: ""}, {outside: "w.bin"}, {outside: "data/w.bin"}, {outside: "w.bin", linked: true}} {
 		m.of = c
-		m.watcher = newWatcher("", []string{"inside", "beside", "below", "linked"}[len(c.models)])
+		m.modelReader = newModelReader("", []string{"inside", "beside", "below", "linked"}[len(c.models)])
 		m.gone = true
 		c.models = append(c.models, &m)
 		m.mend()

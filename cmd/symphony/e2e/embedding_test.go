@@ -83,8 +83,8 @@ func (e embedding) files() (paths []string, data map[string][]byte) {
 	return append(paths, "model.onnx"), data
 }
 
-// watcher asks one model again and again, and holds each answer against what it may be.
-type watcher struct {
+// modelReader asks one model again and again, and holds each answer against what it may be.
+type modelReader struct {
 	name, http string
 	client     *http.Client
 
@@ -98,24 +98,24 @@ type watcher struct {
 	wrong  []string       // answers that may not be
 }
 
-func newWatcher(http_, name string) *watcher {
-	return &watcher{name: name, http: http_, client: &http.Client{Timeout: 30 * time.Second}, told: map[string]int{}}
+func newModelReader(http_, name string) *modelReader {
+	return &modelReader{name: name, http: http_, client: &http.Client{Timeout: 30 * time.Second}, told: map[string]int{}}
 }
 
-func (w *watcher) set(f func()) {
+func (w *modelReader) set(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
 }
 
-func (w *watcher) state() (seen, served int) {
+func (w *modelReader) state() (seen, served int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen, w.served
 }
 
 // run asks until stop is closed.
-func (w *watcher) run(stop <-chan struct{}, first int) {
+func (w *modelReader) run(stop <-chan struct{}, first int) {
 	for k := first; ; k = (k*31 + 17) % embeddingRows {
 		select {
 		case <-stop:
@@ -127,7 +127,7 @@ func (w *watcher) run(stop <-chan struct{}, first int) {
 }
 
 // ask sends one request of two items.
-func (w *watcher) ask(k int) {
+func (w *modelReader) ask(k int) {
 	w.mu.Lock()
 	before, gone := w.seen, w.gone || time.Now().Before(w.found)
 	w.mu.Unlock()
@@ -164,7 +164,7 @@ func (w *watcher) ask(k int) {
 
 // judge looks at the numbers of an answer: all of one generation, no older than what had been answered when the
 // request was sent, and one that was made.
-func (w *watcher) judge(text []byte, before int) {
+func (w *modelReader) judge(text []byte, before int) {
 	var doc struct {
 		Outputs []struct{ Data []float64 }
 	}
@@ -194,14 +194,14 @@ func (w *watcher) judge(text []byte, before int) {
 	}
 }
 
-func (w *watcher) complain(format string, args ...any) {
+func (w *modelReader) complain(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.add(format, args...)
 }
 
 // add keeps the first few. Caller holds mu.
-func (w *watcher) add(format string, args ...any) {
+func (w *modelReader) add(format string, args ...any) {
 	if len(w.wrong) < 20 {
 		w.wrong = append(w.wrong, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 	}
