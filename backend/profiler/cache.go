@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
@@ -23,6 +24,8 @@ type stored struct {
 	GPU
 	Profile catalog.Profile `json:"profile"`
 	Points  []Point         `json:"measured,omitempty"`
+	At      time.Time       `json:"at,omitzero"`      // when it was measured or learnt; files of before have none
+	Learnt  *Learnt         `json:"learnt,omitempty"` // nil: it was measured
 }
 
 // Key says what a stored profile must have been measured on.
@@ -130,7 +133,13 @@ func Write(k Key, r *Result) (string, error) {
 		return "", err
 	}
 	doc.Profile, doc.Points = r.Profile.Doc(), r.Points
-	text, err := json.MarshalIndent(doc, "", "  ")
+	return doc.write(k)
+}
+
+// write puts it where Read finds it. The one before is there until this one is whole.
+func (s *stored) write(k Key) (string, error) {
+	s.At = time.Now().UTC().Truncate(time.Second)
+	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return "", err
 	}

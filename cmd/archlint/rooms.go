@@ -127,7 +127,7 @@ func dataRooms() map[string]room {
 		"frontend/tracing":           {shell, []string{"frontend", "transport/mono", "transport/wire"}},
 		"frontend/ingress":           {shell, []string{"frontend", "frontend/accesslog", "frontend/recording", "frontend/tracing", "frontend/arena", "frontend/ingress/oip", "frontend/regions", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},
 
-		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "scheduler/profile", "scheduler/standby"}},
+		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/profiler", "backend/learn", "scheduler/profile", "scheduler/standby"}},
 		"backend/executor":           {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "scheduler/invariants"}},
 		"backend/emugpu":             {leaf, []string{"transport/mono", "transport/ring", "transport/catalog", "scheduler/profile", "scheduler/pq", "backend/executor"}},
 		"backend/onnx":               {shell, []string{"backend/nice", "transport/mono", "transport/pages", "transport/catalog", "backend/executor", "backend/cuda", "cgo/onnxrt"}},
@@ -136,6 +136,7 @@ func dataRooms() map[string]room {
 		"backend/shelf":              {shell, []string{"backend/nice", "transport/catalog"}},
 		"backend/nice":               {leaf, nil},
 		"backend/repository":         {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile"}},
+		"backend/learn":              {core, []string{"transport/mono", "scheduler/profile", "scheduler/overrun"}},
 		"backend/profiler":           {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor"}},
 		"backend/telemetry":          {shell, []string{"transport/mono", "backend/telemetry/health"}},
 		"backend/telemetry/health":   {core, []string{"transport/mono"}},
