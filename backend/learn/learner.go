@@ -165,7 +165,7 @@ func (l *Learner) Add(now mono.Time, size int, took mono.Dur) {
 
 // Step looks at what has run; call it about twice a second.
 func (l *Learner) Step(now mono.Time) Advice {
-	if l.profile.Latency(1) > l.slo {
+	if l.starved(now) {
 		if now >= l.doubt {
 			return l.doubts(now)
 		}
@@ -180,14 +180,21 @@ func (l *Learner) Step(now mono.Time) Advice {
 		if !l.farOff(now) && !l.misguessed(now) {
 			return Keep
 		}
-		l.wrong, l.since, l.near, l.low, l.count = true, now, mono.Never, mono.Never, 0
+		l.correct(now)
 		l.falls = l.long
-		l.shape, l.took = l.profile, make([]told, l.profile.MaxBatch())
 	}
 	if all := l.recent(now); len(all) >= ownRuns {
 		return l.follow(now, all)
 	}
 	return Keep
+}
+
+// starved reports whether nothing can be served by the profile: a request alone takes longer than its SLO, or so
+// nearly as long that with the network's delays none has made it.
+func (l *Learner) starved(now mono.Time) bool {
+	alone := l.profile.Latency(1)
+	idle := l.n == 0 || now.Sub(l.runs[(l.n-1)%Runs].at) > runsAge
+	return alone > l.slo || alone > l.slo/10*9 && idle
 }
 
 // doubts asks for a profile to be shown right by which nothing can be served.
@@ -203,8 +210,15 @@ func (l *Learner) doubts(now mono.Time) Advice {
 	if p == nil {
 		return Measure
 	}
-	l.profile, l.n, l.off = p, 0, mono.Never
+	l.profile, l.n = p, 0
+	l.correct(now)
 	return Try
+}
+
+// correct begins to.
+func (l *Learner) correct(now mono.Time) {
+	l.wrong, l.since, l.near, l.low, l.count, l.falls = true, now, mono.Never, mono.Never, 0, false
+	l.shape, l.took = l.profile, make([]told, l.profile.MaxBatch())
 }
 
 // recent are the runs that count, in rising order of size and then of length.

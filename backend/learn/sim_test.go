@@ -63,6 +63,7 @@ func (m *model) measured(t testing.TB) *profile.Profile {
 type outcome struct {
 	all, good []int
 	steps     int
+	ran       int // batches
 	learner   *Learner
 	asked     []Advice // beside Correct
 }
@@ -134,6 +135,7 @@ func (m *model) serve(span mono.Dur) *outcome {
 			}
 		}
 		took := m.takes(r, now, b)
+		o.ran++
 		end := now.Add(took)
 		for _, at := range queue[:b] {
 			if end <= at.Add(m.slo) {
@@ -197,7 +199,7 @@ func wrongModels(t testing.TB) map[string]*model {
 			return noisy(r, 100*us)
 		}},
 		"10,000 times too long, and within the SLO": {slo: 100 * ms, rate: 100, takes: line(0, 6*us), profile: table(t, 8, func(b int) mono.Dur { return 60*ms + mono.Dur(b)*ms })},
-		"ten times too short":                       {slo: 100 * ms, rate: 40, takes: line(ms, 40*ms), profile: table(t, 8, func(b int) mono.Dur { return 4 * ms })},
+		"ten times too short":                       {least: 0.9, slo: 100 * ms, rate: 40, takes: line(ms, 40*ms), profile: table(t, 8, func(b int) mono.Dur { return 4 * ms })},
 	}
 }
 
@@ -225,6 +227,32 @@ func TestWrongProfiles(t *testing.T) {
 		if t.Log(said); share < min(cmp.Or(m.least, 0.95), best-0.02) {
 			t.Errorf("seed %d: %s", seed, said)
 		}
+	}
+}
+
+// TestRecovers: a device that was slow for a minute, by which no request made its SLO, serves again when it is quick,
+// although nothing has run meanwhile that could show it. While it stays slow few requests are spent on trying.
+func TestRecovers(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	slow := func(until mono.Dur) *model {
+		return &model{slo: 100 * ms, rate: 40, seed: seed, profile: table(t, 8, func(b int) mono.Dur { return 20*ms + mono.Dur(b)*ms }),
+			takes: func(r *rand.Rand, now mono.Time, b int) mono.Dur {
+				if at := mono.Dur(now); at > 20*s && at < until {
+					return noisy(r, 300*ms)
+				}
+				return noisy(r, 15*ms+mono.Dur(b)*ms)
+			}}
+	}
+	m := slow(80 * s)
+	o := m.serve(300 * s)
+	t.Logf("before %.3f, while it is slow %.3f, after %.3f; %d corrections, asked for %v", o.inTime(0, 20), o.inTime(30, 80), o.inTime(220, 300), o.steps, o.asked)
+	if o.inTime(0, 20) < 0.97 || o.inTime(220, 300) < 0.97 || !slices.Contains(o.asked, Try) {
+		t.Error("it does not serve again")
+	}
+	m = slow(3600 * s)
+	if o = m.serve(3600 * s); len(o.asked) > 7 || o.ran > 400 {
+		t.Errorf("in an hour %d batches ran that could not be in time; asked for %v", o.ran, o.asked)
 	}
 }
 
