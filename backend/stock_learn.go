@@ -78,7 +78,7 @@ func (s *stock) learnOf(now mono.Time, e *entry) {
 	if l.ran != ran {
 		l.ran, l.read = ran, ran.n.Load()
 	}
-	if l.learner == nil && l.read == ran.n.Load() && alone(&e.spec.Profile) <= e.spec.SLO {
+	if l.learner == nil && l.read == ran.n.Load() && e.spec.Profile.Alone() <= e.spec.SLO {
 		return // it does not run: nothing is made for it
 	}
 	if l.of != e.spec && !s.relearn(now, e) {
@@ -110,14 +110,6 @@ func (s *stock) learnOf(now mono.Time, e *entry) {
 		l.unkept, l.kept = l.learner.Profile(), mono.Past
 	}
 	s.keepLearnt(now, e)
-}
-
-// alone is what a profile says of a batch of one.
-func alone(p *catalog.Profile) mono.Dur {
-	if len(p.Table) > 0 {
-		return p.Table[0]
-	}
-	return p.Alpha + p.Beta
 }
 
 // relearn begins with a specification that the learner does not know; false: its profile is none. Caller holds mu.

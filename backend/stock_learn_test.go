@@ -32,7 +32,7 @@ func (s *stocking) alone() mono.Dur {
 	if spec == nil {
 		return 0
 	}
-	return alone(&spec.Profile)
+	return spec.Profile.Alone()
 }
 
 // TestProfileIsLearnt: runs of 20 ms correct a profile of 2 us. The scheduler is told, the model is served all the
@@ -68,7 +68,7 @@ func TestProfileIsLearnt(t *testing.T) {
 	}
 	s.wait("it on disk", func() bool {
 		got := stored()
-		return got.Learnt != nil && got.Learnt.Runs > 0 && got.Learnt.Largest == 1 && alone(&got.Profile) == 20*mono.Millisecond
+		return got.Learnt != nil && got.Learnt.Runs > 0 && got.Learnt.Largest == 1 && got.Profile.Alone() == 20*mono.Millisecond
 	})
 	close(stop)
 	if len(s.log.about("the profile is corrected", "m/1")) == 0 {

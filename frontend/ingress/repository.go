@@ -35,7 +35,7 @@ var (
 type Indexed struct {
 	Name, Version string
 	Ready         bool   // it is served, as far as the Repository knows
-	Reason        string // why it is not
+	Reason        string // why it is not, or why none of its requests can be in time
 }
 
 // Override is what a load changes of how a model is served; nil: as it is.
@@ -73,7 +73,7 @@ func (s *Server) repositoryIndex(x *exchange) error {
 	for _, k := range all {
 		switch {
 		case k.Ready:
-			out = append(out, object{"name": k.Name, "version": k.Version, "state": "READY", "reason": ""})
+			out = append(out, object{"name": k.Name, "version": k.Version, "state": "READY", "reason": k.Reason})
 		case !onlyReady:
 			out = append(out, object{"name": k.Name, "version": k.Version, "state": "UNAVAILABLE", "reason": k.Reason})
 		}
@@ -88,6 +88,9 @@ func (s *Server) indexed() (all []Indexed, whole bool) {
 	seen := map[string]bool{}
 	for _, e := range s.cfg.Client.Models().Entries {
 		k := Indexed{Name: e.Spec.Name, Version: e.Spec.Version, Ready: e.Ready, Reason: "no backend serves it now"}
+		if e.Ready {
+			k.Reason = e.Spec.Infeasible()
+		}
 		seen[e.Spec.Key()] = true
 		all = append(all, k)
 	}
