@@ -42,7 +42,7 @@ func (b *Backend) learnAll() {
 			now := mono.Now()
 			for _, p := range b.pools {
 				if p.cfg.Kind != KindEmulated { // those take what their profiles say
-					p.stock.learn(now)
+					p.stock.learn(now, p.crowded())
 				}
 			}
 		case <-b.stop:
@@ -52,13 +52,13 @@ func (b *Backend) learnAll() {
 }
 
 // learn looks at what has run.
-func (s *stock) learn(now mono.Time) {
-	for from := 0; s.learnPart(now, from); from += partModels {
+func (s *stock) learn(now mono.Time, crowded bool) {
+	for from := 0; s.learnPart(now, crowded, from); from += partModels {
 	}
 }
 
 // learnPart does that for some of the slots, while nobody else can look at them; false: there are no more.
-func (s *stock) learnPart(now mono.Time, from int) bool {
+func (s *stock) learnPart(now mono.Time, crowded bool, from int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if from >= len(s.slots) || s.closed {
@@ -66,14 +66,14 @@ func (s *stock) learnPart(now mono.Time, from int) bool {
 	}
 	for _, e := range s.slots[from:min(from+partModels, len(s.slots))] {
 		if e != nil && !e.gone && e.next == nil && e.profiled && e.spec != nil {
-			s.learnOf(now, e)
+			s.learnOf(now, crowded, e)
 		}
 	}
 	return true
 }
 
 // learnOf does that of a model. Caller holds mu.
-func (s *stock) learnOf(now mono.Time, e *entry) {
+func (s *stock) learnOf(now mono.Time, crowded bool, e *entry) {
 	l, ran := &e.learning, &s.p.countersOf(e.slot).ran
 	if l.ran != ran {
 		l.ran, l.read = ran, ran.n.Load()
@@ -94,7 +94,7 @@ func (s *stock) learnOf(now mono.Time, e *entry) {
 		return
 	}
 	was := l.learner.Learning()
-	switch l.learner.Step(now) {
+	switch l.learner.Step(now, crowded) {
 	case learn.Correct:
 		s.corrected(now, e)
 	case learn.Try:

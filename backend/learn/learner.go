@@ -163,8 +163,9 @@ func (l *Learner) Add(now mono.Time, size int, took mono.Dur) {
 	l.fresh = true
 }
 
-// Step looks at what has run; call it about twice a second.
-func (l *Learner) Step(now mono.Time) Advice {
+// Step looks at what has run; call it about twice a second. crowded: others have had the device's processors since
+// the last look, and what ran waited for them. Then only what is out of all reason shows that a profile is wrong.
+func (l *Learner) Step(now mono.Time, crowded bool) Advice {
 	if l.starved(now) {
 		if now >= l.doubt {
 			return l.doubts(now)
@@ -176,8 +177,11 @@ func (l *Learner) Step(now mono.Time) Advice {
 		return Keep
 	}
 	l.fresh = false
+	if crowded {
+		l.near = mono.Never // it is not right because of what it takes in a crowd
+	}
 	if !l.wrong {
-		if !l.farOff(now) && !l.misguessed(now) {
+		if !l.farOff(now, crowded) && (crowded || !l.misguessed(now)) {
 			return Keep
 		}
 		l.correct(now)
@@ -240,6 +244,7 @@ func (l *Learner) recent(now mono.Time) []run {
 
 // far says how far off a profile must be to be called wrong: by a factor, and by a span, and for how long.
 type far struct {
+	crowd  bool    // it counts also where others have the processors
 	runs   int     // at least
 	part   float64 // of the runs that may be quicker (slower, where it is too long)
 	factor float64
@@ -248,25 +253,25 @@ type far struct {
 }
 
 // farOff reports whether the profile is wrong, as the runs have said for long enough.
-func (l *Learner) farOff(now mono.Time) bool {
+func (l *Learner) farOff(now mono.Time, crowded bool) bool {
 	lasts := mono.Dur(-1)
 	for _, f := range [...]far{
-		{ownRuns, 0.01, 30, l.slo / 8, 0},
-		{firstRuns, 0.25, 30, max(l.slo/50, mono.Millisecond), 500 * mono.Millisecond},
-		{firstRuns, 0.25, 30, mono.Millisecond, 5 * mono.Second},
-		{firstRuns, 0.25, 3, max(l.slo/50, mono.Millisecond/2), 5 * mono.Second},
-		{firstRuns, 0.25, 1.5, l.slo / 4, 5 * mono.Second}, // more than the scheduler's margins take
-		{firstRuns, 0.75, 4, l.slo / 4, 5 * mono.Second},   // right for most, and wrong for many
+		{true, ownRuns, 0.01, 30, l.slo / 8, 0},
+		{true, firstRuns, 0.25, 30, max(l.slo/50, mono.Millisecond), 500 * mono.Millisecond},
+		{false, firstRuns, 0.25, 30, mono.Millisecond, 5 * mono.Second},
+		{false, firstRuns, 0.25, 5, l.slo / 8, 5 * mono.Second},
+		{false, firstRuns, 0.25, 1.75, l.slo / 4, 5 * mono.Second}, // more than the scheduler's margins take
+		{false, firstRuns, 0.75, 4, l.slo / 4, 5 * mono.Second},    // right for most, and wrong for many
 	} {
-		if l.exceeds(now, f, false) && (lasts < 0 || f.lasts < lasts) {
+		if (f.crowd || !crowded) && l.exceeds(now, f, false) && (lasts < 0 || f.lasts < lasts) {
 			lasts, l.long = f.lasts, false
 		}
 	}
 	for _, f := range [...]far{
-		{firstRuns, 0.25, 30, max(l.slo/50, mono.Millisecond), 500 * mono.Millisecond},
-		{firstRuns, 0.25, 4, l.slo / 8, 10 * mono.Second},
+		{true, firstRuns, 0.25, 30, max(l.slo/50, mono.Millisecond), 500 * mono.Millisecond},
+		{false, firstRuns, 0.25, 4, l.slo / 8, 10 * mono.Second},
 	} {
-		if l.exceeds(now, f, true) && (lasts < 0 || f.lasts < lasts) {
+		if (f.crowd || !crowded) && l.exceeds(now, f, true) && (lasts < 0 || f.lasts < lasts) {
 			lasts, l.long = f.lasts, true
 		}
 	}

@@ -44,6 +44,7 @@ type model struct {
 	least   float64 // share that is to be in time from 10 s on; 0: 0.95
 	seed    uint64
 	fixed   bool // the profile is not corrected
+	crowded func(now mono.Time) bool
 }
 
 // measured is the profile that measuring on real inputs gives: the 95th percentile of each size.
@@ -81,7 +82,7 @@ func (o *outcome) step(m *model, now mono.Time) Advice {
 	if m.fixed {
 		return Keep
 	}
-	return o.learner.Step(now)
+	return o.learner.Step(now, m.crowded != nil && m.crowded(now))
 }
 
 // serve runs the model by deferred batching on one device, planned with the learner's profile and the
@@ -272,6 +273,14 @@ func rightModels(t testing.TB) map[string]*model {
 			}
 			return d
 		}},
+		"a crowded host": {slo: 50 * ms, rate: 100, profile: of(ms/2, ms, 16), crowded: func(now mono.Time) bool { return mono.Dur(now)/s%120 > 30 },
+			takes: func(r *rand.Rand, now mono.Time, b int) mono.Dur {
+				d := noisy(r, ms/2*mono.Dur(b)+ms)
+				if mono.Dur(now)/s%120 > 30 { // others have the processors for most of the time
+					d += mono.Dur(float64(d)*10*r.Float64()) + mono.Dur(r.Int64N(int64(20*ms)))
+				}
+				return d
+			}},
 		"one input in fifty is long": {slo: 100 * ms, rate: 50, profile: of(ms/2, 4*ms, 16), takes: func(r *rand.Rand, _ mono.Time, b int) mono.Dur {
 			d := ms/2*mono.Dur(b) + 4*ms
 			if r.Float64() < 1-math.Pow(0.98, float64(b)) {

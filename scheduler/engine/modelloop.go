@@ -70,9 +70,9 @@ type modelLoop struct {
 type served struct {
 	overrun *overrun.Overrun
 	profile *profile.Profile // that overrun is of
-	bytes   int64    // of an item's inputs
-	box     *mailbox // to the rank loop
-	wanting *wanting // of a paged engine; else nil
+	bytes   int64            // of an item's inputs
+	box     *mailbox         // to the rank loop
+	wanting *wanting         // of a paged engine; else nil
 }
 
 func (l *modelLoop) model(id wire.ModelID) *served {
