@@ -16,11 +16,13 @@ const (
 
 	// ownRuns is how many runs a batch size needs to speak for itself: fewer speak with those of the next size.
 	ownRuns = 3
+	// crowdRuns is likewise, while others have the processors: of three runs two may have waited for one.
+	crowdRuns = 8
 	// usual is the part of the runs that take no longer than the profile says. Where times depend on the inputs
 	// half of all batches take longer than the median; what a few take beyond this is the margins' (scheduler/overrun).
 	usual = 0.75
-	// toldAge is for how long a size counts that runs no more while the profile is wrong.
-	toldAge = 20 * mono.Second
+	// toldAge is for how long a size counts that is larger than all that run, while the profile is wrong.
+	toldAge = 5 * mono.Second
 	// agreeing is how many groups of sizes can agree on the profile's shape: those that are off by the same
 	// factor, or by up to agree times another one.
 	agreeing = 3
@@ -181,14 +183,25 @@ func (l *Learner) Step(now mono.Time, crowded bool) Advice {
 		l.near = mono.Never // it is not right because of what it takes in a crowd
 	}
 	if !l.wrong {
-		if !l.farOff(now, crowded) && (crowded || !l.misguessed(now)) {
+		far := l.farOff(now, crowded)
+		if !far && (crowded || !l.misguessed(now)) {
 			return Keep
 		}
-		l.correct(now)
-		l.falls = l.long
+		known := l.known
+		if l.correct(now); far {
+			l.falls = l.long
+		} else { // of what it knows it was not wrong
+			for b := 1; b <= known; b++ {
+				l.took[b-1] = told{l.profile.Latency(b), now}
+			}
+		}
 	}
 	if all := l.recent(now); len(all) >= ownRuns {
-		return l.follow(now, all)
+		own := ownRuns
+		if crowded {
+			own = crowdRuns
+		}
+		return l.follow(now, groups(all, own))
 	}
 	return Keep
 }
@@ -269,7 +282,7 @@ func (l *Learner) farOff(now mono.Time, crowded bool) bool {
 	}
 	for _, f := range [...]far{
 		{true, firstRuns, 0.25, 30, max(l.slo/50, mono.Millisecond), 500 * mono.Millisecond},
-		{false, firstRuns, 0.25, 4, l.slo / 8, 10 * mono.Second},
+		{false, firstRuns, 0.25, 8, l.slo / 4, 10 * mono.Second}, // a plan that is too long costs little beside one that is too short
 	} {
 		if (f.crowd || !crowded) && l.exceeds(now, f, true) && (lasts < 0 || f.lasts < lasts) {
 			lasts, l.long = f.lasts, true
@@ -317,11 +330,11 @@ func (l *Learner) exceeds(now mono.Time, f far, below bool) bool {
 }
 
 // follow brings a wrong profile nearer to what ran, or calls it right.
-func (l *Learner) follow(now mono.Time, all []run) Advice {
-	for _, g := range groups(all) {
+func (l *Learner) follow(now mono.Time, ran []group) Advice {
+	for _, g := range ran {
 		l.took[g.size-1] = told{g.took, now}
 	}
-	for i := range l.took { // what was slow once may be tried again
+	for i := ran[len(ran)-1].size; i < len(l.took); i++ { // larger ones that were slow once may be tried again
 		if now.Sub(l.took[i].at) > toldAge {
 			l.took[i] = told{}
 		}
@@ -381,15 +394,15 @@ type group struct {
 	took mono.Dur
 }
 
-// groups divides runs, which are in rising order of size. Of each group the length counts that is at
+// groups divides runs, which are in rising order of size, into groups of at least own. Of each group the length counts that is at
 // usual of its runs.
-func groups(all []run) (out []group) {
+func groups(all []run, own int) (out []group) {
 	for from := 0; from < len(all); {
-		end := min(from+ownRuns, len(all))
+		end := min(from+own, len(all))
 		for end < len(all) && all[end].size == all[end-1].size {
 			end++
 		}
-		if len(all)-end < ownRuns {
+		if len(all)-end < own {
 			end = len(all) // the few that are left speak with these
 		}
 		lengths := make([]mono.Dur, 0, end-from)
