@@ -18,6 +18,8 @@ const (
 	ownRuns = 3
 	// crowdRuns is likewise, while others have the processors: of three runs two may have waited for one.
 	crowdRuns = 8
+	// crowdUsual is in place of usual then: what waits adds is for the margins, and goes with the crowd.
+	crowdUsual = 0.5
 	// usual is the part of the runs that take no longer than the profile says. Where times depend on the inputs
 	// half of all batches take longer than the median; what a few take beyond this is the margins' (scheduler/overrun).
 	usual = 0.75
@@ -197,11 +199,10 @@ func (l *Learner) Step(now mono.Time, crowded bool) Advice {
 		}
 	}
 	if all := l.recent(now); len(all) >= ownRuns {
-		own := ownRuns
 		if crowded {
-			own = crowdRuns
+			return l.follow(now, groups(all, crowdRuns, crowdUsual))
 		}
-		return l.follow(now, groups(all, own))
+		return l.follow(now, groups(all, ownRuns, usual))
 	}
 	return Keep
 }
@@ -395,8 +396,8 @@ type group struct {
 }
 
 // groups divides runs, which are in rising order of size, into groups of at least own. Of each group the length counts that is at
-// usual of its runs.
-func groups(all []run, own int) (out []group) {
+// a part of its runs.
+func groups(all []run, own int, part float64) (out []group) {
 	for from := 0; from < len(all); {
 		end := min(from+own, len(all))
 		for end < len(all) && all[end].size == all[end-1].size {
@@ -410,7 +411,7 @@ func groups(all []run, own int) (out []group) {
 			lengths = append(lengths, all[from+i].took)
 		}
 		slices.Sort(lengths)
-		out = append(out, group{all[end-1].size, lengths[int(float64(len(lengths)-1)*usual)]})
+		out = append(out, group{all[end-1].size, lengths[int(float64(len(lengths)-1)*part)]})
 		from = end
 	}
 	return out
