@@ -395,8 +395,8 @@ type group struct {
 	took mono.Dur
 }
 
-// groups divides runs, which are in rising order of size, into groups of at least own. Of each group the length counts that is at
-// a part of its runs.
+// groups divides runs, which are in rising order of size, into groups of at least own. A group takes as long as a
+// part of its runs at most do.
 func groups(all []run, own int, part float64) (out []group) {
 	for from := 0; from < len(all); {
 		end := min(from+own, len(all))

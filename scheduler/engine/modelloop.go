@@ -394,13 +394,27 @@ func (l *modelLoop) addModelLoop() {
 // profile that was far too short the margin would be too long for as long as it remembers.
 func (l *modelLoop) otherProfileLoop(now mono.Time, id wire.ModelID, cfg *shard.ModelConfig) {
 	m := l.model(id)
-	if m == nil || m.profile.Alike(cfg.Profile) {
+	if m == nil || alike(m.profile, cfg.Profile) {
 		return
 	}
 	m.overrun, m.profile = overrun.New(cfg.SLO/4), cfg.Profile
 	l.in = input{op: opSetMargin, model: id, margin: l.engine.cfg.Margin}
 	l.in.apply(now, l.shard, &l.out)
 	l.log.input(now, &l.in, &l.out)
+}
+
+// alikeMost is the factor by which profiles may differ that are alike: what batches overrun the one by, they
+// overrun the other by, about.
+const alikeMost = 1.5
+
+// alike compares two profiles at the ends of what both allow.
+func alike(a, b *profile.Profile) bool {
+	for _, n := range [...]int{1, min(a.MaxBatch(), b.MaxBatch())} {
+		if x, y := float64(a.Latency(n)), float64(b.Latency(n)); max(x, y) > alikeMost*min(x, y) {
+			return false
+		}
+	}
+	return true
 }
 
 // floorLoop takes the floor that the rank has left, for the input to carry it.
