@@ -112,6 +112,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	}
 	b.keepGPUs()
 	b.helpers.Go(b.keepAll)
+	b.helpers.Go(b.learnAll)
 	for _, u := range b.uplinks {
 		b.helpers.Go(u.tell)
 	}

@@ -20,6 +20,7 @@ type metrics struct {
 	busy       *prometheus.CounterVec
 	stale      *prometheus.CounterVec
 	unreached  *prometheus.CounterVec
+	corrected  *prometheus.CounterVec
 	failed     *prometheus.CounterVec
 	lost       *prometheus.CounterVec
 	waiting    prometheus.GaugeFunc
@@ -45,6 +46,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 		busy:      counter("busy_seconds_total", "Time that devices executed."),
 		stale:     counter("stale_reads_total", "Inputs that could not be read: the slab was freed."),
 		unreached: counter("unreached_total", "Answers for which there was no data link to the frontend."),
+		corrected: counter("profile_corrections_total", "Steps by which a latency profile was corrected: batches took other times than it said; the log has both."),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_failed_total",
 			Help: "Requests that a device could not execute, or whose order was refused; the log has the errors."}, []string{"pool", "model", "cause"}),
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_backend_lost_outputs_total",
@@ -74,7 +76,7 @@ func newMetrics(b *Backend, r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.failed, m.parted, m.lost, m.waiting, m.out, m.fetch, m.loads, m.loading, m.returned, m.pages, m.gpus, m.stocks, m.reigns}
+	return []prometheus.Collector{m.batches, m.items, m.busy, m.stale, m.unreached, m.corrected, m.failed, m.parted, m.lost, m.waiting, m.out, m.fetch, m.loads, m.loading, m.returned, m.pages, m.gpus, m.stocks, m.reigns}
 }
 
 func (m *metrics) unregister() {
@@ -100,6 +102,7 @@ func (m *metrics) observer(pool, device int) executor.Observer {
 			c.batches.Inc()
 			c.items.Add(float64(size))
 			c.busy.Add(executed.Seconds())
+			c.ran.add(size, executed)
 			fetch.Observe(fetched.Seconds())
 		},
 		Returned: func(_ *executor.Order, why wire.Reason) {

@@ -38,6 +38,7 @@ type pool struct {
 	gpus      []*gpu // of kind cuda: the devices
 	executors []*executor.Executor
 	stock     *stock
+	crowd     crowd
 
 	served   atomic.Pointer[[]*catalog.ModelSpec] // by slot, for who tells of them; nil: none is there
 	counters atomic.Pointer[[]*modelCounters]     // likewise

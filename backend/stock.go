@@ -128,7 +128,8 @@ type entry struct {
 	measuring int    // the device that it is measured for; -1: none
 	stopRuns  context.CancelFunc
 
-	retry retry
+	retry    retry
+	learning learning
 
 	heard []heard // by scheduler of the group
 }
@@ -322,6 +323,7 @@ func (s *stock) replace(e *entry) {
 	e.source, e.model, e.next, e.nextModel = *e.next, e.nextModel, nil, nil
 	e.files, e.exec, e.spec, e.done, e.total, e.got = filesNone, nil, nil, 0, 0, catalog.Files{}
 	e.err, e.refused, e.profiled, e.measured, e.later, e.grace = nil, nil, false, false, false, false
+	e.learning = learning{}
 	e.respecify()
 	s.settle(e)
 }

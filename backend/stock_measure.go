@@ -74,11 +74,14 @@ func (s *stock) measure(ctx context.Context, e *entry, d int) {
 	e.measuring = -1
 	switch {
 	case err == nil:
+		e.learning.doubted = false
 		with := *e.spec
 		with.Profile = r.Profile.Doc()
 		e.spec, e.profiled, e.measured, e.measureOn[d] = &with, true, true, false
 		e.respecify()
 		s.p.setSpec(e.slot, e.spec)
+	case e.learning.doubted:
+		s.undoubted(e, d, err)
 	case ctx.Err() == nil && e.profiled && s.noRoom(err):
 		s.unmeasured(e, err)
 	case ctx.Err() == nil:

@@ -7,7 +7,11 @@ import (
 )
 
 // modelCounters are a model's, looked up once.
-type modelCounters struct{ batches, items, busy, stale, unreached prometheus.Counter }
+type modelCounters struct {
+	batches, items, busy, stale, unreached, corrected prometheus.Counter
+
+	ran ran // for who learns of it
+}
 
 // countersOf are those of a slot; without one, some that nobody reads.
 func (p *pool) countersOf(slot int) *modelCounters {
@@ -15,15 +19,15 @@ func (p *pool) countersOf(slot int) *modelCounters {
 		return (*all)[slot]
 	}
 	lost := prometheus.NewCounter(prometheus.CounterOpts{})
-	return &modelCounters{lost, lost, lost, lost, lost}
+	return &modelCounters{batches: lost, items: lost, busy: lost, stale: lost, unreached: lost, corrected: lost}
 }
 
 // count gives a slot the counters of a model. Caller holds the stock's mu, or is alone. (A slot
 // that is empty keeps those that it had: an order may just end.)
 func (m *metrics) count(p *pool, slot int, name string) {
 	label := p.doc.DeviceType
-	c := &modelCounters{m.batches.WithLabelValues(label, name), m.items.WithLabelValues(label, name),
-		m.busy.WithLabelValues(label, name), m.stale.WithLabelValues(label, name), m.unreached.WithLabelValues(label, name)}
+	of := func(v *prometheus.CounterVec) prometheus.Counter { return v.WithLabelValues(label, name) }
+	c := &modelCounters{batches: of(m.batches), items: of(m.items), busy: of(m.busy), stale: of(m.stale), unreached: of(m.unreached), corrected: of(m.corrected)}
 	var all []*modelCounters
 	if old := p.counters.Load(); old != nil {
 		all = append(all, *old...)
@@ -43,7 +47,7 @@ func (m *metrics) forget(s *stock, e *entry) {
 		}
 	}
 	pool, name := s.p.doc.DeviceType, e.source.Name
-	for _, v := range []*prometheus.CounterVec{m.batches, m.items, m.busy, m.stale, m.unreached} {
+	for _, v := range []*prometheus.CounterVec{m.batches, m.items, m.busy, m.stale, m.unreached, m.corrected} {
 		v.DeleteLabelValues(pool, name)
 	}
 	m.failed.DeletePartialMatch(prometheus.Labels{"pool": pool, "model": name})

@@ -55,3 +55,6 @@ func (t *turns) take(ctx context.Context, most time.Duration) (leave func(), err
 		<-held
 	}, nil
 }
+
+// taken reports whether one is measured whose turn it is.
+func (t *turns) taken() bool { return len(t.now) > 0 }

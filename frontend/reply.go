@@ -59,6 +59,7 @@ func (c *Client) answerError(k *call, reason wire.Reason, id wire.RequestID) {
 	if k.submitted != 0 {
 		err.Frontend, err.Request = k.frontend(), id
 	}
+	k.sayInfeasible(err)
 	k.sayDecoding(err)
 	k.sayVacant(err)
 	k.model.metrics.count(err)

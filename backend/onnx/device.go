@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,7 @@ const niceness = 5
 type Device struct {
 	batches chan *executor.Batch
 	done    chan struct{}
+	thread  atomic.Int64
 
 	mu       sync.Mutex // Guards what follows.
 	sessions []*Session // by slot; nil: no model is there
@@ -114,10 +116,14 @@ func (d *Device) Close() {
 	d.sessions = nil
 }
 
+// Thread is the kernel's number of the thread that executes; 0: it has not begun.
+func (d *Device) Thread() int { return int(d.thread.Load()) }
+
 func (d *Device) run() {
 	defer close(d.done)
 	// The thread keeps its niceness and ends with the goroutine.
 	runtime.LockOSThread()
+	d.thread.Store(int64(unix.Gettid()))
 	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), niceness)
 	for b := range d.batches {
 		start := mono.Now()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
@@ -27,6 +28,8 @@ type stored struct {
 	Inputs  string          `json:"measured_on,omitempty"` // for people
 	Guessed []int           `json:"estimated,omitempty"`   // batch sizes that there was no time for: from the others
 	Points  []Point         `json:"measured,omitempty"`
+	At      time.Time       `json:"at,omitzero"`      // when it was measured or learnt; files of before have none
+	Learnt  *Learnt         `json:"learnt,omitempty"` // nil: it was measured
 }
 
 // Key says what a stored profile must have been measured on.
@@ -142,7 +145,13 @@ func Write(k Key, r *Result) (string, error) {
 	}
 	doc.Profile, doc.Points, doc.Guessed = r.Profile.Doc(), r.Points, r.Estimated
 	doc.Inputs = r.Inputs.String()
-	text, err := json.MarshalIndent(doc, "", "  ")
+	return doc.write(k)
+}
+
+// write puts it where Read finds it. The one before is there until this one is whole.
+func (s *stored) write(k Key) (string, error) {
+	s.At = time.Now().UTC().Truncate(time.Second)
+	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return "", err
 	}

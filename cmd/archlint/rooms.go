@@ -128,7 +128,7 @@ func dataRooms() map[string]room {
 		"frontend/tracing":           {shell, []string{"frontend", "transport/mono", "transport/wire"}},
 		"frontend/ingress":           {shell, []string{"frontend", "frontend/accesslog", "frontend/recording", "frontend/tracing", "frontend/arena", "frontend/ingress/oip", "frontend/regions", "transport/catalog", "transport/nearest", "transport/wire", "transport/mono"}},
 
-		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/outbound", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/snapshot", "backend/profiler", "backend/warmup", "scheduler/profile", "scheduler/standby"}},
+		"backend":                    {shell, []string{"transport", "transport/mono", "transport/wire", "transport/catalog", "transport/tcp", "backend/nice", "backend/executor", "backend/outbound", "backend/emugpu", "backend/onnx", "backend/cuda", "backend/telemetry/health", "backend/repository", "backend/snapshot", "backend/profiler", "backend/learn", "backend/warmup", "scheduler/profile", "scheduler/standby"}},
 		"backend/outbound":           {shell, []string{"transport", "transport/mono", "transport/wire", "backend/outbound/parts"}},
 		"backend/outbound/parts":     {core, []string{"transport/mono", "scheduler/pq"}},
 		"backend/executor":           {shell, []string{"backend/outbound", "backend/rerun", "transport", "transport/mono", "transport/wire", "transport/catalog", "transport/ring", "scheduler/invariants"}},
@@ -143,6 +143,7 @@ func dataRooms() map[string]room {
 		"backend/warmup":             {leaf, []string{"transport/catalog"}},
 		"backend/profiler":           {leaf, []string{"transport/mono", "transport/catalog", "scheduler/profile", "backend/executor", "backend/warmup"}},
 		"backend/snapshot":           {shell, []string{"backend/repository"}},
+		"backend/learn":              {core, []string{"transport/mono", "scheduler/profile", "scheduler/overrun"}},
 		"backend/telemetry":          {shell, []string{"transport/mono", "backend/telemetry/health"}},
 		"backend/telemetry/health":   {core, []string{"transport/mono"}},
 		"backend/telemetry/fakenvml": {leaf, []string{"transport/mono", "backend/telemetry", "backend/telemetry/health"}},

@@ -172,7 +172,7 @@ func (s *Server) ask(ctx context.Context, q *request, spec *catalog.ModelSpec, b
 	if err == nil {
 		q.answers = append(q.answers[:0], answers...)
 	}
-	return err
+	return frontend.Together(err, spec, b.items, timeout)
 }
 
 // askOne asks for one item, whose tensors go from where they came to straight into the slab.

@@ -188,7 +188,7 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 			}
 		}
 	}
-	return answers, err
+	return answers, frontend.Together(err, spec, b.items, timeout)
 }
 
 // askOne asks for one item of a body that was read as a whole.

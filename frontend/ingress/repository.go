@@ -89,6 +89,9 @@ func (s *Server) indexed() (all []Indexed, whole bool) {
 	seen := map[string]int{} // place in all, from 1 on
 	for _, e := range s.cfg.Client.Models().Entries {
 		k := Indexed{Name: e.Spec.Name, Version: e.Spec.Version, Ready: e.Ready, Reason: "no backend serves it now"}
+		if e.Ready {
+			k.Note = e.Spec.Infeasible()
+		}
 		all = append(all, k)
 		seen[e.Spec.Key()] = len(all)
 	}

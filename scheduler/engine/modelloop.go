@@ -7,6 +7,7 @@ import (
 
 	"github.com/symphony-serving/symphony/scheduler/batching"
 	"github.com/symphony-serving/symphony/scheduler/overrun"
+	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/scheduler/rank"
 	"github.com/symphony-serving/symphony/scheduler/shard"
 	"github.com/symphony-serving/symphony/scheduler/tuner"
@@ -68,9 +69,10 @@ type modelLoop struct {
 // served is what the loop keeps of a model that is served.
 type served struct {
 	overrun *overrun.Overrun
-	bytes   int64    // of an item's inputs
-	box     *mailbox // to the rank loop
-	wanting *wanting // of a paged engine; else nil
+	profile *profile.Profile // that overrun is of
+	bytes   int64            // of an item's inputs
+	box     *mailbox         // to the rank loop
+	wanting *wanting         // of a paged engine; else nil
 }
 
 func (l *modelLoop) model(id wire.ModelID) *served {
@@ -246,8 +248,11 @@ func (l *modelLoop) apply(now mono.Time) {
 	if completed {
 		l.completedLoop(now, run)
 	}
-	op, model := l.in.op, l.in.model // completedLoop and Flush may use l.in
+	op, model, config := l.in.op, l.in.model, l.in.config // completedLoop and Flush may use l.in
 	l.carryOut(now)
+	if op == opSetModel {
+		l.otherProfileLoop(now, model, config)
+	}
 	if op == opRemoveModel || op == opHandOver {
 		l.removeModelLoop(model)
 		l.ends++
@@ -371,7 +376,7 @@ func (l *modelLoop) addModelLoop() {
 	for int(l.in.model) >= len(l.served) {
 		l.served = append(l.served, nil)
 	}
-	m := &served{overrun: overrun.New(l.in.config.SLO / 4), bytes: int64(l.in.config.Bytes)}
+	m := &served{overrun: overrun.New(l.in.config.SLO / 4), profile: l.in.config.Profile, bytes: int64(l.in.config.Bytes)}
 	if before := l.served[l.in.model]; before != nil {
 		m.box, m.wanting = before.box, before.wanting
 		l.served[l.in.model] = m
@@ -386,6 +391,33 @@ func (l *modelLoop) addModelLoop() {
 		m.wanting = &wanting{told: wants{alone: l.in.config.Profile.Latency(1)}}
 		l.engine.toRank(&rankEvent{op: rankModel, model: l.in.model, box: m.box, paging: &pagingEvent{weights: *l.in.weights}}, mono.Never)
 	}
+}
+
+// otherProfileLoop forgets how much later than planned batches ended, where the plans are others now: of a
+// profile that was far too short the margin would be too long for as long as it remembers.
+func (l *modelLoop) otherProfileLoop(now mono.Time, id wire.ModelID, cfg *shard.ModelConfig) {
+	m := l.model(id)
+	if m == nil || alike(m.profile, cfg.Profile) {
+		return
+	}
+	m.overrun, m.profile = overrun.New(cfg.SLO/4), cfg.Profile
+	l.in = input{op: opSetMargin, model: id, margin: l.engine.cfg.Margin}
+	l.in.apply(now, l.shard, &l.out)
+	l.log.input(now, &l.in, &l.out)
+}
+
+// alikeMost is the factor by which profiles may differ that are alike: what batches overrun the one by, they
+// overrun the other by, about.
+const alikeMost = 1.5
+
+// alike compares two profiles at the ends of what both allow.
+func alike(a, b *profile.Profile) bool {
+	for _, n := range [...]int{1, min(a.MaxBatch(), b.MaxBatch())} {
+		if x, y := float64(a.Latency(n)), float64(b.Latency(n)); max(x, y) > alikeMost*min(x, y) {
+			return false
+		}
+	}
+	return true
 }
 
 // floorLoop takes the floor that the rank has left, for the input to carry it.

@@ -160,6 +160,19 @@ func (p *Profile) upTo(n int) *Profile {
 	return &cut
 }
 
+// Alike reports whether both take the same for each batch, and allow the same ones.
+func (p *Profile) Alike(q *Profile) bool {
+	if p.maxBatch != q.maxBatch {
+		return false
+	}
+	for b := 1; b <= p.maxBatch; b++ {
+		if p.Latency(b) != q.Latency(b) {
+			return false
+		}
+	}
+	return true
+}
+
 // MaxBatch is the largest batch.
 func (p *Profile) MaxBatch() int { return p.maxBatch }
 

@@ -16,7 +16,7 @@ type metrics struct {
 	dropped    *prometheus.CounterVec
 	drops      dropCounters // of dropped
 
-	busy, batches, gpus, need, delay, loops, waiting, models, controllers, orders *prometheus.Desc
+	busy, batches, gpus, need, delay, loops, waiting, models, infeasible, controllers, orders *prometheus.Desc
 
 	loop   loopMetrics
 	tuning tuningMetrics
@@ -33,6 +33,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		delay:       prometheus.NewDesc("symphony_network_delay_bound_seconds", "Network delay that the scheduler reckons with.", []string{"pool", "part"}, nil),
 		loops:       prometheus.NewDesc("symphony_loop_busy_seconds_total", "Time that a loop of the scheduler worked.", []string{"pool", "loop"}, nil),
 		models:      prometheus.NewDesc("symphony_scheduler_models", "Models that are served.", []string{"pool"}, nil),
+		infeasible:  prometheus.NewDesc("symphony_scheduler_models_infeasible", "Models of which no request can make its SLO, whatever else runs: one item takes too long. The log says which.", []string{"pool"}, nil),
 		controllers: prometheus.NewDesc("symphony_scheduler_controllers", "Controllers that are connected: without one, the scheduler goes on with what it was told last.", nil, nil),
 		orders:      prometheus.NewDesc("symphony_scheduler_orders_total", "The control plane's orders, by what came of them.", []string{"outcome"}, nil),
 		waiting:     prometheus.NewDesc("symphony_queue_requests", "Requests queued or running.", []string{"pool"}, nil),
@@ -64,7 +65,7 @@ func (m *metrics) unregister() {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.busy, m.batches, m.gpus, m.need, m.delay, m.loops, m.waiting, m.models, m.controllers, m.orders} {
+	for _, d := range []*prometheus.Desc{m.busy, m.batches, m.gpus, m.need, m.delay, m.loops, m.waiting, m.models, m.infeasible, m.controllers, m.orders} {
 		ch <- d
 	}
 	m.loop.describe(ch)
@@ -104,6 +105,7 @@ func (m *metrics) collectPool(p *pool, ch chan<- prometheus.Metric) {
 	gauge(m.delay, p.delay.Ctrl.Seconds(), pool, "ctrl")
 	gauge(m.delay, p.delay.MiB.Seconds(), pool, "mib")
 	gauge(m.models, float64(p.models), pool)
+	gauge(m.infeasible, float64(p.infeasible), pool)
 	stats, used := p.engine.Stats(), 0
 	gauge(m.need, stats.Need, pool)
 	for i := range stats.Models {

@@ -31,6 +31,7 @@ type pool struct {
 	told       tuner.Choice // what was logged last of the tuner
 	worst      mono.Dur     // of the delays of its links
 	models     int          // that are served here
+	infeasible int          // of them, those of which no request can be in time, at the last look
 	rate       float64      // requests/s of its models, at the last look
 	share      float64      // of its GPUs' time that was busy, in the second before it
 	busyTold   int64        // likewise: what the GPUs' busy were then

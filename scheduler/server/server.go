@@ -15,6 +15,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/members"
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/sampled"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
@@ -47,22 +48,23 @@ type Server struct {
 	frontendsBy atomic.Pointer[[]*frontend] // by wire.FrontendID; nil where one left
 	byLoop      atomic.Pointer[[]*pool]     // by the loop in a wire.BatchID; nil where there is none
 
-	mu        sync.Mutex // Guards what follows: membership, the cold path.
-	closed    bool
-	hastened  bool // nothing is deferred any more
-	cluster   *members.Cluster
-	effects   members.Effects // scratch
-	conns     members.Conn    // the last one given
-	pools     []*pool         // by the core's index; nil: there is none
-	models    []served        // by wire.ModelID
-	moves     []move          // scratch: models that go from one engine to another
-	leaving   []*leaving      // models that were removed and have something waiting
-	frontends map[members.Conn]*frontend
-	backends  map[members.Conn]*backend
-	labels    labels
-	doubted   map[*gpu]*doubt // that owed reports of late
-	drains    []*drain        // GPUs that shall have nothing left
-	fences    fences
+	mu             sync.Mutex // Guards what follows: membership, the cold path.
+	closed         bool
+	hastened       bool // nothing is deferred any more
+	cluster        *members.Cluster
+	effects        members.Effects // scratch
+	conns          members.Conn    // the last one given
+	pools          []*pool         // by the core's index; nil: there is none
+	models         []served        // by wire.ModelID
+	infeasibleLook mono.Time       // the next one (lookForInfeasible)
+	moves          []move          // scratch: models that go from one engine to another
+	leaving        []*leaving      // models that were removed and have something waiting
+	frontends      map[members.Conn]*frontend
+	backends       map[members.Conn]*backend
+	labels         labels
+	doubted        map[*gpu]*doubt // that owed reports of late
+	drains         []*drain        // GPUs that shall have nothing left
+	fences         fences
 
 	teller      *teller
 	controllers controllers
@@ -83,6 +85,8 @@ type served struct {
 	count   *modelCount
 	spec    *catalog.ModelSpec
 	leaving *leaving // it was removed, and what waits is served; nil: no
+
+	infeasible bool // said: none of its requests can be in time
 }
 
 // goTo notes where a model is served from now on. Caller holds Server.mu.

@@ -30,6 +30,7 @@ func (s *Server) tick() {
 			s.lookForLeft(mono.Now())
 			s.lookForMute(mono.Now())
 			s.lookAtDoor(mono.Now())
+			s.lookForInfeasible(mono.Now())
 			s.passFences()
 			s.cluster.Tick(mono.Now(), &s.effects)
 			if len(s.effects) > 0 {

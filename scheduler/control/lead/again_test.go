@@ -157,6 +157,25 @@ func TestSettingsWhileLoaded(t *testing.T) {
 	}
 }
 
+// A model of which no request can make its SLO is served, and says so until its SLO is another.
+func TestInfeasibleIsObserved(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0")
+	c.connect()
+	m := wants("k", 1)
+	m.Settings.SLO = second / 1000
+	c.lead.SetModel(c.now, m)
+	c.run(60 * second)
+	if o := c.observed["k/1"]; o.State != schema.Serving || !strings.Contains(o.Reason, "one item takes 2ms, more than its SLO of 1ms") {
+		t.Errorf("observed %+v", o)
+	}
+	m.Settings.SLO = second
+	c.lead.SetModel(c.now, m)
+	c.run(60 * second)
+	if o := c.observed["k/1"]; o.State != schema.Serving || o.Reason != "" {
+		t.Errorf("observed %+v with another SLO", o)
+	}
+}
+
 // Models that no plan has room for wait, and say why.
 func TestNoPlan(t *testing.T) {
 	c := newCluster(t, Config{SubClusters: 2, ModelsMax: 2}, "a/t/0", "b/t/0")

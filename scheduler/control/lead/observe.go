@@ -7,6 +7,7 @@ import (
 	"github.com/symphony-serving/symphony/scheduler/control/plan"
 	"github.com/symphony-serving/symphony/scheduler/control/store/schema"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // observe tells what became of the versions of which something has changed.
@@ -98,6 +99,8 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		o.State, o.SubCluster = schema.Serving, subCluster(m.DeviceType, m.In)
 		if o.Reason = cut(outdated); v != nil && !v.wanted {
 			o.Reason = "until another version is served"
+		} else if a := l.world.aboutOf(key, m.DeviceType); a.spec != nil {
+			o.Reason = cut(servedAs(a.spec, m.Set).Infeasible())
 		}
 		return o, true
 	}
@@ -134,6 +137,16 @@ func (g *gpu) outdated(s *catalog.Stocked) string {
 		return ""
 	}
 	return "its files have changed, and what was served goes on, as they cannot be served: " + g.facts.Name + ": " + s.Outdated
+}
+
+// servedAs is a model as backends have it, with the settings that orders have put in force.
+func servedAs(spec *catalog.ModelSpec, set *catalog.Settings) *catalog.ModelSpec {
+	if set == nil || set.SLO == nil {
+		return spec
+	}
+	with := *spec
+	with.SLO = mono.Dur(*set.SLO)
+	return &with
 }
 
 // waits is what a version waits for.
