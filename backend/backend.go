@@ -46,7 +46,7 @@ type Backend struct {
 	reigns    reigns         // which of them is obeyed
 	keeps     chan keepOrder // what devices shall have
 	helpers   sync.WaitGroup // of who tells them of models, and of who watches the repository
-	measuring chan struct{}  // full while a model is measured
+	measuring *turns
 	draining  atomic.Bool
 	closing   sync.Once
 }
@@ -65,7 +65,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("backend: %w", err)
 	}
 	b := &Backend{cfg: cfg, snapshots: snapshot.Store{Base: cfg.Snapshots}, log: cfg.Logger, clock: emugpu.NewClock(1), instance: rand.Uint64(), configured: time.Now().UnixNano(), stop: make(chan struct{}),
-		keeps: make(chan keepOrder, keepsMax), measuring: make(chan struct{}, 1)}
+		keeps: make(chan keepOrder, keepsMax), measuring: newTurns()}
 	b.reigns.b, b.uplinks = b, newUplinks(b, group)
 	b.takeLogs()
 	b.outputs = outbound.New(cfg.OutputsMax)

@@ -181,7 +181,7 @@ func budget(c cuda.Context, configured int64) (bytes, free int64, err error) {
 // gpuModel is a model as it runs on the pool's GPUs.
 func gpuModel(m *repository.Model, cfg *PoolConfig) cuda.Model {
 	c := cuda.Model{Spec: &m.Spec, Path: m.Path, Precision: cuda.Precision(m.GPU.Precision), Provider: cuda.Provider(m.GPU.Provider),
-		Graphs: cuda.Graphs(m.GPU.Graphs), CPUNodes: m.GPU.CPUNodes, Sizes: m.GPU.Sizes}
+		Graphs: cuda.Graphs(m.GPU.Graphs), CPUNodes: m.GPU.CPUNodes, Sizes: m.GPU.Sizes, Warmup: m.Warmup}
 	if c.Precision == "" {
 		c.Precision = orElse(cfg.Precision, cuda.FP32)
 	}
@@ -203,7 +203,7 @@ func orElse[T ~string](v, other T) T {
 
 // profileKey is what a profile measured on the GPU belongs to.
 func (h *gpuHost) profileKey(m *repository.Model, c *cuda.Model, info cuda.Info, deviceType, dir string) profiler.Key {
-	k := profiler.Key{ModelPath: m.Path, Dir: profileDir(m, dir), Version: m.Spec.Version, Runtime: h.name, Device: deviceType, MaxBatch: m.Spec.MaxBatch,
+	k := profiler.Key{ModelPath: m.Path, Dir: profileDir(m, dir), Version: m.Spec.Version, Runtime: h.name, Device: deviceType, MaxBatch: m.Spec.MaxBatch, Warmup: m.Warmup.Print(),
 		GPU: profiler.GPU{Product: info.Name, Driver: driverVersion(info.DriverVersion), Precision: string(c.Precision), Provider: string(c.Provider),
 			Graphs: orElse(string(c.Graphs), "auto"), Sizes: c.Sizes}}
 	if h.PowerLimit != nil {

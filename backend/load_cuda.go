@@ -32,7 +32,7 @@ func (l *cudaLoader) held(device, slot int, _ *repository.Model) need {
 func (l *cudaLoader) load(ctx context.Context, device, slot int, m *repository.Model) (need, error) {
 	g := l.pool.gpus[device]
 	model := gpuModel(m, &l.pool.cfg)
-	model.Memory = g.budget
+	model.Memory, model.Busy = g.budget, func() bool { return l.pool.busy(device) }
 	held, err := g.device.Load(ctx, slot, model)
 	return need{static: held}, err
 }

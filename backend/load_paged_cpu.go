@@ -40,7 +40,7 @@ func (l *pagedCPULoader) measure(m *repository.Model) (*onnx.Blob, *onnx.Session
 	if m.Spec.Platform != repository.PlatformONNX {
 		return nil, nil, errNotEmulated
 	}
-	b, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads)
+	b, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads, m.Warmup)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,7 +62,7 @@ func (l *pagedCPULoader) load(_ context.Context, device, slot int, m *repository
 	defer l.mu.Unlock()
 	b := l.blobs[m.Path]
 	if b == nil {
-		read, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads)
+		read, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads, m.Warmup)
 		if err != nil {
 			return need{}, err
 		}
@@ -94,8 +94,8 @@ func (l *pagedCPULoader) unload(device, slot int) {
 }
 
 // aside is a device of its own for a model whose latencies are measured: no order has loaded it on any.
-func (l *pagedCPULoader) aside(_ context.Context, m *repository.Model) (*runner, error) {
-	b, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads)
+func (l *pagedCPULoader) aside(ctx context.Context, m *repository.Model) (*runner, error) {
+	b, err := onnx.ReadBlob(m.Path, &m.Spec, l.pool.cfg.Threads, m.Warmup)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,7 @@ func (l *pagedCPULoader) aside(_ context.Context, m *repository.Model) (*runner,
 	if err != nil {
 		return nil, err
 	}
-	d := onnx.NewDevice([]*onnx.Session{s})
-	return &runner{device: d, end: d.Close}, nil
+	return besideOn(ctx, s, l.pool.cfg.Threads, s.Close)
 }
 
 // noRoom: the host's memory is not counted.

@@ -187,7 +187,7 @@ func (b *Backend) warmOthers(ctx context.Context, p *pool) error {
 // profileAside reads the profile of a model that a GPU has, or measures it there.
 func (b *Backend) profileAside(ctx context.Context, g *gpu, a *cuda.Aside, m *repository.Model, cfg PoolConfig) (err error) {
 	key := b.gpuHost.profileKey(m, a.Model, g.info, cfg.DeviceType, b.cfg.ProfileDir)
-	m.Spec.Profile, err = b.profile(key, &m.Spec, cfg.DeviceType, a.Model.Sizes, func(o profiler.Options) (*profiler.Result, error) {
+	m.Spec.Profile, err = b.profile(key, m, cfg.DeviceType, a.Model.Sizes, func(o profiler.Options) (*profiler.Result, error) {
 		return profiler.Measure(ctx, g.device, a.Slot, &m.Spec, o)
 	})
 	if err != nil {

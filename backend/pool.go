@@ -266,7 +266,7 @@ func (b *Backend) loadCPU(ctx context.Context, p *pool, cfg PoolConfig, models [
 	if err := b.openONNX(cfg); err != nil {
 		return err
 	}
-	l := &cpuLoader{cfg: cfg}
+	l := &cpuLoader{cfg: cfg, log: b.log}
 	p.loader = l
 	sessions := make([][]*onnx.Session, cfg.Devices)
 	var used need
@@ -340,32 +340,41 @@ func openAll(m repository.Model, cfg PoolConfig) ([]*onnx.Session, error) {
 
 // profileOf reads the model's profile, or measures it on a device of its own.
 func (b *Backend) profileOf(ctx context.Context, s *onnx.Session, m *repository.Model, cfg PoolConfig) (catalog.Profile, error) {
-	return b.profile(ProfileKey(m, cfg, b.cfg.ProfileDir), &m.Spec, cfg.DeviceType, nil, func(o profiler.Options) (*profiler.Result, error) {
-		d := onnx.NewDevice([]*onnx.Session{s})
-		defer d.Stop()
+	return b.profile(ProfileKey(m, cfg, b.cfg.ProfileDir), m, cfg.DeviceType, nil, func(o profiler.Options) (*profiler.Result, error) {
+		d, err := onnx.NewBeside(ctx, s, cfg.Threads, true)
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
 		return profiler.Measure(ctx, d, 0, &m.Spec, o)
 	})
 }
 
 // profile reads a model's profile, or has it measured and keeps it.
-func (b *Backend) profile(key profiler.Key, m *catalog.ModelSpec, deviceType string, ladder []int, measure func(profiler.Options) (*profiler.Result, error)) (catalog.Profile, error) {
+func (b *Backend) profile(key profiler.Key, m *repository.Model, deviceType string, ladder []int, measure func(profiler.Options) (*profiler.Result, error)) (catalog.Profile, error) {
 	doc, err := profiler.Read(key)
 	if err == nil {
 		return doc, nil
 	}
-	b.logNoProfile(m.Key(), deviceType, err)
-	o := b.cfg.Profiling
-	o.Ladder = ladder
-	if o.Budget == 0 {
-		o.Budget = 1500 * mono.Millisecond // at start, briefly; `symphony profile` takes its time
-	}
+	b.logNoProfile(m.Spec.Key(), deviceType, err)
+	o := b.profiling(m, ladder)
 	r, err := measure(o)
 	if err != nil {
 		return catalog.Profile{}, err
 	}
 	path, err := profiler.Write(key, r)
-	b.logProfile(m.Key(), r, path, err)
+	b.logProfile(m.Spec.Key(), r, path, err)
 	return r.Profile.Doc(), nil
+}
+
+// profiling is how a model without a profile is measured: briefly; `symphony profile` takes its time.
+func (b *Backend) profiling(m *repository.Model, ladder []int) profiler.Options {
+	o := b.cfg.Profiling
+	o.Ladder, o.Inputs = ladder, m.Warmup
+	if o.Budget == 0 {
+		o.Budget = 1500 * mono.Millisecond
+	}
+	return o
 }
 
 // logNoProfile says why a model is measured.
@@ -389,13 +398,16 @@ func (b *Backend) logProfile(model string, r *profiler.Result, path string, err 
 	if err != nil {
 		event = b.log.Warn().AnErr("not_kept", err)
 	}
-	event.Str("model", model).Stringer("alpha", r.Line.Alpha).Stringer("beta", r.Line.Beta).Bool("line", r.IsLine()).Str("file", path).Msg("profile measured")
+	if len(r.Estimated) > 0 {
+		event.Ints("estimated", r.Estimated) // batch sizes: there was no time, or no gap, to run them
+	}
+	event.Str("model", model).Stringer("alpha", r.Line.Alpha).Stringer("beta", r.Line.Beta).Bool("line", r.IsLine()).Stringer("on", r.Inputs).Str("file", path).Msg("profile measured")
 }
 
 // ProfileKey is what a model's stored profile belongs to.
 func ProfileKey(m *repository.Model, cfg PoolConfig, dir string) profiler.Key {
 	return profiler.Key{ModelPath: m.Path, Dir: profileDir(m, dir), Version: m.Spec.Version, Runtime: "onnxruntime " + onnx.Version(),
-		Device: cfg.DeviceType, Threads: max(1, cfg.Threads), MaxBatch: m.Spec.MaxBatch, Host: profiler.ThisHost()}
+		Device: cfg.DeviceType, Threads: max(1, cfg.Threads), MaxBatch: m.Spec.MaxBatch, Warmup: m.Warmup.Print(), Host: profiler.ThisHost()}
 }
 
 // profileDir is where a model's profiles lie: beside it, or below dir.

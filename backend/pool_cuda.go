@@ -122,7 +122,7 @@ func (b *Backend) profileCUDA(ctx context.Context, p *pool, cfg PoolConfig, mode
 		m, unmeasured := &models[i], models[i]
 		key := b.gpuHost.profileKey(m, first.device.Models()[i], first.info, cfg.DeviceType, b.cfg.ProfileDir)
 		var err error
-		m.Spec.Profile, err = b.profile(key, &m.Spec, cfg.DeviceType, list[i].Sizes, func(o profiler.Options) (*profiler.Result, error) {
+		m.Spec.Profile, err = b.profile(key, m, cfg.DeviceType, list[i].Sizes, func(o profiler.Options) (*profiler.Result, error) {
 			return profiler.Measure(ctx, first.device, i, &m.Spec, o)
 		})
 		switch {
@@ -209,7 +209,7 @@ func ProfileGPU(ctx context.Context, c Config, cfg PoolConfig, m *repository.Mod
 		return nil, err
 	}
 	defer g.device.Close()
-	o.Ladder = model.Sizes
+	o.Ladder, o.Inputs = model.Sizes, m.Warmup
 	r, err := profiler.Measure(ctx, g.device, 0, &m.Spec, o)
 	if err != nil {
 		return nil, err

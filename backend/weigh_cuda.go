@@ -90,11 +90,12 @@ func (l *pagedCUDALoader) bringTo(ctx context.Context, g *gpu, m *repository.Mod
 	if err != nil {
 		return nil, err
 	}
-	most := int64(0)
+	most, model := int64(0), l.model(g, m, file)
 	if l.serves {
-		most = max(1, l.spare(g))
+		at := slices.Index(l.pool.gpus, g)
+		most, model.Busy = max(1, l.spare(g)), func() bool { return l.pool.busy(at) }
 	}
-	a, end, err := g.paged.Aside(ctx, l.model(g, m, file), most)
+	a, end, err := g.paged.Aside(ctx, model, most)
 	if err != nil {
 		l.drop(m.Path)
 		return nil, err

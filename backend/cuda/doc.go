@@ -16,7 +16,7 @@
 //  2. Nothing is allocated for a batch: memory, bindings and events are made when models
 //     are loaded, and every size that the plan can use (Ladder) has run before the first
 //     request. Behind the last item of a batch that is smaller than its size lie older items of
-//     the same tensor, or zeros; their outputs are not copied.
+//     the same tensor, or those of warm-up runs; their outputs are not copied.
 //  3. Each batch is finished exactly once, in order: with its times, or an error. Times are
 //     the device's (events), translated to the host's clock at the batch's end.
 //  4. Out of memory fails the batch. A lost device is told of (Losing), fails all of them, and is told of again (Lost); a

@@ -189,7 +189,7 @@ func (p *pipeline) loadLater(ctx context.Context, m *Model, most int64) (*served
 	if err := p.try(func() error { return p.makeEvents(&s.marks.begin, &s.marks.end) }); err != nil {
 		return s, err
 	}
-	if err := p.warmLater(ctx, s); err != nil {
+	if err := p.warmLater(ctx, s, &rests{busy: m.Busy, left: restsMost}); err != nil {
 		return s, err
 	}
 	s.need = Depth*(s.in.bytes+s.out.bytes) + s.program.Memory()
@@ -295,19 +295,27 @@ func (p *pipeline) makeOwnStages(s *served) error {
 }
 
 // warmLater binds each size in each slot and runs it, one run between two batches.
-func (p *pipeline) warmLater(ctx context.Context, s *served) error {
+func (p *pipeline) warmLater(ctx context.Context, s *served, r *rests) error {
 	patience := gapsMost
 	for i := len(s.m.Sizes) - 1; i >= 0; i-- { // a runtime's own memory grows once that way
 		n := s.m.Sizes[i]
 		for at := range s.slots {
 			for run := range 1 + warmRuns {
+				if r.skips(at, run) {
+					break
+				}
 				begin := time.Now()
+				if err := p.rest(ctx, r); err != nil {
+					return err
+				}
+				s.waited += mono.Dur(time.Since(begin))
+				begin = time.Now()
 				if err := p.gap(ctx, min(gapMost, patience)); err != nil {
 					return err
 				}
 				waited := time.Since(begin)
 				patience, s.waited = patience-waited, s.waited+mono.Dur(waited)
-				if err := p.try(func() error { return p.runOnce(s, at, i, run) }); err != nil {
+				if err := p.try(func() (err error) { r.last, err = p.runOnce(s, at, i, run); return err }); err != nil {
 					return fmt.Errorf("first run of a batch of %d: %w", n, err)
 				}
 			}
@@ -317,20 +325,20 @@ func (p *pipeline) warmLater(ctx context.Context, s *served) error {
 }
 
 // runOnce is a first run, or a later one, which is timed, of a size in a slot. On the run thread.
-func (p *pipeline) runOnce(s *served, at, i, run int) error {
+func (p *pipeline) runOnce(s *served, at, i, run int) (mono.Dur, error) {
 	p.calling.Store(true)
 	defer p.calling.Store(false)
 	n := s.m.Sizes[i]
 	if run == 0 {
 		if err := s.program.Bind(at, n, s.in.pointers(s.slots[at].in), s.out.pointers(s.slots[at].out)); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	length, err := p.timed(&s.marks, s.program, at, n)
+	length, err := p.warmRun(&s.marks, s, at, n)
 	if err == nil && run > 0 {
 		s.lengths[i].Store(max(s.lengths[i].Load(), int64(length)))
 	}
-	return err
+	return length, err
 }
 
 // gapMost is how long a first run waits for a device that has nothing to do, and gapsMost how

@@ -10,7 +10,7 @@ const align = 256
 // item's tensors one after another (catalog.ModelSpec); on the device tensor by tensor, each
 // with its items back to back, and with room for the largest batch. A tensor's place does
 // not depend on the batch's size, so what lies behind a batch's last item are that tensor's
-// own items, of batches before, or the zeros of the beginning: an index that is out of
+// own items, of batches before, or of the warm-up runs: an index that is out of
 // bounds, say, cannot come from padding.
 type layout struct {
 	tensors []tensor

@@ -49,6 +49,7 @@ type served struct {
 	marks   slot           // of a model that is loaded later: events that time its first runs
 	need    int64          // bytes of the device
 	most    int64          // that it may take; 0: what there is
+	ran     bool           // once at least. Owned by the run thread
 	waited  mono.Dur       // of a model that is loaded later: for gaps
 	lengths []atomic.Int64 // ns of an execution, the longest so far, by index of size
 }
@@ -225,7 +226,7 @@ func (p *pipeline) fitsWith(s *served, need int64) error {
 	return nil
 }
 
-// makePlaces takes memory for a model's inputs and outputs; the inputs are zeros at first.
+// makePlaces takes memory for a model's inputs and outputs; the inputs are those of warm-up runs at first.
 func (p *pipeline) makePlaces(s *served, zeroing Stream) (err error) {
 	for i := range s.slots {
 		at := &s.slots[i]
@@ -235,7 +236,7 @@ func (p *pipeline) makePlaces(s *served, zeroing Stream) (err error) {
 		if at.out, err = p.ctx.Alloc(max(1, s.out.bytes)); err != nil {
 			return err
 		}
-		if err := zero(zeroing, at.in, s.in.bytes); err != nil {
+		if err := s.fill(zeroing, at.in, s.m.Warmup); err != nil {
 			return err
 		}
 	}
@@ -265,7 +266,7 @@ func (p *pipeline) warm(s *served) error {
 			}
 			for run := range 1 + warmRuns {
 				p.step.Store(int64(mono.Now()))
-				length, err := p.timed(e, s.program, slot, n)
+				length, err := p.warmRun(e, s, slot, n)
 				if err != nil {
 					return fmt.Errorf("first run of a batch of %d: %w", n, err)
 				}

@@ -3,6 +3,7 @@ package cuda
 import (
 	"runtime"
 
+	"github.com/symphony-serving/symphony/backend/warmup"
 	"github.com/symphony-serving/symphony/transport/catalog"
 )
 
@@ -14,10 +15,14 @@ type Model struct {
 	Precision Precision
 	Provider  Provider
 	Graphs    Graphs
-	CPUNodes  bool  // what the provider does not run may run on the CPU, such as computations of shapes
-	Memory    int64 // what it may take of the device while it runs, bytes; 0: what there is
-	Weighed   int64 // what it is known to take of the device once it is loaded, bytes; 0: nobody has weighed it
-	Sizes     []int // the batch sizes that it runs, ascending, the last one Spec.MaxBatch (Ladder)
+	CPUNodes  bool           // what the provider does not run may run on the CPU, such as computations of shapes
+	Memory    int64          // what it may take of the device while it runs, bytes; 0: what there is
+	Weighed   int64          // what it is known to take of the device once it is loaded, bytes; 0: nobody has weighed it
+	Warmup    *warmup.Inputs // of first runs
+	// Busy reports whether the device serves others: first runs leave it alone for a while then. nil: they
+	// do not, requests may wait for the model.
+	Busy  func() bool
+	Sizes []int // the batch sizes that it runs, ascending, the last one Spec.MaxBatch (Ladder)
 }
 
 // Precision is how a model computes on the device.

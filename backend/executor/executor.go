@@ -35,6 +35,8 @@ type Executor struct {
 	closed    bool
 	suspended bool
 	held      bool       // nothing is launched: the device is its holder's
+	claimed   bool       // nothing more is launched: it is to be held
+	lately    mono.Time  // when the last order came
 	finishing []*order   // done by the device, their outputs being sent; also some that are over
 	fence     wire.Epoch // orders of one below are not taken
 	latest    latest
@@ -221,6 +223,7 @@ func (e *Executor) Submit(in *Order) {
 	o.Order, o.model = *in, m
 	o.Items = items
 	e.orders = append(e.orders, o)
+	e.lately = o.Arrived
 	e.awaitLocked(o.Latest)
 	e.mu.Unlock()
 	if late != nil {
@@ -371,7 +374,7 @@ func (e *Executor) launchPartLocked(o *order) {
 // nextLocked takes the first order whose inputs and weights are there, and on a strict device whose time has come, or one that
 // cannot be begun, and says why; nil when there is none, or the device has enough. Caller holds mu.
 func (e *Executor) nextLocked() (*order, wire.Reason) {
-	if len(e.launched) >= e.depth || e.closed || e.held {
+	if len(e.launched) >= e.depth || e.closed || e.held || e.claimed {
 		return nil, wire.ReasonNone
 	}
 	now, wake := mono.Now(), mono.Never

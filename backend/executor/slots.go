@@ -3,6 +3,7 @@ package executor
 import (
 	"github.com/symphony-serving/symphony/backend/rerun"
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -89,10 +90,36 @@ func (e *Executor) Hold() bool {
 	return true
 }
 
+// HoldNext is Hold for a device that is never free: from the first call on no further order is
+// begun, and once those that run have ended it holds the device. Release ends that, too.
+func (e *Executor) HoldNext() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.held || e.closed || e.suspended {
+		return false
+	}
+	e.held = len(e.launched) == 0
+	e.claimed = !e.held
+	return e.held
+}
+
+// Quiet is how long the device has had no order: 0 while it has one, without end where none came.
+func (e *Executor) Quiet(now mono.Time) mono.Dur {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.launched) > 0 || len(e.orders) > 0 {
+		return 0
+	}
+	if e.lately == 0 {
+		return mono.Dur(mono.Never)
+	}
+	return max(0, now.Sub(e.lately))
+}
+
 // Release gives it back.
 func (e *Executor) Release() {
 	e.mu.Lock()
-	e.held = false
+	e.held, e.claimed = false, false
 	e.mu.Unlock()
 	if e.loader != nil {
 		e.loader.resume() // weights could not leave meanwhile, and loads waited for their pages

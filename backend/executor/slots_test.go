@@ -138,3 +138,37 @@ func TestHold(t *testing.T) {
 		t.Error("an idle device cannot be held")
 	}
 }
+
+// A device that is never free is held once what runs has ended: the order behind that waits for
+// Release. How long a device has had no order is told.
+func TestHoldNext(t *testing.T) {
+	g := &gated{}
+	w := newWorld(t, 1, g)
+	defer w.close()
+	now := mono.Now()
+	if q := w.exec.Quiet(now); q != mono.Dur(mono.Never) {
+		t.Errorf("an order came %v ago, and none did", q)
+	}
+	w.exec.Submit(slotOrder(1, 0, nil))
+	w.until("it runs", g.has)
+	w.exec.Submit(slotOrder(2, 0, nil))
+	if q := w.exec.Quiet(mono.Now()); q != 0 || w.exec.HoldNext() {
+		t.Errorf("a busy device is held, or had no order for %v", q)
+	}
+	g.run()
+	w.until("it is reported", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.reports) == 1
+	})
+	if g.has() {
+		t.Error("an order was begun on a device that is claimed")
+	}
+	if !w.exec.HoldNext() || w.exec.HoldNext() {
+		t.Error("once what runs has ended the device is held, once")
+	}
+	w.exec.Release()
+	w.until("the other one runs", g.has)
+	g.run()
+	w.wait(2)
+}

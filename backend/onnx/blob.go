@@ -11,8 +11,8 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
-	"github.com/symphony-serving/symphony/backend/executor"
 	"github.com/symphony-serving/symphony/backend/nice"
+	"github.com/symphony-serving/symphony/backend/warmup"
 	"github.com/symphony-serving/symphony/cgo/onnxrt"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -31,7 +31,8 @@ type Blob struct {
 	path      string
 	spec      catalog.ModelSpec
 	threads   int
-	optimised bool // data is, and sessions use it
+	inputs    *warmup.Inputs // of first runs
+	optimised bool           // data is, and sessions use it
 	data      *pages.File
 
 	mu       sync.Mutex // Guards what follows.
@@ -44,9 +45,9 @@ type Blob struct {
 // what nobody waits for.
 const loadNiceness = 10
 
-// ReadBlob reads a model's file.
-func ReadBlob(path string, spec *catalog.ModelSpec, threads int) (*Blob, error) {
-	b := &Blob{path: path, spec: *spec, threads: threads}
+// ReadBlob reads a model's file. Sessions run on inputs first.
+func ReadBlob(path string, spec *catalog.ModelSpec, threads int, inputs *warmup.Inputs) (*Blob, error) {
+	b := &Blob{path: path, spec: *spec, threads: threads, inputs: inputs}
 	nice.Run(nice.Most, func() { b.optimised = b.optimise() == nil })
 	if b.optimised {
 		return b, nil
@@ -130,7 +131,11 @@ func (b *Blob) Open() (s *Session, err error) {
 func (b *Blob) open() (*Session, error) {
 	s, err := b.session(b.optimised)
 	if err == nil {
-		if err = s.warm(b.spec.MaxBatch); err != nil {
+		var refused *warmup.FailedError
+		if err = s.warm(&b.spec, b.spec.MaxBatch, b.inputs); errors.As(err, &refused) {
+			err = nil // requests may have inputs that it takes: the measuring says what to set
+		}
+		if err != nil {
 			s.Close()
 		}
 	}
@@ -195,18 +200,4 @@ func (b *Blob) size() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return max(b.weighs, int64(len(b.data.Bytes())))
-}
-
-// warm runs a session, a batch of each size.
-func (s *Session) warm(sizes ...int) error {
-	for _, n := range sizes {
-		b := &executor.Batch{Size: n}
-		for range n {
-			b.Inputs, b.Outputs = append(b.Inputs, make([]byte, bytesOf(s.inputs))), append(b.Outputs, make([]byte, bytesOf(s.outputs)))
-		}
-		if err := s.Run(b); err != nil {
-			return err
-		}
-	}
-	return nil
 }

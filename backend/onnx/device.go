@@ -67,8 +67,8 @@ func (d *Device) Unload(slot int) *Session {
 	return s
 }
 
-// session is a slot's; nil: there is none.
-func (d *Device) session(slot int) *Session {
+// Session is a slot's; nil: there is none.
+func (d *Device) Session(slot int) *Session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if slot < 0 || slot >= len(d.sessions) {
@@ -122,7 +122,7 @@ func (d *Device) run() {
 	for b := range d.batches {
 		start := mono.Now()
 		err := errNoModel
-		if s := d.session(b.Model); s != nil {
+		if s := d.Session(b.Model); s != nil {
 			err = s.Run(b)
 		}
 		b.Finish(start, mono.Now(), err)

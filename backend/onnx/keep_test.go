@@ -22,7 +22,7 @@ func wide(t *testing.T, most int) repository.Model {
 // wideBlob is its Blob, until the test ends.
 func wideBlob(t *testing.T, m repository.Model) *Blob {
 	t.Helper()
-	b, err := ReadBlob(m.Path, &m.Spec, 1)
+	b, err := ReadBlob(m.Path, &m.Spec, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,12 +3,14 @@
 package onnx
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/rs/zerolog"
 
 	"github.com/symphony-serving/symphony/backend/cuda"
 	"github.com/symphony-serving/symphony/backend/executor"
+	"github.com/symphony-serving/symphony/backend/warmup"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
 )
@@ -65,17 +67,29 @@ func (d *Device) Load(int, *Session) error { return ErrUnsupported }
 // Unload has nothing to give.
 func (d *Device) Unload(int) *Session { return nil }
 
+// Session is none.
+func (d *Device) Session(int) *Session { return nil }
+
 // Stop does nothing.
 func (d *Device) Stop() {}
 
 // Close does nothing.
 func (d *Device) Close() {}
 
+// Beside is never made without cgo.
+type Beside struct{ Device }
+
+// Ended is never called.
+func (*Beside) Ended() <-chan struct{} { return nil }
+
+// NewBeside fails without cgo.
+func NewBeside(context.Context, *Session, int, bool) (*Beside, error) { return nil, Load("") }
+
 // Blob is a model's file in the host's memory.
 type Blob struct{}
 
 // ReadBlob fails without cgo.
-func ReadBlob(string, *catalog.ModelSpec, int) (*Blob, error) { return nil, Load("") }
+func ReadBlob(string, *catalog.ModelSpec, int, *warmup.Inputs) (*Blob, error) { return nil, Load("") }
 
 // Close has nothing to give back.
 func (*Blob) Close() {}

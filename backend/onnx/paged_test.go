@@ -63,7 +63,7 @@ func TestPagedDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := ReadBlob(m.Path, &m.Spec, 1)
+	b, err := ReadBlob(m.Path, &m.Spec, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestPagedDevice(t *testing.T) {
 func TestSessionsKeepTheirBytes(t *testing.T) {
 	load(t)
 	m := digits(t)
-	b, err := ReadBlob(m.Path, &m.Spec, 1)
+	b, err := ReadBlob(m.Path, &m.Spec, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,14 +177,14 @@ func TestFileInPlaceOfTheOptimised(t *testing.T) {
 func TestBlobsThatAreNone(t *testing.T) {
 	load(t)
 	m := digits(t)
-	if _, err := ReadBlob(filepath.Join(t.TempDir(), "none.onnx"), &m.Spec, 1); !errors.Is(err, ErrModel) {
+	if _, err := ReadBlob(filepath.Join(t.TempDir(), "none.onnx"), &m.Spec, 1, nil); !errors.Is(err, ErrModel) {
 		t.Errorf("%v", err)
 	}
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	if err := os.WriteFile(path, []byte("no model"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b, err := ReadBlob(path, &m.Spec, 1)
+	b, err := ReadBlob(path, &m.Spec, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestBlobsThatAreNone(t *testing.T) {
 	other := m.Spec
 	other.Inputs = append(other.Inputs[:0:0], other.Inputs...)
 	other.Inputs[0].Name = "other"
-	if b, err = ReadBlob(m.Path, &other, 1); err == nil {
+	if b, err = ReadBlob(m.Path, &other, 1, nil); err == nil {
 		_, _, _, err = b.Measure()
 	}
 	if !errors.Is(err, ErrModel) {
@@ -227,7 +227,7 @@ func TestBlobMemory(t *testing.T) {
 		return int64(s.HeapSys - s.HeapReleased)
 	}
 	before := heap()
-	b, err := ReadBlob(path, &m.Spec, 1)
+	b, err := ReadBlob(path, &m.Spec, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestBlobMemory(t *testing.T) {
 	if resident(t, at, size) {
 		t.Error("a Blob that is closed keeps its memory")
 	}
-	if b, err = ReadBlob(path, &m.Spec, 1); err != nil {
+	if b, err = ReadBlob(path, &m.Spec, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	at = addressOf(b)

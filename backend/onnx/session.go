@@ -54,6 +54,7 @@ type Session struct {
 	outputs []buffer
 	tensors map[int]bound // by batch size
 	of      *Blob         // whose bytes it uses; nil: it has its own
+	lease   lease         // of who runs it beside the device that has it
 }
 
 // buffer is one tensor's memory for the largest batch, outside the Go heap.
@@ -254,7 +255,10 @@ func (s *Session) bind(n int) (bound, error) {
 }
 
 // Run executes the batch: inputs in, outputs out.
-func (s *Session) Run(batch *executor.Batch) error {
+func (s *Session) Run(batch *executor.Batch) error { return s.runWith(batch, nil) }
+
+// runWith is Run with run options, by which it can be ended; nil: none.
+func (s *Session) runWith(batch *executor.Batch, o *ort.RunOptions) error {
 	b, err := s.bind(batch.Size)
 	if err != nil {
 		return err
@@ -264,7 +268,7 @@ func (s *Session) Run(batch *executor.Batch) error {
 			item = item[copy(buf.bytes[i*buf.item:(i+1)*buf.item], item):]
 		}
 	}
-	if err := s.session.Run(b.inputs, b.outputs); err != nil {
+	if err := s.session.RunWithOptions(b.inputs, b.outputs, o); err != nil {
 		return err
 	}
 	for i, item := range batch.Outputs {
@@ -275,8 +279,10 @@ func (s *Session) Run(batch *executor.Batch) error {
 	return nil
 }
 
-// Close unloads the model.
-func (s *Session) Close() {
+// Close unloads the model: at once, or when the run beside its device has ended.
+func (s *Session) Close() { s.lease.whenFree(s.unload) }
+
+func (s *Session) unload() {
 	for _, b := range s.tensors {
 		for _, v := range append(b.inputs, b.outputs...) {
 			v.Destroy()

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,9 +20,12 @@ type stored struct {
 	Device  string `json:"device_type"`
 	Threads int    `json:"threads"`
 	Batch   int    `json:"max_batch"`
+	Warmup  string `json:"warmup,omitempty"` // what the setting warmup is, with its files
 	Host
 	GPU
 	Profile catalog.Profile `json:"profile"`
+	Inputs  string          `json:"measured_on,omitempty"` // for people
+	Guessed []int           `json:"estimated,omitempty"`   // batch sizes that there was no time for: from the others
 	Points  []Point         `json:"measured,omitempty"`
 }
 
@@ -34,8 +38,9 @@ type Key struct {
 	Device    string
 	Threads   int
 	MaxBatch  int
-	Host      Host // of a device of this host's processors
-	GPU       GPU  // of one that is a GPU
+	Warmup    string // warmup.Inputs.Print
+	Host      Host   // of a device of this host's processors
+	GPU       GPU    // of one that is a GPU
 }
 
 // Mismatch is why a stored profile is not that of a key.
@@ -55,12 +60,17 @@ func (k Key) path() string {
 }
 
 func (k Key) hash() (string, error) {
-	b, err := os.ReadFile(k.ModelPath)
+	f, err := os.Open(k.ModelPath)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:]), nil
+	defer f.Close()
+	// In pieces: one call for a large file holds up the collector, and with it all that serves.
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // Read finds the profile that was stored for the key. The error is os.ErrNotExist where
@@ -88,7 +98,7 @@ func Read(k Key) (catalog.Profile, error) {
 // stored is what a file of the key says beside the profile.
 func (k Key) stored() (stored, error) {
 	hash, err := k.hash()
-	return stored{Model: hash, Runtime: k.Runtime, Device: k.Device, Threads: k.Threads, Batch: k.MaxBatch, Host: k.Host, GPU: k.GPU}, err
+	return stored{Model: hash, Runtime: k.Runtime, Device: k.Device, Threads: k.Threads, Batch: k.MaxBatch, Warmup: k.Warmup, Host: k.Host, GPU: k.GPU}, err
 }
 
 // differs is the first field in which s is of something else than here; nil: none.
@@ -105,6 +115,7 @@ func (s *stored) differs(here *stored) *Mismatch {
 		{"device type", s.Device, here.Device},
 		{"threads", count(s.Threads), count(here.Threads)},
 		{"max_batch", count(s.Batch), count(here.Batch)},
+		{"warmup", s.Warmup, here.Warmup},
 		{"CPU", s.CPU, here.CPU},
 		{"number of processors", count(s.Processors), count(here.Processors)},
 		{"GPU", s.Product, here.Product},
@@ -129,7 +140,8 @@ func Write(k Key, r *Result) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	doc.Profile, doc.Points = r.Profile.Doc(), r.Points
+	doc.Profile, doc.Points, doc.Guessed = r.Profile.Doc(), r.Points, r.Estimated
+	doc.Inputs = r.Inputs.String()
 	text, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
 		return "", err

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/symphony-serving/symphony/backend/warmup"
 	"github.com/symphony-serving/symphony/scheduler/profile"
 	"github.com/symphony-serving/symphony/transport/catalog"
 	"github.com/symphony-serving/symphony/transport/mono"
@@ -42,6 +43,7 @@ type file struct {
 	Memory     *memoryFile          `yaml:"memory"`   // likewise: what they take of a device
 	Load       string               `yaml:"load"`     // likewise: how long loading takes
 	Resident   bool                 `yaml:"resident"` // in a paged pool: it is on all of its devices at all times
+	Warmup     *warmup.Setting      `yaml:"warmup"`   // what runs before the first request get; zeros when empty
 
 	// On GPUs; what is empty says the pool.
 	Precision  string `yaml:"precision"`   // fp32, tf32, fp16: a file whose weights were converted
@@ -65,6 +67,7 @@ type Model struct {
 	Dir        string // <repo>/<model>
 	Files      string // folder that Path and what lies beside it are in, where they are a Snapshot; else empty
 	GPU        GPU
+	Warmup     *warmup.Inputs // of runs before the first request; nil: the default
 
 	// Of an emulated model: what it takes of a device's memory while it is loaded, and
 	// beyond that while it runs, bytes; and how long loading takes.
@@ -114,6 +117,9 @@ func (f *file) spec(name string) (Model, error) {
 		m.Spec.Profile = f.Profile.doc()
 		if f.Profile == nil {
 			bad("profile", "an emulated model needs alpha_ms and beta_ms, or table_ms")
+		}
+		if f.Warmup != nil {
+			bad("warmup", "an emulated model has no runs before its first request: leave it out")
 		}
 	default:
 		bad("platform", "%q is none of onnxruntime, emulated", f.Platform)

@@ -100,6 +100,10 @@ func (in place) loadNamed(dir, name string) (models []Model, failed []error) {
 		return nil, failed
 	}
 	m.Dir = dir
+	if m.Warmup, err = in.warmup(dir, f); err != nil {
+		fail("", path, err)
+		return nil, failed
+	}
 	if m.Spec.Platform == PlatformEmulated {
 		m.Spec.Version = "1"
 		return []Model{m}, failed

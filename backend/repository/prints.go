@@ -16,7 +16,7 @@ import (
 // Print is what a model's folder looks like: it differs when a file in it has come, gone or
 // changed, as far as names, sizes and times tell.
 type Print struct {
-	Config   uint64            // of config.yaml
+	Config   uint64            // of config.yaml, and of the files that its warmup may name
 	Versions map[string]uint64 // of a version's files
 
 	files map[string]map[string]uint64 // by version of several files, and path
@@ -99,7 +99,10 @@ func isThere(path string) bool {
 func PrintOf(dir, name string) Print { return printOf(filepath.Join(dir, name)) }
 
 func printOf(dir string) Print {
-	p := Print{Config: printTree(filepath.Join(dir, configFile)), Versions: map[string]uint64{}, files: map[string]map[string]uint64{}}
+	h := fnv.New64a()
+	printInto(h, filepath.Join(dir, configFile), 0, nil)
+	printInto(h, filepath.Join(dir, WarmupDir), 0, nil)
+	p := Print{Config: h.Sum64(), Versions: map[string]uint64{}, files: map[string]map[string]uint64{}}
 	entries, _ := os.ReadDir(dir) // a folder that goes has none
 	for _, e := range entries {
 		if catalog.MeansVersion(e.Name()) {

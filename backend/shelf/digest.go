@@ -41,7 +41,7 @@ type Sum struct {
 	Bytes   int64 // of all together
 }
 
-// DigestOf is the digest of a model's version in a folder: of its config.yaml and of all files
+// DigestOf is the digest of a model's version in a folder: of its config.yaml, of files of warm-up inputs, and of all files
 // below <version>, of which an emulated model has none. Other versions, and what else lies
 // there, do not count. bytes are those of all the files together.
 func DigestOf(dir, version string) (digest catalog.Digest, bytes int64, err error) {

@@ -16,6 +16,7 @@ const (
 	configMax = 1 << 20 // bytes of config.yaml
 	pathMax   = 512     // bytes of a file's path
 	config    = "config.yaml"
+	warmup    = "warmup" // folder of files that config.yaml names as warm-up inputs
 )
 
 // source is where a model's files are.
@@ -53,7 +54,12 @@ func list(ctx context.Context, src source, version string) (objects []object, to
 	if len(objects) != 1 || objects[0].path != config {
 		return nil, 0, errors.New("there is no config.yaml")
 	}
-	return objects, total, src.walk(ctx, version, add)
+	for _, below := range []string{version, warmup} {
+		if err := src.walk(ctx, below, add); err != nil {
+			return nil, 0, err
+		}
+	}
+	return objects, total, nil
 }
 
 // checkPath refuses a path that is none below a folder, or that no model has.
@@ -69,7 +75,7 @@ func checkVersion(v string) error {
 	plain := strings.ContainsFunc(v, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("._-", r)
 	})
-	if v == "" || len(v) > 64 || plain || v[0] == '.' || v == config {
+	if v == "" || len(v) > 64 || plain || v[0] == '.' || v == config || v == warmup {
 		return fmt.Errorf("version %.80q is no name of a folder: letters, digits, '.', '_' and '-', at most 64", v)
 	}
 	return nil

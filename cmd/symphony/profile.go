@@ -97,8 +97,13 @@ func (c profileCmd) onCPU(ctx context.Context, b config.Backend, _ zerolog.Logge
 	if err != nil {
 		return nil, profiler.Key{}, err
 	}
-	d := onnx.NewDevice([]*onnx.Session{s})
+	defer s.Close()
+	d, err := onnx.NewBeside(ctx, s, c.Threads, true)
+	if err != nil {
+		return nil, profiler.Key{}, err
+	}
 	defer d.Close()
+	o.Inputs = m.Warmup
 	r, err := profiler.Measure(ctx, d, 0, &m.Spec, o)
 	return r, backend.ProfileKey(m, backend.PoolConfig{DeviceType: cmp.Or(c.DeviceType, "cpu"), Threads: c.Threads}, ""), err
 }

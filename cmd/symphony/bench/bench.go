@@ -14,6 +14,7 @@ type Command struct {
 	Load        loadCmd        `cmd:"" help:"Open-loop load: offered rate, goodput, bad rate by reason, percentiles."`
 	Overhead    overheadCmd    `cmd:"" help:"What the system itself takes of a request's time, stage by stage, beside bare TCP and fasthttp."`
 	Cold        coldCmd        `cmd:"" help:"More models than fit into GPUs' memory: loads on demand, live beside the simulator, as in Clockwork's Figure 6."`
+	Newcomers   newcomersCmd   `cmd:"" help:"What models that come cost one that is served: a server with one CPU device, and models without a profile copied into its repository."`
 	Scheduler   schedulerCmd   `cmd:"" help:"The scheduler alone, as in section 5.5 of the paper: how many requests a second it carries, and how late its grants are."`
 	HTTP        httpCmd        `cmd:"" name:"http" help:"The HTTP ingress beside a bare fasthttp echo: requests a second, binary and JSON."`
 	Net         netCmd         `cmd:"" help:"RDMA and TCP beside each other: an incast of READs as in the paper's Appendix B, and messages by size."`
