@@ -35,13 +35,13 @@ func framingText(h *fasthttp.RequestHeader) (text string, closes bool) {
 		case ' ', '\t' | 0x20:
 			return "a line of its headers begins with a space: send the header in one line", true
 		case 'c':
-			length += named(line, "content-length")
-			encoding += named(line, "content-encoding")
-			if named(line, "connection") > 0 {
+			length += named(line, "Content-Length")
+			encoding += named(line, "Content-Encoding")
+			if named(line, "Connection") > 0 && string(line) != "Connection: keep-alive" {
 				closes = closes || hasToken(line[len("connection:"):], "close")
 			}
 		case 't':
-			coding += named(line, "transfer-encoding")
+			coding += named(line, "Transfer-Encoding")
 		case 'i':
 			header += named(line, headerLength)
 		}
@@ -61,9 +61,10 @@ func framingText(h *fasthttp.RequestHeader) (text string, closes bool) {
 	return text, closes
 }
 
-// named is 1 if a line is that of the header, whatever the case of its letters.
+// named is 1 if a line is that of the header, whatever the case of its letters. Nearly all have the usual
+// one, which is compared first.
 func named(line []byte, name string) int {
-	if len(line) > len(name) && line[len(name)] == ':' && bytes.EqualFold(line[:len(name)], []byte(name)) {
+	if len(line) > len(name) && line[len(name)] == ':' && (string(line[:len(name)]) == name || bytes.EqualFold(line[:len(name)], []byte(name))) {
 		return 1
 	}
 	return 0
