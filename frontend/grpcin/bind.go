@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/frontend/ingress"
 	"github.com/symphony-serving/symphony/frontend/ingress/oip"
 	"github.com/symphony-serving/symphony/frontend/regions"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -34,7 +35,7 @@ type batch struct {
 
 // bind compares the request with the model. No tensor is looked at before its size is known to be
 // right.
-func (q *request) bind(spec *catalog.ModelSpec, itemsMax int) (b batch, err error) {
+func (q *request) bind(spec *catalog.ModelSpec, web *ingress.Server) (b batch, err error) {
 	raw := 0
 	for i := range q.inputs {
 		t := &q.inputs[i]
@@ -46,7 +47,7 @@ func (q *request) bind(spec *catalog.ModelSpec, itemsMax int) (b batch, err erro
 			return b, oip.Errorf(oip.Field("inputs", i, "name"), "%q is given twice", t.name)
 		}
 		want := &spec.Inputs[at]
-		own, err := t.fit(i, want, spec.MaxBatch > 0, itemsMax)
+		own, err := t.fit(i, want, spec.MaxBatch > 0, web)
 		if err != nil {
 			return b, err
 		}
@@ -95,7 +96,7 @@ func offset(spec *catalog.ModelSpec, input int) (from int) {
 }
 
 // fit compares one input's type and shape with the model's.
-func (t *input) fit(i int, want *catalog.TensorSpec, batches bool, itemsMax int) (batch, error) {
+func (t *input) fit(i int, want *catalog.TensorSpec, batches bool, web *ingress.Server) (batch, error) {
 	switch {
 	case string(t.datatype) == string(catalog.Bytes) && want.Type != catalog.Bytes:
 		return batch{}, oip.Errorf(oip.Field("inputs", i, "datatype"), "BYTES (text) is not served: models here take numbers, so turn text into them before it is sent")
@@ -105,8 +106,8 @@ func (t *input) fit(i int, want *catalog.TensorSpec, batches bool, itemsMax int)
 		return batch{}, oip.Errorf(oip.Field("inputs", i, "datatype"), "%s is not served: tensors here are numbers, of a fixed size", want.Type)
 	}
 	if batches && len(t.shape) == len(want.Shape)+1 && slices.Equal(t.shape[1:], want.Shape) {
-		if t.shape[0] < 1 || t.shape[0] > int64(itemsMax) {
-			return batch{}, oip.Errorf(oip.Field("inputs", i, "shape"), "a batch of %d items, must be 1 to %d", t.shape[0], itemsMax)
+		if err := web.CheckItems(t.shape[0], i); err != nil {
+			return batch{}, err
 		}
 		return batch{int(t.shape[0]), true}, nil
 	}
@@ -144,12 +145,17 @@ func (q *request) read(dst []byte, i int, shared *regions.Regions) error {
 	return t.decode(dst, i, k.spec.Type)
 }
 
+// copied is how many bytes the tensors of a batch take, beside the message that they came with.
+func (q *request) copied(b batch) (bytes int) {
+	for i := range q.bound {
+		bytes += b.items * q.bound[i].size
+	}
+	return bytes
+}
+
 // items makes the inferences' inputs of a batch: items times inputs tensors.
 func (q *request) items(b batch, shared *regions.Regions) ([]frontend.Tensor, error) {
-	n, total := len(q.bound), 0
-	for i := range q.bound {
-		total += b.items * q.bound[i].size
-	}
+	n, total := len(q.bound), q.copied(b)
 	q.scratch = slices.Grow(q.scratch[:0], total)[:total]
 	q.tensors = slices.Grow(q.tensors[:0], b.items*n)[:b.items*n]
 	rest := q.scratch

@@ -30,7 +30,6 @@ type Config struct {
 	Connections int           // open at a time [16384]
 	Calls       int           // of one connection at a time [4096]
 	StreamCalls int           // inferences of one ModelStreamInfer at a time [256]
-	ItemsMax    int           // items of a client-side batch [256]
 	GreetTime   time.Duration // for a new connection to speak HTTP/2 [10 s]
 	BodyTime    time.Duration // for a call's message to come [30 s]
 	IdleTime    time.Duration // of a connection without calls [10 min]
@@ -62,7 +61,6 @@ func (c Config) complete() (Config, error) {
 	def(&c.Connections, 1<<14)
 	def(&c.Calls, 1<<12)
 	def(&c.StreamCalls, 256)
-	def(&c.ItemsMax, 256)
 	span(&c.GreetTime, 10*time.Second)
 	span(&c.BodyTime, 30*time.Second)
 	span(&c.IdleTime, 10*time.Minute)
@@ -76,8 +74,8 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("grpcin: Config.HeldMax %d, must be at least MessageMax %d", c.HeldMax, c.MessageMax)
 	case c.UnsentMax < 1:
 		return c, fmt.Errorf("grpcin: Config.UnsentMax %d, must be at least 1", c.UnsentMax)
-	case c.HeaderMax < 1024 || c.Connections < 1 || c.Calls < 1 || c.StreamCalls < 1 || c.ItemsMax < 1:
-		return c, fmt.Errorf("grpcin: HeaderMax must be at least 1024; Connections, Calls, StreamCalls and ItemsMax at least 1")
+	case c.HeaderMax < 1024 || c.Connections < 1 || c.Calls < 1 || c.StreamCalls < 1:
+		return c, fmt.Errorf("grpcin: HeaderMax must be at least 1024; Connections, Calls and StreamCalls at least 1")
 	case c.GreetTime < 0 || c.BodyTime < 0 || c.IdleTime < 0 || c.PingTime < 0:
 		return c, fmt.Errorf("grpcin: a timeout is negative")
 	}

@@ -90,7 +90,7 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (r *reply
 		return nil, err
 	}
 	spec := &entry.Spec
-	b, err := q.bind(spec, s.cfg.ItemsMax)
+	b, err := q.bind(spec, s.cfg.Web)
 	if err == nil {
 		err = q.choose(spec)
 	}
@@ -152,6 +152,11 @@ func (s *Server) ask(ctx context.Context, q *request, spec *catalog.ModelSpec, b
 	if b.items == 1 {
 		return s.askOne(ctx, q, spec, timeout)
 	}
+	copied := int64(q.copied(b))
+	if err := s.cfg.Web.EnterItems(b.items, copied); err != nil {
+		return err
+	}
+	defer s.cfg.Web.LeaveItems(b.items, copied)
 	tensors, err := q.items(b, s.cfg.Web.Regions())
 	if q.drop(); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/symphony-serving/symphony/frontend/ingress/oip"
 	"github.com/symphony-serving/symphony/frontend/tracing"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/wire"
 )
 
 // Limits of a message, those of HTTP.
@@ -116,11 +117,19 @@ func (q *request) reset() {
 	clear(q.tensors)
 	clear(q.answers)
 	*q = request{header: kept(q.header), raw: q.raw[:0], inputs: q.inputs[:0], outputs: q.outputs[:0], bound: q.bound[:0], wanted: q.wanted[:0],
-		scratch: kept(q.scratch), tensors: q.tensors[:0], answers: q.answers[:0], times: q.times[:0]}
+		scratch: kept(q.scratch), tensors: few(q.tensors), answers: q.answers[:0], times: q.times[:0]}
 }
 
 // keepMax is the largest buffer that is kept for the next request.
 const keepMax = 1 << 20
+
+// few keeps what most requests need, and not what one of thousands of items has taken.
+func few(t []frontend.Tensor) []frontend.Tensor {
+	if cap(t) > wire.BatchMax {
+		return nil
+	}
+	return t[:0]
+}
 
 func kept(b []byte) []byte {
 	if cap(b) > keepMax {

@@ -76,8 +76,8 @@ func (s *Server) fit(t *oip.Input, i int, want *catalog.TensorSpec, batches bool
 		return batch{}, oip.Errorf(oip.Field("inputs", i, "datatype"), "%s, the model takes %s", t.Type, want.Type)
 	}
 	if batches && len(t.Shape) == len(want.Shape)+1 && slices.Equal(t.Shape[1:], want.Shape) {
-		if t.Shape[0] < 1 || t.Shape[0] > int64(s.cfg.ItemsMax) {
-			return batch{}, oip.Errorf(oip.Field("inputs", i, "shape"), "a batch of %d items, must be 1 to %d", t.Shape[0], s.cfg.ItemsMax)
+		if err := s.CheckItems(t.Shape[0], i); err != nil {
+			return batch{}, err
 		}
 		return batch{int(t.Shape[0]), true}, nil
 	}

@@ -7,28 +7,7 @@ import (
 	"io"
 	"net"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
-
-// tooLargeMark is a header of our own making on requests whose announced body
-// is too large. No client can send it: NUL is no letter of a header's name.
-const tooLargeMark = "\x00"
-
-// headerReceived runs before fasthttp touches the body. A body that is too
-// large is refused here, before its first byte is waited for.
-func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	n := h.ContentLength()
-	if int64(n) > s.cfg.BodyMax {
-		h.SetContentLength(0)
-		h.Del("Expect")
-		h.SetCanonical([]byte(tooLargeMark), []byte{'1'})
-	}
-	if n == 0 || n == -2 {
-		return fasthttp.RequestConfig{}
-	}
-	return fasthttp.RequestConfig{ReadTimeout: s.paceWindow()}
-}
 
 func (s *Server) tooLarge() *refusal {
 	return &refusal{status: 413, reason: "too_large", msg: fmt.Sprintf("the body is above %d bytes", s.cfg.BodyMax), close: true}

@@ -70,7 +70,8 @@ type Config struct {
 	HeaderMax     int           // bytes of a request's line and headers [8 KiB]
 	Connections   int           // open at a time [16384]
 	Requests      int           // inferences at a time [16384]
-	ItemsMax      int           // items of a client-side batch [256]
+	ItemsMax      int           // items of a client-side batch [4096, at most ItemsOpen]
+	ItemsOpen     int           // items of all client-side batches at a time, those of gRPC included [65536]
 	HeaderTimeout time.Duration // to send the headers [10 s]
 	BodyTimeout   time.Duration // to send the body [30 s]
 	BodyRate      int64         // bytes per second that a body must come at, by sixths of BodyTimeout [16 KiB; negative: any]
@@ -117,7 +118,8 @@ func (c Config) complete() (Config, error) {
 	def(&c.HeaderMax, 8<<10)
 	def(&c.Connections, 1<<14)
 	def(&c.Requests, 1<<14)
-	def(&c.ItemsMax, 256)
+	def(&c.ItemsOpen, 1<<16)
+	def(&c.ItemsMax, min(itemsMost, c.ItemsOpen))
 	def(&c.FullStatus, 429)
 	span(&c.HeaderTimeout, 10*time.Second)
 	span(&c.BodyTimeout, 30*time.Second)
@@ -134,8 +136,8 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("ingress: Config.DirectMax %d, must not be negative", c.DirectMax)
 	case c.BodyMax < 0 || c.BodiesMax < c.BodyMax:
 		return c, fmt.Errorf("ingress: Config.BodiesMax %d, must be at least BodyMax %d", c.BodiesMax, c.BodyMax)
-	case c.HeaderMax < 1024 || c.Connections < 1 || c.Requests < 1 || c.ItemsMax < 1:
-		return c, fmt.Errorf("ingress: HeaderMax must be at least 1024; Connections, Requests and ItemsMax at least 1")
+	case c.HeaderMax < 1024 || c.Connections < 1 || c.Requests < 1 || c.ItemsMax < 1 || c.ItemsMax > c.ItemsOpen:
+		return c, fmt.Errorf("ingress: HeaderMax must be at least 1024; Connections, Requests and ItemsMax at least 1, ItemsMax at most ItemsOpen")
 	case c.HeaderTimeout < 0 || c.BodyTimeout < 0 || c.IdleTimeout < 0 || c.WriteTimeout < 0 || c.LoadTimeout < 0 || c.IndexTimeout < 0:
 		return c, fmt.Errorf("ingress: a timeout is negative")
 	}

@@ -104,8 +104,8 @@ func (s *Server) give(x *exchange) {
 		x.forget()
 	}
 	*x = exchange{model: x.model, slab: x.slab, digits: x.digits, buffer: keep(x.buffer), scratch: keep(x.scratch), encoded: keep(x.encoded), request: x.request,
-		parsed: x.parsed, ids: x.ids, parts: x.parts[:0], shapes: x.shapes[:0],
-		bound: x.bound[:0], wanted: x.wanted[:0], tensors: x.tensors[:0], answers: x.answers[:0],
+		parsed: x.parsed, ids: few(x.ids), parts: few(x.parts), shapes: x.shapes[:0],
+		bound: x.bound[:0], wanted: x.wanted[:0], tensors: few(x.tensors), answers: x.answers[:0],
 		reply: oip.Reply{Parameters: x.reply.Parameters[:0], Outputs: x.reply.Outputs[:0]}}
 	s.pools.exchanges.Put(x)
 }

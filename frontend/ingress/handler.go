@@ -65,11 +65,11 @@ func (s *Server) answer(x *exchange) (number int) {
 	r, err := s.find(x)
 	if err == nil {
 		number = s.metrics.number(r)
-		if x.ctx.Request.Header.Peek(tooLargeMark) != nil {
-			err = s.tooLarge()
-		} else {
-			err = r.serve(s, x)
-		}
+	}
+	if refused := s.refusedFor(x); refused != nil { // also where there is no such path: its body follows
+		err = refused
+	} else if err == nil {
+		err = r.serve(s, x)
 	}
 	if err != nil {
 		r := s.refusalOf(x.model, x.version, err)

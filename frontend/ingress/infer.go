@@ -168,6 +168,10 @@ func (s *Server) ask(x *exchange, spec *catalog.ModelSpec, b batch) ([]*frontend
 	if _, err := s.Settle(x.model, x.version, spec); err != nil {
 		return nil, err
 	}
+	if err := s.EnterItems(b.items, 0); err != nil { // the decoded tensors are held already
+		return nil, err
+	}
+	defer s.LeaveItems(b.items, 0)
 	tensors := x.items(b)
 	timeout := time.Duration(x.request.Timeout) * time.Microsecond
 	ctx := context.Background() // the lookout cancels by id

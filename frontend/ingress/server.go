@@ -36,6 +36,7 @@ type Server struct {
 	slow     atomic.Int64 // bytes that are being read into slabs
 	outputs  atomic.Int64 // bytes of large outputs, see Hold
 	loads    atomic.Int64 // calls that wait for a model
+	items    atomic.Int64 // of client-side batches that are asked for, of both protocols
 
 	mu    sync.Mutex // Guards conns and at.
 	conns map[*conn]struct{}

@@ -32,5 +32,10 @@ func (c Flags) Load(named ...config.Set) (config.Config, error) {
 			sets = append(sets, s)
 		}
 	}
-	return config.Load(c.Config, sets, os.Environ())
+	cfg, err := config.Load(c.Config, sets, os.Environ())
+	if links := config.ServiceLinks(os.Environ()); err == nil && len(links) > 0 {
+		log := Logger(cfg.Log)
+		log.Info().Int("variables", len(links)).Str("first", links[0]).Msg("variables that Kubernetes made of Services are not configuration: passed over (enableServiceLinks: false in the pod's spec prevents them)")
+	}
+	return cfg, err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,17 +16,13 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// EnvPrefix starts the environment variables that configure; a double
-// underscore stands for the dot between levels.
-const EnvPrefix = "SYMPHONY_"
-
 // Set is one key given by a flag, "scheduler.listen" for example.
 type Set struct{ Key, Value string }
 
 // Load reads the file (none if path is empty), then flags, then environ
 // ("KEY=value", as os.Environ gives it), and returns all errors in one list.
-// Variables that other parts of the system read are left alone (reserved, and
-// SYMPHONY_REQUIRE_*).
+// Variables that other parts of the system read are left alone, and so are Kubernetes' service links
+// (environment.go).
 func Load(path string, flags []Set, environ []string) (Config, error) {
 	k := koanf.New(".")
 	if path != "" {
@@ -96,12 +91,6 @@ func wrongs(err error, from func(key string) string) (all []error) {
 	return all
 }
 
-// reserved are variables with the prefix that are not keys: the path of the
-// file, of a library, where the control plane is, and what tests read.
-func reserved() []string {
-	return []string{"CONFIG", "CONTROL", "ONNXRUNTIME", "E2E_FULL", "PRINT", "PYTHON"}
-}
-
 // origin says where a key was set, or what it is a part of, where that was not in the
 // file. The environment lies over flags.
 func origin(key string, flags []Set, environ []string) string {
@@ -112,7 +101,7 @@ func origin(key string, flags []Set, environ []string) string {
 		for set := range envLayer([]string{kv}) {
 			if about(set) {
 				name, _, _ := strings.Cut(kv, "=")
-				return "; set by the environment: " + name
+				return "; set by the environment: " + name + linkText(key, environ)
 			}
 		}
 	}
@@ -128,19 +117,6 @@ func flagLayer(flags []Set) map[string]any {
 	layer := map[string]any{}
 	for _, s := range flags {
 		layer[s.Key] = s.Value
-	}
-	return layer
-}
-
-func envLayer(environ []string) map[string]any {
-	layer := map[string]any{}
-	for _, kv := range environ {
-		name, value, _ := strings.Cut(kv, "=")
-		rest, ok := strings.CutPrefix(name, EnvPrefix)
-		if !ok || slices.Contains(reserved(), rest) || strings.HasPrefix(rest, "REQUIRE_") {
-			continue
-		}
-		layer[strings.ReplaceAll(strings.ToLower(rest), "__", ".")] = value
 	}
 	return layer
 }

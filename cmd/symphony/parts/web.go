@@ -44,7 +44,7 @@ func (p *Process) Ingress(client *frontend.Client) (*Web, error) {
 	}
 	server, err := ingress.New(ingress.Config{Client: client, AccessLog: told.access, Tracer: told.tracer, Recorder: told.record, Repository: p.Models, Logger: p.Log, Metrics: p.registry, Version: version.Number, BodyMax: int64(c.BodyMax), Arena: int64(c.Arena), OutputsMax: int64(c.OutputsMax),
 		GiveUp: func() { _ = client.Close() }, MetricsApart: p.cfg.Metrics != "", AdminApart: c.Admin != "", SharedMemory: c.Shared,
-		Connections: c.Connections, FullStatus: c.FullStatus,
+		Connections: c.Connections, ItemsOpen: c.MaxInFlight, FullStatus: c.FullStatus,
 		HeaderTimeout: c.HeaderTime.Std(), BodyTimeout: c.BodyTime.Std(), BodyRate: bodyRate(c)})
 	if err != nil {
 		return nil, errors.Join(err, told.close())

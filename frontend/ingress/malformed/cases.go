@@ -15,6 +15,7 @@ func Cases(t Target) []Case {
 	out = append(out, t.binary()...)
 	out = append(out, t.repository()...)
 	out = append(out, t.transfer()...)
+	out = append(out, t.framing()...)
 	out = append(out, t.slow()...)
 	return out
 }

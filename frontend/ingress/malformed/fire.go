@@ -24,6 +24,8 @@ type Case struct {
 	Slow bool
 	// Half closes the sending half after Write, as a client that dies.
 	Half bool
+	// Ends: nothing may come after the answer but the connection's end.
+	Ends bool
 }
 
 // reasonHeader must be on every refusal.
@@ -54,7 +56,8 @@ func Fire(address string, c Case, patience time.Duration) error {
 }
 
 func check(c Case, r io.Reader) error {
-	resp, err := http.ReadResponse(bufio.NewReader(r), nil)
+	in := bufio.NewReader(r)
+	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
 		return fmt.Errorf("no answer: %w; want %d with %q", err, c.Status, c.Text)
 	}
@@ -74,6 +77,21 @@ func check(c Case, r io.Reader) error {
 		return fmt.Errorf("error %q lacks %q", document.Error, c.Text)
 	case resp.Header.Get(reasonHeader) == "":
 		return errors.New("no header " + reasonHeader)
+	case c.Ends:
+		return ends(in)
 	}
 	return nil
+}
+
+// ends reports what comes after an answer that must be the connection's last.
+func ends(r io.Reader) error {
+	more, err := io.ReadAll(r)
+	var timeout net.Error
+	switch {
+	case len(more) > 0:
+		return fmt.Errorf("what followed the request was answered: %.80q", more)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return errors.New("the connection was left open")
+	}
+	return nil // it may be reset: the server need not read what follows
 }
