@@ -111,6 +111,12 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		p.stock.seed()
 	}
 	b.keepGPUs()
+	b.begin(watched)
+	return b, nil
+}
+
+// begin starts what runs beside the devices, and dials the schedulers.
+func (b *Backend) begin(watched *watch) {
 	b.helpers.Go(b.keepAll)
 	b.helpers.Go(b.learnAll)
 	for _, u := range b.uplinks {
@@ -122,7 +128,6 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	for _, u := range b.uplinks {
 		u.dial()
 	}
-	return b, nil
 }
 
 func (b *Backend) hello() wire.Hello {
