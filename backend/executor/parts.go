@@ -190,16 +190,15 @@ func (o *order) goesOn(start, end mono.Time, err error) bool {
 		o.leave(start, end)
 	}
 	e.mu.Lock()
-	p.next = o.cutLocked()
-	if p.next {
+	goesOn := o.cutLocked()
+	if p.next = goesOn; goesOn {
 		e.parted++
 	}
 	e.mu.Unlock()
-	if !p.next {
-		return false
+	if goesOn { // p.next may be false again: another goroutine has launched the part
+		e.start()
 	}
-	e.start()
-	return true
+	return goesOn
 }
 
 // tookRun notes how a run went; false: the order counts no more, or its weights went.

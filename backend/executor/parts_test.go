@@ -80,6 +80,23 @@ func plannedOrder(batch wire.BatchID, items ...wire.BatchItem) *Order {
 	return o
 }
 
+// startBeside has other goroutines look for what can be launched, as the ends of READs do, until stop.
+func startBeside(e *Executor) (stop func()) {
+	var over atomic.Bool
+	var looks sync.WaitGroup
+	for range 4 {
+		looks.Go(func() {
+			for !over.Load() {
+				e.start()
+			}
+		})
+	}
+	return func() {
+		over.Store(true)
+		looks.Wait()
+	}
+}
+
 // Of a batch that fails only those fail that fail alone; the others get their own outputs.
 func TestOnlyCulpritsFail(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -91,6 +108,7 @@ func TestOnlyCulpritsFail(t *testing.T) {
 			bad := func(id wire.RequestID) bool { return id%7 == 3 }
 			w := newWorld(t, 2, newPicky(t, depth, bad))
 			defer w.close()
+			defer startBeside(w.exec)()
 			const batches = 60
 			id := wire.RequestID(0)
 			for b := range wire.BatchID(batches) {

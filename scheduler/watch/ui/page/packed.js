@@ -2,7 +2,7 @@
 // than one that is known by then.
 
 const kinds = [null, "abnnttpn", "abnnttnn", "ainnntttn", "annntpt", "alnnnntp", "alnnntp", "annnnt"], ofRequest = "intp"; // the layouts of batch, done, drop, queue, load, loaded, evict
-const reasons = "none deadline shed full unavailable unknown_model backend_lost execution input expired cancelled draining late cold memory infeasible".split(" ");
+const reasons = "none deadline shed full unavailable unknown_model backend_lost execution input expired cancelled draining late cold memory infeasible unsent isolated".split(" ");
 const whys = ",cold,copy,arrived,failed,room,removed,stray".split(",");
 const digits = new Int8Array(128).fill(-1);
 [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].forEach((c, i) => { digits[c.charCodeAt(0)] = i; });
