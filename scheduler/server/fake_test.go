@@ -305,6 +305,13 @@ func (p *peer) entry(name string) catalog.Entry {
 	return catalog.Entry{}
 }
 
+// entryNow is entry for callers that do not hold mu.
+func (p *peer) entryNow(name string) catalog.Entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.entry(name)
+}
+
 func (p *peer) submit(id wire.RequestID, model wire.ModelID, budget mono.Dur) {
 	now := mono.Now()
 	m := wire.Submit{Request: id, Model: model, Arrival: now, Deadline: now.Add(budget)}

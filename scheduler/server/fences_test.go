@@ -38,10 +38,10 @@ func TestUnloadWaitsForTheLoop(t *testing.T) {
 	f := frontendPeer(t, n)
 	f.wait("all", func() bool { return f.entry("m").Ready && f.entry("o").Ready })
 	f.runs("o", a)
-	stop <- f.entry("m").ID
+	stop <- f.entryNow("m").ID
 	for next, standing := wire.RequestID(1<<20), false; !standing; next += 2 {
-		f.submit(next, f.entry("m").ID, mono.Second)
-		f.submit(next+1, f.entry("o").ID, mono.Second)
+		f.submit(next, f.entryNow("m").ID, mono.Second)
+		f.submit(next+1, f.entryNow("o").ID, mono.Second)
 		select {
 		case <-stood:
 			standing = true

@@ -115,7 +115,7 @@ func TestASpareKnowsAllAndDrivesNothing(t *testing.T) {
 	for _, spare := range without(s.all, it) {
 		p := dialled(t, s.world, spare)
 		p.wait("the model", func() bool { return p.entry("m").GPUs == 4 })
-		p.submit(1, p.entry("m").ID, mono.Second)
+		p.submit(1, p.entryNow("m").ID, mono.Second)
 		p.wait("an answer", func() bool { return len(p.answers[1]) == 1 })
 		if got := p.answers[1][0]; got != wire.ReasonUnavailable {
 			t.Errorf("%v answers %v, want %v", spare, got, wire.ReasonUnavailable)

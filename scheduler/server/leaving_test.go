@@ -48,7 +48,7 @@ func TestRemovedModelFinishes(t *testing.T) {
 	c, a, _ := begin(t, n)
 	f := frontendPeer(t, n)
 	f.wait("m", func() bool { return f.entry("m").Ready })
-	id := f.entry("m").ID
+	id := f.entryNow("m").ID
 	const last = 50
 	for i := range wire.RequestID(last) {
 		f.submit(i+1, id, 2*mono.Second)
@@ -81,7 +81,7 @@ func TestRemovedModelReturns(t *testing.T) {
 			c.must(load("b/emulated/0", "m"))
 			f := frontendPeer(t, n)
 			f.wait("m", func() bool { return f.entry("m").Ready })
-			id := f.entry("m").ID
+			id := f.entryNow("m").ID
 			for i := range wire.RequestID(20) {
 				f.submit(i+1, id, 2*mono.Second)
 			}
@@ -107,7 +107,7 @@ func TestRemovedModelAndANewGPU(t *testing.T) {
 	c.must(drainOf("b/emulated/0"))
 	f := frontendPeer(t, n)
 	f.wait("m", func() bool { return f.entry("m").Ready })
-	id := f.entry("m").ID
+	id := f.entryNow("m").ID
 	for i := range wire.RequestID(200) { // more than a runs at once: b would take some
 		f.submit(i+1, id, 2*mono.Second)
 	}

@@ -81,7 +81,7 @@ func stream(f *peer, models []wire.ModelID, every time.Duration) (stop func(host
 // runs submits requests of a model until a host has run one: a busy machine loses some.
 func (p *peer) runs(name string, hosts ...*host) {
 	p.t.Helper()
-	model := p.entry(name).ID
+	model := p.entryNow(name).ID
 	from, next := p.asked+1, time.Time{}
 	p.wait(name+" runs", func() bool {
 		if time.Now().After(next) {
@@ -127,7 +127,7 @@ func TestModelMovesUnderLoad(t *testing.T) {
 	c, a, b := begin(t, n)
 	f := frontendPeer(t, n)
 	f.wait("both", func() bool { return f.entry("m").Ready && f.entry("n").Ready })
-	id, other := f.entry("m").ID, f.entry("n").ID
+	id, other := f.entryNow("m").ID, f.entryNow("n").ID
 	stop := stream(f, []wire.ModelID{id, other}, 2*time.Millisecond)
 	c.must(load("b/emulated/0", "m"))
 	for range 10 {
@@ -141,7 +141,7 @@ func TestModelMovesUnderLoad(t *testing.T) {
 	if handsOver() && dropped > 0 {
 		t.Errorf("%d of %d requests are lost by moves", dropped, sent)
 	}
-	if e := f.entry("m"); e.ID != id {
+	if e := f.entryNow("m"); e.ID != id {
 		t.Errorf("its id was %d and is %d", id, e.ID)
 	}
 	c.wait("its counts", func() bool { m := c.facts.models["m/1"]; return m.Served > 0 && m.In == "A" })
@@ -166,7 +166,7 @@ func TestGPUChangesSides(t *testing.T) {
 	}
 	f := frontendPeer(t, n)
 	f.wait("three GPUs", func() bool { return f.entry("m").GPUs == 3 && f.entry("n").GPUs == 1 })
-	stop := stream(f, []wire.ModelID{f.entry("m").ID, f.entry("n").ID}, 2*time.Millisecond)
+	stop := stream(f, []wire.ModelID{f.entryNow("m").ID, f.entryNow("n").ID}, 2*time.Millisecond)
 	for range 3 {
 		for _, to := range []string{"B", "A"} {
 			c.must(drainOf("c/emulated/1"))
@@ -311,19 +311,19 @@ func TestModelsComeAndGo(t *testing.T) {
 	put(a, true)
 	c := newBoss(t, n)
 	c.wait("a has it", func() bool { return c.facts.stock["a/emulated/1"]["x/1"].State == catalog.StateReady })
-	if e := f.entry("x"); e.Spec.Name != "" {
+	if e := f.entryNow("x"); e.Spec.Name != "" {
 		t.Errorf("%+v is served, and b does not have it", e)
 	}
 	put(b, true)
 	f.wait("x", func() bool { return f.entry("x").Ready })
 	f.runs("x", a, b)
-	id := f.entry("x").ID
+	id := f.entryNow("x").ID
 	put(b, false)
 	f.wait("x is gone", func() bool { return f.entry("x").Spec.Name == "" })
 	const last = 1 << 20
 	f.submit(last, id, 2*mono.Second)
 	f.wait("an answer", func() bool { return len(f.answers[last]) == 1 && f.answers[last][0] == wire.ReasonUnavailable })
-	if !f.entry("m").Ready {
+	if !f.entryNow("m").Ready {
 		t.Error("m went with it")
 	}
 }
