@@ -90,6 +90,8 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (r *reply
 		return nil, err
 	}
 	spec := &entry.Spec
+	began, counted := mono.Now(), false
+	defer func() { s.cfg.Web.Failed(spec, err, began, counted) }()
 	b, err := q.bind(spec, s.cfg.Web)
 	if err == nil {
 		err = q.choose(spec)
@@ -123,10 +125,11 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (r *reply
 		spec.Version = q.answers[0].Version
 		q.outcome.Take(q.answers)
 	}
-	s.cfg.Web.Record(spec, q.answers, err)
 	if err != nil {
 		return nil, err
 	}
+	counted = true
+	s.cfg.Web.Record(spec, q.answers)
 	defer func() {
 		for _, a := range q.answers { // the reply has copies
 			a.Release()

@@ -39,7 +39,7 @@ type verdict struct {
 }
 
 // classify serves POST /v1/classify/M: an image to labels.
-func (s *Server) classify(x *exchange) error {
+func (s *Server) classify(x *exchange) (err error) {
 	if err := s.Enter(); err != nil {
 		return err
 	}
@@ -50,6 +50,8 @@ func (s *Server) classify(x *exchange) error {
 		return err
 	}
 	spec := &entry.Spec
+	counted := false
+	defer func() { s.Failed(spec, err, x.began, counted) }()
 	k, timeout, err := x.options(spec)
 	switch {
 	case err != nil:
@@ -85,10 +87,11 @@ func (s *Server) classify(x *exchange) error {
 	if x.answers = append(x.answers[:0], answer); err == nil {
 		spec.Version = answer.Version
 	}
-	s.stats.of(spec).record(x.answers, err)
 	if err != nil {
 		return err
 	}
+	counted = true
+	s.Record(spec, x.answers)
 	x.outcome.Take(x.answers)
 	if x.ctx.QueryArgs().GetBool("details") {
 		x.ctx.Response.Header.Set(requestHeader, IDs(x.answers))
