@@ -89,8 +89,7 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (r *reply
 	if err != nil {
 		return nil, err
 	}
-	spec := &entry.Spec
-	began, counted := mono.Now(), false
+	spec, began, counted := &entry.Spec, mono.Now(), false
 	defer func() { s.cfg.Web.Failed(spec, err, began, counted) }()
 	b, err := q.bind(spec, s.cfg.Web)
 	if err == nil {
@@ -128,8 +127,7 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (r *reply
 	if err != nil {
 		return nil, err
 	}
-	counted = true
-	s.cfg.Web.Record(spec, q.answers)
+	counted = s.cfg.Web.Record(spec, q.answers)
 	defer func() {
 		for _, a := range q.answers { // the reply has copies
 			a.Release()

@@ -49,8 +49,7 @@ func (s *Server) classify(x *exchange) (err error) {
 	if err != nil {
 		return err
 	}
-	spec := &entry.Spec
-	counted := false
+	spec, counted := &entry.Spec, false
 	defer func() { s.Failed(spec, err, x.began, counted) }()
 	k, timeout, err := x.options(spec)
 	switch {
@@ -84,14 +83,12 @@ func (s *Server) classify(x *exchange) (err error) {
 	r.ID = &s.await(x, x.began, 1)[0]
 	defer x.over()
 	answer, err := s.cfg.Client.Infer(context.Background(), r)
-	if x.answers = append(x.answers[:0], answer); err == nil {
-		spec.Version = answer.Version
-	}
+	x.answers = append(x.answers[:0], answer)
 	if err != nil {
 		return err
 	}
-	counted = true
-	s.Record(spec, x.answers)
+	spec.Version = answer.Version
+	counted = s.Record(spec, x.answers)
 	x.outcome.Take(x.answers)
 	if x.ctx.QueryArgs().GetBool("details") {
 		x.ctx.Response.Header.Set(requestHeader, IDs(x.answers))

@@ -57,8 +57,7 @@ func (s *Server) infer(x *exchange) (err error) {
 	if err != nil {
 		return err
 	}
-	counted = true
-	s.Record(spec, answers)
+	counted = s.Record(spec, answers)
 	if err := s.label(x, spec); err != nil {
 		return err
 	}

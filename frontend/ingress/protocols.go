@@ -40,9 +40,10 @@ func (s *Server) Regions() *regions.Regions { return s.regions }
 // Draining reports whether the Server is shutting down.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Record counts a request that was served: its items' answers.
-func (s *Server) Record(spec *catalog.ModelSpec, answers []*frontend.Response) {
+// Record counts a request that was served: its items' answers. It returns true, for Failed.
+func (s *Server) Record(spec *catalog.ModelSpec, answers []*frontend.Response) bool {
 	s.stats.of(spec).record(answers)
+	return true
 }
 
 // Failed counts a request of a known model that ends with an error, in the statistics, and where the
