@@ -220,6 +220,14 @@ func (k *modelMetrics) begun() *series {
 	return s
 }
 
+// CountBadInput counts a request that a protocol refused before it asked the client. Names that are not
+// in the catalogue are not counted: anybody may make them up.
+func (c *Client) CountBadInput(model, version string) {
+	if m, err := c.find(model, version); err == nil {
+		m.metrics.count(&Error{Kind: ErrBadInput})
+	}
+}
+
 func (k *modelMetrics) count(err *Error) {
 	s := k.begun()
 	if s == nil {

@@ -89,7 +89,8 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (r *reply
 	if err != nil {
 		return nil, err
 	}
-	spec := &entry.Spec
+	spec, began, counted := &entry.Spec, mono.Now(), false
+	defer func() { s.cfg.Web.Failed(spec, err, began, counted) }()
 	b, err := q.bind(spec, s.cfg.Web)
 	if err == nil {
 		err = q.choose(spec)
@@ -123,10 +124,10 @@ func (s *Server) infer(ctx context.Context, q *request, streamed bool) (r *reply
 		spec.Version = q.answers[0].Version
 		q.outcome.Take(q.answers)
 	}
-	s.cfg.Web.Record(spec, q.answers, err)
 	if err != nil {
 		return nil, err
 	}
+	counted = s.cfg.Web.Record(spec, q.answers)
 	defer func() {
 		for _, a := range q.answers { // the reply has copies
 			a.Release()

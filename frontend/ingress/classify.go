@@ -39,7 +39,7 @@ type verdict struct {
 }
 
 // classify serves POST /v1/classify/M: an image to labels.
-func (s *Server) classify(x *exchange) error {
+func (s *Server) classify(x *exchange) (err error) {
 	if err := s.Enter(); err != nil {
 		return err
 	}
@@ -49,7 +49,8 @@ func (s *Server) classify(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	spec := &entry.Spec
+	spec, counted := &entry.Spec, false
+	defer func() { s.Failed(spec, err, x.began, counted) }()
 	k, timeout, err := x.options(spec)
 	switch {
 	case err != nil:
@@ -82,13 +83,12 @@ func (s *Server) classify(x *exchange) error {
 	r.ID = &s.await(x, x.began, 1)[0]
 	defer x.over()
 	answer, err := s.cfg.Client.Infer(context.Background(), r)
-	if x.answers = append(x.answers[:0], answer); err == nil {
-		spec.Version = answer.Version
-	}
-	s.stats.of(spec).record(x.answers, err)
+	x.answers = append(x.answers[:0], answer)
 	if err != nil {
 		return err
 	}
+	spec.Version = answer.Version
+	counted = s.Record(spec, x.answers)
 	x.outcome.Take(x.answers)
 	if x.ctx.QueryArgs().GetBool("details") {
 		x.ctx.Response.Header.Set(requestHeader, IDs(x.answers))

@@ -140,7 +140,6 @@ func (x *exchange) plain(spec *catalog.ModelSpec, rest int) bool {
 func (s *Server) fill(x *exchange, entry *catalog.Entry, rest int) error {
 	spec := &entry.Spec
 	if err := s.Reserve(&x.slab, x.model, x.version, spec); err != nil {
-		s.stats.of(spec).record(nil, err)
 		return err
 	}
 	if len(x.slab.Input) != rest { // another catalogue came while the header did

@@ -20,7 +20,7 @@ const timeoutMax = int64(time.Hour / time.Microsecond)
 const headerLength = "Inference-Header-Content-Length"
 
 // infer serves POST .../infer.
-func (s *Server) infer(x *exchange) error {
+func (s *Server) infer(x *exchange) (err error) {
 	if err := s.Enter(); err != nil {
 		return err
 	}
@@ -31,6 +31,8 @@ func (s *Server) infer(x *exchange) error {
 		return err
 	}
 	spec := &entry.Spec
+	counted := false
+	defer func() { s.Failed(spec, err, x.began, counted) }()
 	var answers []*frontend.Response
 	b := batch{items: 1}
 	filled, err := s.direct(x, &entry)
@@ -52,10 +54,10 @@ func (s *Server) infer(x *exchange) error {
 	if err == nil {
 		spec.Version = answers[0].Version
 	}
-	s.stats.of(spec).record(answers, err)
 	if err != nil {
 		return err
 	}
+	counted = s.Record(spec, answers)
 	if err := s.label(x, spec); err != nil {
 		return err
 	}

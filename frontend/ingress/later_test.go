@@ -45,7 +45,7 @@ func TestRetryAfter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Record(&flat.Spec, []*frontend.Response{{Total: 2_300*time.Millisecond + 1}}, nil)
+	s.Record(&flat.Spec, []*frontend.Response{{Total: 2_300*time.Millisecond + 1}})
 	ask(2301)
 	for _, c := range []struct {
 		model, version string

@@ -504,8 +504,8 @@ func TestStatisticsOfABatch(t *testing.T) {
 	times := func(unit time.Duration) *frontend.Response {
 		return &frontend.Response{BatchSize: 2, Queue: unit, Fetch: 2 * unit, Execute: 3 * unit, Reply: 4 * unit, Total: 10 * unit}
 	}
-	m.record([]*frontend.Response{times(1), times(3), times(2)}, nil)
-	m.record([]*frontend.Response{times(5)}, nil)
+	m.record([]*frontend.Response{times(1), times(3), times(2)})
+	m.record([]*frontend.Response{times(5)})
 	for name, c := range map[string]struct {
 		got  span
 		want time.Duration

@@ -3,11 +3,13 @@ package ingress
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/symphony-serving/symphony/frontend"
 	"github.com/symphony-serving/symphony/frontend/regions"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 )
 
 // A protocol beside HTTP (package grpcin) asks the Server for all that clients may expect to be the
@@ -38,10 +40,34 @@ func (s *Server) Regions() *regions.Regions { return s.regions }
 // Draining reports whether the Server is shutting down.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Record counts a request that was asked for: its items' answers, or its error.
-func (s *Server) Record(spec *catalog.ModelSpec, answers []*frontend.Response, err error) {
-	s.stats.of(spec).record(answers, err)
+// Record counts a request that was served: its items' answers. It returns true, for Failed.
+func (s *Server) Record(spec *catalog.ModelSpec, answers []*frontend.Response) bool {
+	s.stats.of(spec).record(answers)
+	return true
 }
+
+// Failed counts a request of a known model that ends with an error, in the statistics, and where the
+// protocol refused it before the client was asked, as bad_input. counted: Record has it already.
+func (s *Server) Failed(spec *catalog.ModelSpec, err error, began mono.Time, counted bool) {
+	if err == nil || counted {
+		return
+	}
+	s.stats.of(spec).failed(time.Duration(mono.Now().Sub(began)))
+	var own *frontend.Error // the client has counted its own
+	if errors.As(err, &own) {
+		return
+	}
+	if status := s.refusalOf(spec.Name, spec.Version, err).status; status == 400 || status == 413 {
+		if c, ok := s.cfg.Client.(badInputs); ok {
+			c.CountBadInput(spec.Name, spec.Version)
+		}
+	}
+}
+
+// badInputs is what counts requests that were refused before they reached it. (*frontend.Client does.)
+type badInputs interface{ CountBadInput(model, version string) }
+
+var _ badInputs = (*frontend.Client)(nil)
 
 // Metadata is the server's document.
 func (s *Server) Metadata() ([]byte, error) { return json.Marshal(s.metadata()) }

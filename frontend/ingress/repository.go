@@ -206,7 +206,28 @@ func (s *Server) unloadModel(model string) error {
 	if err := s.cfg.Repository.Unload(ctx, model); err != nil {
 		return s.repositoryRefusal(model, "unload", err)
 	}
+	s.unheard(model)
 	return nil
+}
+
+// unloadHeard is how long an unload's answer waits for this frontend's requests to be refused.
+const unloadHeard = 2 * time.Second
+
+// unheard waits until this frontend no longer serves the model, or for unloadHeard: the control plane has
+// taken the order, and goes on with it in either case.
+func (s *Server) unheard(model string) {
+	ctx, cancel := context.WithTimeout(s.ending, unloadHeard)
+	defer cancel()
+	for {
+		if e, err := s.cfg.Client.Model(model, ""); err != nil || !e.Ready {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(heardPause):
+		}
+	}
 }
 
 // repositoryRefusal is the answer to what a Repository did not do.

@@ -113,14 +113,17 @@ func (s *span) add(d time.Duration) { s.count, s.total = s.count+1, s.total+max(
 
 func (s *span) doc() object { return object{"count": s.count, "ns": s.total.Nanoseconds()} }
 
-// record counts one request: its items' answers, or its error.
-func (m *modelStatistics) record(answers []*frontend.Response, err error) {
+// failed counts one request that ended with an error, and how long it took.
+func (m *modelStatistics) failed(took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err != nil {
-		m.fail.add(0)
-		return
-	}
+	m.fail.add(took)
+}
+
+// record counts one request that was served: its items' answers.
+func (m *modelStatistics) record(answers []*frontend.Response) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.last = time.Now()
 	slowest := answers[0]
 	for _, a := range answers {

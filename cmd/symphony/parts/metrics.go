@@ -23,7 +23,12 @@ func (p *Process) ServeMetrics() error {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	p.vitals.serve(mux)
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 { // as in api.Handler
+			w.Header().Set("Connection", "close")
+		}
+		mux.ServeHTTP(w, r)
+	}), ReadHeaderTimeout: 5 * time.Second}
 	go s.Serve(ln) // ends with the process
 	p.Log.Info().Str("address", "http://"+ln.Addr().String()+"/metrics").Msg("metrics")
 	return nil

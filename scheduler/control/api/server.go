@@ -90,6 +90,11 @@ func (h *Handler) Server() *http.Server {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if len(r.TransferEncoding) > 0 {
+		// net/http takes chunks beside a Content-Length, and hides the length: what follows on the
+		// connection may be another's for a proxy before it.
+		w.Header().Set("Connection", "close")
+	}
 	switch {
 	case r.Header.Get("Origin") != "":
 		h.refuse(w, "origin", &Error{Kind: KindForbidden, Msg: "web pages may not call the control plane: use symphony model, symphony plan, or a program"})

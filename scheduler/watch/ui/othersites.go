@@ -22,6 +22,11 @@ var errOtherSite = errors.New("a page of another site asked for this, and gets n
 func RefuseOtherSites(next http.Handler, address string) http.Handler {
 	name, _, _ := net.SplitHostPort(address) // "": there is no name
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 {
+			// net/http takes chunks beside a Content-Length, and hides the length: what follows on the
+			// connection may be another's for a proxy before it.
+			w.Header().Set("Connection", "close")
+		}
 		switch host := (&url.URL{Host: r.Host}).Hostname(); {
 		case !known(host, name):
 			refuse(w, http.StatusForbidden, fmt.Errorf("the host %q is not known here: use the IP address or localhost, or have this process listen on that name", host))
