@@ -70,6 +70,7 @@ func outings() []struct {
 		{"bench cold", outing{args: "--real --models 3 --room 2 --seconds 2 --rounds 1 --repository {tmp}/models --model digits-cnn --quiet", any: true}},
 		{"bench scheduler", outing{args: "--rate 1000 --duration 300ms --quiet"}},
 		{"bench http", outing{args: "--connections 4 --rounds 1 --span 200ms --quiet"}},
+		{"bench newcomers", outing{args: "--rows 1 --span 1s", any: true}},
 		{"bench net", outing{args: "--tcp-only --servers 2 --objects 2 --size 1000 --duration 300ms --quiet --out {tmp}/net"}},
 		{"bench soak", outing{args: "--duration 4s --warmup 1s --every 1s --slack 20 --quiet", any: true}},
 		{"bench gpu", outing{args: "--check", any: true}},
