@@ -71,7 +71,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	b.outputs = outbound.New(cfg.OutputsMax)
 	b.members = newMembers(b)
 	watched := newWatch(b)
-	repo, err := loadRepository(&cfg, b.log)
+	repo, failed, err := loadRepository(&cfg, b.log)
 	if err == nil && slices.ContainsFunc(cfg.Pools, func(p PoolConfig) bool { return p.Kind == KindCUDA }) {
 		// Before the other pools: there is one ONNX Runtime in a process.
 		if b.gpuHost, err = openGPUs(cfg.GPUs, b.log); err != nil {
@@ -111,6 +111,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 		p.stock.seed()
 	}
 	b.keepGPUs()
+	b.tellUnread(failed)
 	b.begin(watched)
 	return b, nil
 }

@@ -420,19 +420,19 @@ func profileDir(m *repository.Model, dir string) string {
 }
 
 // loadRepository reads the models and says which were left out.
-func loadRepository(cfg *Config, log zerolog.Logger) ([]repository.Model, error) {
+func loadRepository(cfg *Config, log zerolog.Logger) (models []repository.Model, failed []error, err error) {
 	if cfg.Repository == "" {
-		return nil, nil
+		return nil, failed, nil
 	}
-	models, failed, err := repository.Load(cfg.Repository)
-	if errors.Is(err, repository.ErrEmpty) && cfg.mayBeEmpty() {
-		return nil, nil
-	}
+	models, failed, err = repository.Load(cfg.Repository)
 	for _, f := range failed {
 		log.Error().Err(f).Msg("not served")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("backend.repository: %w", err)
+	if errors.Is(err, repository.ErrEmpty) && cfg.mayBeEmpty() {
+		return nil, failed, nil
 	}
-	return models, nil
+	if err != nil {
+		return nil, failed, fmt.Errorf("backend.repository: %w", err)
+	}
+	return models, failed, nil
 }

@@ -126,6 +126,7 @@ type entry struct {
 	measureOn []bool // by device: it was ordered to
 	later     bool   // not before it is tried again: there was no room
 	measuring int    // the device that it is measured for; -1: none
+	unread    bool   // its folder could not be read: it is listed with the reason (broken.go)
 	stopRuns  context.CancelFunc
 
 	retry    retry
@@ -323,7 +324,7 @@ func (s *stock) replace(e *entry) {
 	e.source, e.model, e.next, e.nextModel = *e.next, e.nextModel, nil, nil
 	e.files, e.exec, e.spec, e.done, e.total, e.got = filesNone, nil, nil, 0, 0, catalog.Files{}
 	e.err, e.refused, e.profiled, e.measured, e.later, e.grace = nil, nil, false, false, false, false
-	e.learning = learning{}
+	e.learning, e.unread = learning{}, false
 	e.respecify()
 	s.settle(e)
 }

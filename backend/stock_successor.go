@@ -2,7 +2,6 @@ package backend
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -317,23 +316,4 @@ func (s *stock) knows(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.entries[key] != nil
-}
-
-// broken notes a version of the backend's own folder that cannot be read, and was told in the log. It is tried again as all that
-// fail are.
-func (s *stock) broken(dir string, why *repository.ModelError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	source := catalog.Source{Name: why.Model, Version: why.Version}
-	if s.closed || s.entries[source.Key()] != nil || len(s.entries) >= entriesMax {
-		return
-	}
-	e := s.newEntry(source)
-	spec := catalog.ModelSpec{Name: why.Model, Version: why.Version, Platform: repository.PlatformONNX}
-	e.local, e.model = true, &repository.Model{Spec: spec, Dir: dir, Path: filepath.Join(dir, why.Version, "model.onnx")}
-	for d := range e.on {
-		e.on[d].wanted = true
-	}
-	e.retry.news(why)
-	s.failed(e, why, true)
 }

@@ -155,7 +155,7 @@ func (w *watch) sight(name string, p repository.Print, gone bool, now time.Time)
 	}
 	if len(models) == 0 && len(failed) > 0 {
 		w.refuse(name, failed) // a mistake in config.yaml: what is served goes on as it was
-		w.tellBroken(name, failed)
+		w.b.tellBroken(name, failed)
 		return
 	}
 	w.give(name, models, failed, p)
@@ -192,25 +192,7 @@ func (w *watch) give(name string, models []repository.Model, failed []error, p r
 	}
 	w.given[name] = now
 	w.apply(name, models, failed, files)
-	w.tellBroken(name, failed)
-}
-
-// tellBroken has versions told of that are there and cannot be read, and that nobody serves: in the first pool, as what
-// they are for is not known. One that is mended goes where it belongs.
-func (w *watch) tellBroken(name string, failed []error) {
-	for _, f := range failed {
-		of := (*repository.ModelError)(nil)
-		if !errors.As(f, &of) || of.Version == "" || catalog.CheckVersion(of.Version) != nil || len(w.b.pools) == 0 {
-			continue
-		}
-		served := false
-		for _, p := range w.b.pools {
-			served = served || p.stock.knows(name+"/"+of.Version)
-		}
-		if !served {
-			w.b.pools[0].stock.broken(filepath.Join(w.b.cfg.Repository, name), of)
-		}
-	}
+	w.b.tellBroken(name, failed)
 }
 
 // apply has all pools serve what a model's folder has; files says which versions' files are

@@ -33,7 +33,7 @@ func (p place) stat(path string) (fs.FileInfo, error) {
 			return nil, fmt.Errorf("it is a link to %s, which is not there", target)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.New("there is no such file")
+			return nil, errNotThere
 		}
 		return nil, err
 	}
@@ -42,3 +42,6 @@ func (p place) stat(path string) (fs.FileInfo, error) {
 	}
 	return os.Stat(real)
 }
+
+// errNotThere: a path names nothing.
+var errNotThere = errors.New("there is no such file")

@@ -85,13 +85,13 @@ func (in place) loadModel(dir string) (models []Model, failed []error) {
 }
 
 func (in place) loadNamed(dir, name string) (models []Model, failed []error) {
-	path := filepath.Join(dir, configFile)
+	path := filepath.Join(dir, ConfigFile)
 	fail := func(version, file string, err error) {
 		failed = append(failed, &ModelError{Model: name, Version: version, File: file, Err: err})
 	}
 	f, err := in.readConfig(path)
 	if err != nil {
-		fail("", path, err)
+		fail("", path, in.withoutConfig(dir, err))
 		return nil, failed
 	}
 	m, err := f.spec(name)
@@ -153,11 +153,23 @@ func (in place) versionFile(version string) (file string, err error) {
 	return file, err
 }
 
-// configFile is a model's configuration in its folder, and configMax the bytes that it may have.
+// ConfigFile is a model's configuration in its folder, TritonConfigFile Triton's, and configMax the bytes that it may have.
 const (
-	configFile = "config.yaml"
-	configMax  = 1 << 20
+	ConfigFile       = "config.yaml"
+	TritonConfigFile = "config.pbtxt"
+	configMax        = 1 << 20
 )
+
+// withoutConfig says what to do where only another server's configuration is there.
+func (in place) withoutConfig(dir string, err error) error {
+	if !errors.Is(err, errNotThere) {
+		return err
+	}
+	if _, other := in.stat(filepath.Join(dir, TritonConfigFile)); other != nil {
+		return err
+	}
+	return fmt.Errorf("%w; %s is Triton's configuration, which is not read: write a %s with slo, max_batch, inputs and outputs (README, Configuration)", err, TritonConfigFile, ConfigFile)
+}
 
 func (in place) readConfig(path string) (*file, error) {
 	if _, err := in.stat(path); err != nil {

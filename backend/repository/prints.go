@@ -100,7 +100,7 @@ func PrintOf(dir, name string) Print { return printOf(filepath.Join(dir, name)) 
 
 func printOf(dir string) Print {
 	h := fnv.New64a()
-	printInto(h, filepath.Join(dir, configFile), 0, nil)
+	printInto(h, filepath.Join(dir, ConfigFile), 0, nil)
 	printInto(h, filepath.Join(dir, WarmupDir), 0, nil)
 	p := Print{Config: h.Sum64(), Versions: map[string]uint64{}, files: map[string]map[string]uint64{}}
 	entries, _ := os.ReadDir(dir) // a folder that goes has none

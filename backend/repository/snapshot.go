@@ -52,7 +52,7 @@ func Snapshot(ctx context.Context, root, name, version, into string) (Model, err
 		return Model{}, err
 	}
 	c := copier{ctx: ctx, in: in, from: dir, into: into}
-	if err = c.file(configFile); err == nil {
+	if err = c.file(ConfigFile); err == nil {
 		err = c.tree(version, 0)
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func (e *explained) Unwrap() error { return e.error }
 
 // printVersion is of what a Snapshot has in it.
 func printVersion(dir, version string) [2]uint64 {
-	return [2]uint64{printTree(filepath.Join(dir, configFile)), printTree(filepath.Join(dir, version))}
+	return [2]uint64{printTree(filepath.Join(dir, ConfigFile)), printTree(filepath.Join(dir, version))}
 }
 
 // copier copies files of a model's folder.
