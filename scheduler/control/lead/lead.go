@@ -58,6 +58,7 @@ type Lead struct {
 	plan    plan.Plan // the last one; Epoch 0: none yet
 	head    schema.Plan
 	rollout *plan.Rollout // nil: the scheduler is away, or there is no plan
+	own     []ownLoad     // loads that backends carry out by themselves
 	phase   plan.Phase    // that was told
 	flown   int           // orders of this roll-out
 	done    int           // of them

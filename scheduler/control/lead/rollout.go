@@ -182,8 +182,13 @@ func (l *Lead) roll(now mono.Time, out *Effects) {
 	if l.rollout == nil || l.unaware || l.outdated() {
 		return
 	}
+	l.settleOwn(now)
 	for _, s := range l.rollout.Next(now, nil) {
-		if s.Kind == plan.Load && l.version(s.Models[0]) == nil { // nobody has added it: its backend brings it back, or the next plan is without it
+		own := s.Kind == plan.Load && l.version(s.Models[0]) == nil
+		if own && l.awaitOwn(s) {
+			continue
+		}
+		if own { // nobody has added it: its backend brings it back, or the next plan is without it
 			l.rollout.Failed(now, s.ID, "nobody has added it (symphony model add): only a backend that has it in its own folder can load it")
 			continue
 		}
