@@ -99,6 +99,10 @@ func TestNothingFollowsDoubtfulChunks(t *testing.T) {
 		"a line feed alone":           "2\n{}\r\n0\r\n\r\n",
 		"a line feed in an extension": "2;a\nb\r\n{}\r\n0\r\n\r\n",
 		"a size beyond 64 bits":       "10000000000000002\r\n{}\r\n0\r\n\r\n",
+		"a space after a size":        "2 \r\n{}\r\n0\r\n\r\n",
+		"a tab after a size":          "2\t\r\n{}\r\n0\r\n\r\n",
+		"an extension of 1 MiB":       "2;" + strings.Repeat("a", 1<<20) + "\r\n{}\r\n0\r\n\r\n",
+		"nothing doubtful":            "2\r\n{}\r\n0\r\n\r\n",
 	} {
 		got := exchangeRaw(t, s.address, "POST /v2/models/echo-UINT8/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+chunks+
 			"GET /v2/health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

@@ -16,9 +16,13 @@ import (
 //	a line that begins with a space (obs-fold)     fasthttp joins it with the one before
 //	a line that ends without a carriage return     fasthttp takes it for a line
 //	two Content-Encoding, two lengths of the JSON  fasthttp gives the first
+//
+// Chunks themselves fasthttp reads more loosely than others do (spaces after a size, extensions of any
+// length): the connection of a request in chunks ends with its answer, and what follows is not read.
 
-// framingText is what is wrong with how a request tells its end; empty: nothing. closes: it asks that the
-// connection be closed, in a spelling that fasthttp does not know.
+// framingText is what is wrong with how a request tells its end; empty: nothing. closes: the connection
+// ends after the answer: the request came in chunks, or asks for that in a spelling that fasthttp does
+// not know.
 func framingText(h *fasthttp.RequestHeader) (text string, closes bool) {
 	var length, coding, encoding, header int
 	for raw := h.RawHeaders(); len(raw) > 0; {
@@ -58,7 +62,7 @@ func framingText(h *fasthttp.RequestHeader) (text string, closes bool) {
 	case header > 1:
 		text = "it has more than one " + headerLength
 	}
-	return text, closes
+	return text, closes || coding > 0
 }
 
 // named is 1 if a line is that of the header, whatever the case of its letters. Nearly all have the usual

@@ -29,8 +29,8 @@ func TestFramingAtEachDoor(t *testing.T) {
 	}
 }
 
-// Requests that are right as they are keep their connection: chunks with an extension and a trailer, a GET
-// with a body, HTTP/1.0 that asks for it.
+// Requests that are right as they are are answered: chunks with an extension and a trailer once, as the
+// connection ends then; a GET with a body, and HTTP/1.0 that asks for it, keep theirs.
 func TestFramingThatIsRight(t *testing.T) {
 	s := start(t, Config{})
 	body := `{"inputs":[{"name":"x","shape":[2,3],"datatype":"UINT8","data":[1,2,3,4,5,6]}]}`
@@ -55,6 +55,7 @@ func TestFramingThatIsRight(t *testing.T) {
 		}
 		c.SetDeadline(time.Now().Add(20 * time.Second))
 		in := bufio.NewReader(c)
+		chunks := strings.HasPrefix(name, "chunks")
 		for range 2 { // the second shows that the first ended where it should
 			io.WriteString(c, request)
 			a, err := http.ReadResponse(in, nil)
@@ -63,8 +64,11 @@ func TestFramingThatIsRight(t *testing.T) {
 				break
 			}
 			text, _ := io.ReadAll(a.Body)
-			if a.StatusCode != 200 || a.Close {
+			if a.StatusCode != 200 || a.Close != chunks {
 				t.Errorf("%s: %d, closes: %v, %s", name, a.StatusCode, a.Close, text)
+			}
+			if chunks {
+				break
 			}
 		}
 		c.Close()

@@ -50,7 +50,7 @@ type Config struct {
 	ModelsMax    int // over all sub-clusters, of which each serves at most 4096 [10000]
 	GPUsMax      int // per sub-cluster [4096]
 
-	reportGrace mono.Dur // how late a report may be, at least; for tests [a second]
+	reportGrace mono.Dur // how late a report may be, at least; for tests [10 s]
 
 	Group     []string // schedulers of which one leads and the others are its spares; its own address may be among them [it is alone]
 	Heartbeat mono.Dur // of the group [a millisecond]
@@ -93,7 +93,7 @@ func (c *Config) complete() error {
 	def(&c.ModelsMax, modelsMax)
 	def(&c.GPUsMax, 4096)
 	if c.reportGrace == 0 {
-		c.reportGrace = mono.Second
+		c.reportGrace = 10 * mono.Second
 	}
 	if c.Name == "" {
 		c.Name = "scheduler"

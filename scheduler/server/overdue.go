@@ -12,6 +12,11 @@ const (
 	doubtMost  = 5 * 60 * mono.Second
 )
 
+// Config.reportGrace is long. A GPU whose batch runs on is busy, whatever the scheduler does: to
+// take it out of service early gains nothing, and loses the requests of a batch that only runs
+// longer than its profile says, or on a host that stalls. Backends watch GPUs that hang by
+// themselves (backend/executor, ErrAstray).
+
 // doubt is a GPU's that owed a report while others of its backend did not.
 type doubt struct {
 	name  string // the GPU's: its id may be another's by and by

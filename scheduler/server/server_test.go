@@ -208,7 +208,7 @@ func TestOverdueBackendIsClosed(t *testing.T) {
 // Of a backend with two devices the one that hangs is taken out of service, and tried again;
 // the other one runs what it had.
 func TestOverdueDeviceIsTakenOut(t *testing.T) {
-	_, n := newServer(t, nil)
+	_, n := newServer(t, func(c *Config) { c.reportGrace = mono.Second })
 	b := backendPeer(t, n, "b", 2, "m")
 	b.mu.Lock()
 	b.deaf = map[uint32]bool{0: true}
