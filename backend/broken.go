@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/symphony-serving/symphony/backend/repository"
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -41,6 +42,23 @@ func (b *Backend) tellUnread(failed []error) {
 			b.tellBroken(of.Model, []error{f})
 		}
 	}
+}
+
+// announce lists the models of a folder that is new and still changes as loading: requests for them are refused until
+// the folder has settled and is read, but not with 404.
+func (b *Backend) announce(name string) {
+	dir := filepath.Join(b.cfg.Repository, name)
+	for _, v := range versionsOf(dir) {
+		source := catalog.Source{Name: name, Version: v}
+		if len(b.pools) > 0 && !b.knows(source.Key()) {
+			b.pools[0].stock.announced(dir, source)
+		}
+	}
+}
+
+// knows reports whether a pool has an entry of a key.
+func (b *Backend) knows(key string) bool {
+	return slices.ContainsFunc(b.pools, func(p *pool) bool { return p.stock.knows(key) })
 }
 
 // serves reports whether a pool has a model that it could read.
@@ -89,16 +107,11 @@ func (s *stock) broken(dir, version string, why *repository.ModelError) {
 	defer s.mu.Unlock()
 	source := catalog.Source{Name: why.Model, Version: version}
 	e := s.entries[source.Key()]
-	if s.closed || e == nil && len(s.entries) >= entriesMax {
-		return
+	if e == nil {
+		e = s.unreadEntry(dir, source)
 	}
 	if e == nil {
-		e = s.newEntry(source)
-		spec := catalog.ModelSpec{Name: why.Model, Version: version, Platform: repository.PlatformONNX}
-		e.local, e.unread, e.model = true, true, &repository.Model{Spec: spec, Dir: dir, Path: filepath.Join(dir, version, "model.onnx")}
-		for d := range e.on {
-			e.on[d].wanted = true
-		}
+		return
 	}
 	e.retry.news(why)
 	if why.Version != "" {
@@ -108,4 +121,31 @@ func (s *stock) broken(dir, version string, why *repository.ModelError) {
 	e.retry.stop()
 	e.err = why
 	s.changed(e)
+}
+
+// announced lists a version that is about to be read. Nothing of it is loaded before that: settle is not called.
+func (s *stock) announced(dir string, source catalog.Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entries[source.Key()] != nil {
+		return
+	}
+	if e := s.unreadEntry(dir, source); e != nil {
+		e.grace = true // its state is loading
+		s.changed(e)
+	}
+}
+
+// unreadEntry makes the entry of a version that has not been read; nil: the stock is closed or full. Caller holds mu.
+func (s *stock) unreadEntry(dir string, source catalog.Source) *entry {
+	if s.closed || len(s.entries) >= entriesMax {
+		return nil
+	}
+	e := s.newEntry(source)
+	spec := catalog.ModelSpec{Name: source.Name, Version: source.Version, Platform: repository.PlatformONNX}
+	e.local, e.unread, e.model = true, true, &repository.Model{Spec: spec, Dir: dir, Path: filepath.Join(dir, source.Version, "model.onnx")}
+	for d := range e.on {
+		e.on[d].wanted = true
+	}
+	return e
 }

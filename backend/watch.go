@@ -23,6 +23,7 @@ import (
 //	files grow, with longer pauses        what was read is refused, with one line, and tried again when they have grown
 //	it goes, and is back within settled   nothing
 //	it goes, and comes back later         its models are served no more, and then they are new ones
+//	it is new                             its models are announced as loading, and read when it has settled
 //	its config.yaml has a mistake         one line; what is served goes on as it was, and so of a version whose files are faulty
 //	of a version's files some change      they are read when none has for settledSeveral, or settledPartly while others are as before
 //	it cannot be read                     what is served goes on
@@ -43,8 +44,9 @@ type sight struct {
 }
 
 const (
-	// watchEvery is the pause between two looks; a large repository is looked at less often.
-	watchEvery = time.Second
+	// watchEvery is the pause between two looks; a large repository is looked at less often. Until a look has found
+	// a new folder, requests for its models are answered 404.
+	watchEvery = 250 * time.Millisecond
 	watchPart  = 20 // looks take at most one part in so many of a processor
 	settled    = time.Second
 	// settledSeveral is the same where a version of several files has changed, and settledPartly where only some of them have: who
@@ -106,6 +108,7 @@ func (w *watch) look(now time.Time) {
 	for name := range w.seen {
 		if _, there := prints[name]; !there && w.unknown(name) {
 			delete(w.seen, name)
+			w.apply(name, nil, nil, nil) // what was announced
 		}
 	}
 }
@@ -117,6 +120,9 @@ func (w *watch) unknown(name string) bool {
 
 // sight takes a model up that has changed, and has not for a while.
 func (w *watch) sight(name string, p repository.Print, gone bool, now time.Time) {
+	if !gone && w.unknown(name) {
+		w.b.announce(name)
+	}
 	before, known := w.seen[name]
 	if !known || before.gone != gone || !before.print.Equal(p) {
 		w.seen[name] = sight{p, gone, now}
@@ -227,7 +233,9 @@ func (s *stock) own(dir string, models []repository.Model, failed []error, files
 		if !e.local || e.model == nil || e.model.Dir != dir || stays[key] {
 			continue
 		}
-		s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("gone from the repository: it is served no more")
+		if !e.unread {
+			s.b.log.Info().Str("pool", s.p.doc.DeviceType).Str("model", key).Msg("gone from the repository: it is served no more")
+		}
 		e.grace = true
 		for d := range e.on {
 			e.on[d].wanted = false

@@ -96,3 +96,28 @@ func TestWatchAwayAndBack(t *testing.T) {
 		t.Errorf("errors: %v", all)
 	}
 }
+
+// A folder that is new is announced as loading at the first look, before it has settled; one that goes again before that is gone.
+func TestNewFoldersAreAnnounced(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"other": emulatedModel})
+	defer x.end()
+	x.write(t, "m", emulatedModel)
+	x.w.look(x.now)
+	x.until("m/1", catalog.StateLoading)
+	if err := os.RemoveAll(filepath.Join(x.dir, "m")); err != nil {
+		t.Fatal(err)
+	}
+	x.w.look(x.now)
+	x.until("m/1", catalog.StateGone)
+	x.write(t, "m", emulatedModel)
+	x.w.look(x.now)
+	x.until("m/1", catalog.StateLoading)
+	x.look()
+	x.until("m/1", catalog.StateReady, 0, 1)
+	x.write(t, "bad", "platform: nonsense\n") // announced, and then listed with its mistake
+	x.w.look(x.now)
+	x.until("bad/1", catalog.StateLoading)
+	x.look()
+	x.until("bad/1", catalog.StateFailed)
+}

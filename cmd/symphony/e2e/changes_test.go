@@ -272,9 +272,9 @@ func moves() []operation {
 	}
 }
 
-// foundMost is what a server may take to find that a folder is back which it has just found to be gone: two looks, and the second
-// for which it must not have changed, on a machine that does other things.
-const foundMost = 6 * time.Second
+// foundMost is what a server may take to find that a folder is back which it has just found to be gone: a look, on a machine that
+// does other things.
+const foundMost = 2 * time.Second
 
 // back waits until a model that was away is known again.
 func (m *changed) back() {

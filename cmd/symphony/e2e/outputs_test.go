@@ -81,20 +81,71 @@ func (q question) input() []byte {
 
 func (q question) size() int { return q.items * q.times * period * 4 }
 
-// check compares each word.
-func (q question) check(out []byte) error {
-	if len(out) != q.size() {
-		return fmt.Errorf("%d bytes of outputs, want %d", len(out), q.size())
-	}
-	n := q.times * period
-	for k := range q.items {
-		for i := range n {
-			if got := math.Float32frombits(binary.LittleEndian.Uint32(out[4*(k*n+i):])); got != q.word(k, i) {
-				return fmt.Errorf("item %d, word %d is %v, want %v", k, i, got, q.word(k, i))
-			}
+// checker compares the bytes that are written to it with the model's own outputs, so that no client has to hold them.
+type checker struct {
+	q     question
+	words int // that were right
+	rest  []byte
+}
+
+func (c *checker) Write(p []byte) (int, error) {
+	c.rest = append(c.rest, p...)
+	for ; len(c.rest) >= 4; c.rest = c.rest[4:] {
+		if err := c.word(math.Float32frombits(binary.LittleEndian.Uint32(c.rest))); err != nil {
+			return 0, err
 		}
 	}
+	c.rest = append(c.rest[:0:0], c.rest...)
+	return len(p), nil
+}
+
+func (c *checker) word(got float32) error {
+	n := c.q.times * period
+	if want := c.q.word(c.words/n, c.words%n); got != want {
+		return fmt.Errorf("item %d, word %d is %v, want %v", c.words/n, c.words%n, got, want)
+	}
+	c.words++
 	return nil
+}
+
+func (c *checker) end() error {
+	if got := 4*c.words + len(c.rest); got != c.q.size() {
+		return fmt.Errorf("%d bytes of outputs, want %d", got, c.q.size())
+	}
+	return nil
+}
+
+// check reads outputs to their end.
+func (q question) check(from io.Reader) error {
+	c := &checker{q: q}
+	if _, err := io.CopyBuffer(c, struct{ io.Reader }{from}, make([]byte, 256<<10)); err != nil { // in pieces, whatever else it can do
+		return err
+	}
+	return c.end()
+}
+
+// checkJSON reads an answer whose outputs are text.
+func (q question) checkJSON(from io.Reader) error {
+	c, doc := &checker{q: q}, json.NewDecoder(from)
+	for at := json.Token(nil); at != "data"; {
+		var err error
+		if at, err = doc.Token(); err != nil {
+			return err
+		}
+	}
+	if _, err := doc.Token(); err != nil { // the bracket
+		return err
+	}
+	for doc.More() {
+		var v float32
+		if err := doc.Decode(&v); err != nil {
+			return err
+		}
+		if err := c.word(v); err != nil {
+			return err
+		}
+	}
+	return c.end()
 }
 
 // refused is an answer that is a reason.
@@ -130,25 +181,26 @@ func (q question) overHTTP(address, form string) error {
 			return err
 		}
 	}
-	all, err := io.ReadAll(body)
 	switch {
-	case err != nil:
-		return err
 	case a.StatusCode != 200:
-		return refused{fmt.Sprintf("%d %s: %s", a.StatusCode, a.Header.Get("X-Symphony-Reason"), all)}
-	case form != "json":
-		head, _ := strconv.Atoi(a.Header.Get("Inference-Header-Content-Length"))
-		return q.check(all[head:])
+		text, _ := io.ReadAll(body)
+		return refused{fmt.Sprintf("%d %s: %s", a.StatusCode, a.Header.Get("X-Symphony-Reason"), text)}
+	case form == "json":
+		return q.checkJSON(body)
 	}
-	var doc struct{ Outputs []struct{ Data []float32 } }
-	if err := json.Unmarshal(all, &doc); err != nil {
+	return q.checkBinary(a, body)
+}
+
+// checkBinary reads an answer whose outputs follow its JSON.
+func (q question) checkBinary(a *http.Response, body io.Reader) error {
+	head, err := strconv.ParseInt(a.Header.Get("Inference-Header-Content-Length"), 10, 64)
+	if err != nil {
 		return err
 	}
-	out := make([]byte, 0, q.size())
-	for _, v := range doc.Outputs[0].Data {
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
+	if _, err := io.CopyN(io.Discard, body, head); err != nil {
+		return err
 	}
-	return q.check(out)
+	return q.check(body)
 }
 
 // overGRPC asks over gRPC.
@@ -158,12 +210,12 @@ func (q question) overGRPC(c inference.GRPCInferenceServiceClient) error {
 	if err != nil {
 		return refused{err.Error()}
 	}
-	return q.check(a.RawOutputContents[0])
+	return q.check(bytes.NewReader(a.RawOutputContents[0]))
 }
 
 // byLibrary asks by the Go library, an inference for each item.
 func (q question) byLibrary(c *frontend.Client) error {
-	in, n := q.input(), q.size()/q.items
+	in := q.input()
 	outs, errs := make([][]byte, q.items), make([]error, q.items)
 	var all sync.WaitGroup
 	for k := range q.items {
@@ -175,24 +227,29 @@ func (q question) byLibrary(c *frontend.Client) error {
 		})
 	}
 	all.Wait()
-	out := make([]byte, 0, n*q.items)
+	var pieces []io.Reader
 	for k := range outs {
 		if errs[k] != nil {
 			return refused{errs[k].Error()}
 		}
-		out = append(out, outs[k]...)
+		pieces = append(pieces, bytes.NewReader(outs[k]))
 	}
-	return q.check(out)
+	return q.check(io.MultiReader(pieces...))
 }
 
 // inSharedMemory asks for outputs in a region of the test's own.
 func (q question) inSharedMemory(t *testing.T, address string) error {
 	name := fmt.Sprintf("symphony-outputs-%d-%d", os.Getpid(), q.seed)
 	path := "/dev/shm/" + name
-	if err := os.WriteFile(path, make([]byte, q.size()), 0o600); err != nil {
+	region, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		defer os.Remove(path)
+		defer region.Close()
+		err = region.Truncate(int64(q.size()))
+	}
+	if err != nil {
 		t.Skip(err)
 	}
-	defer os.Remove(path)
 	base := "http://" + address + "/v2/systemsharedmemory/region/" + name
 	a, err := http.Post(base+"/register", "application/json", strings.NewReader(fmt.Sprintf(`{"key":"/%s","offset":0,"byte_size":%d}`, name, q.size())))
 	if err != nil {
@@ -208,11 +265,7 @@ func (q question) inSharedMemory(t *testing.T, address string) error {
 	if text, _ := io.ReadAll(a.Body); a.StatusCode != 200 {
 		return refused{fmt.Sprintf("%d: %s", a.StatusCode, text)}
 	}
-	out, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return q.check(out)
+	return q.check(region)
 }
 
 // slowly reads a reply in small pieces with pauses; vanish: not to its end.
@@ -234,20 +287,26 @@ func (q question) slowly(address string, vanish bool) error {
 		_, err := io.CopyN(io.Discard, a.Body, int64(min(q.size()/2, 64<<10)))
 		return err
 	}
-	var all bytes.Buffer
-	for pieces := 0; ; pieces++ {
-		if _, err := io.CopyN(&all, a.Body, 256<<10); err == io.EOF {
-			break
-		} else if err != nil {
-			return fmt.Errorf("after %d bytes: %w", all.Len(), err)
-		}
-		time.Sleep(time.Duration(max(1, 1000/(1+q.size()>>18))) * time.Millisecond) // a second more, in all
-	}
 	if a.StatusCode != 200 {
-		return refused{fmt.Sprintf("%d %s", a.StatusCode, all.Bytes())}
+		text, _ := io.ReadAll(a.Body)
+		return refused{fmt.Sprintf("%d %s", a.StatusCode, text)}
 	}
-	head, _ := strconv.Atoi(a.Header.Get("Inference-Header-Content-Length"))
-	return q.check(all.Bytes()[head:])
+	return q.checkBinary(a, slowReader{a.Body, time.Duration(max(1, 1000/(1+q.size()>>18))) * time.Millisecond}) // a second more, in all
+}
+
+// slowReader pauses before each piece of at most 256 KiB.
+type slowReader struct {
+	from  io.Reader
+	pause time.Duration
+}
+
+func (r slowReader) Read(p []byte) (int, error) {
+	time.Sleep(r.pause)
+	n, err := io.ReadFull(r.from, p[:min(len(p), 256<<10)])
+	if err == io.ErrUnexpectedEOF { // the last piece
+		err = nil
+	}
+	return n, err
 }
 
 // peak is the most memory that a process has had, or has now, in bytes.
