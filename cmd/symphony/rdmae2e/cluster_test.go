@@ -19,7 +19,7 @@ type cluster struct {
 	t                            *testing.T
 	host                         string // that links go to
 	scheduler, frontend, backend *process
-	port                         struct{ scheduler, schedulerMetrics, http, backendMetrics int }
+	port                         struct{ scheduler, schedulerMetrics, http, grpc, backendMetrics int }
 	mode                         struct{ scheduler, frontend, backend string } // of rdma.mode
 	pool, repository             string
 }
@@ -29,19 +29,21 @@ func newCluster(t *testing.T, mode, repository, pool string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, host: "127.0.0.1", repository: repository, pool: pool}
 	c.mode.scheduler, c.mode.frontend, c.mode.backend = mode, mode, mode
-	for _, p := range []*int{&c.port.scheduler, &c.port.schedulerMetrics, &c.port.http, &c.port.backendMetrics} {
+	for _, p := range []*int{&c.port.scheduler, &c.port.schedulerMetrics, &c.port.http, &c.port.grpc, &c.port.backendMetrics} {
 		*p = freePort(t)
 	}
 	return c
 }
 
+const clusterToken = "a-token-of-the-tests"
+
 const clusterYAML = `
-token: a-token-of-the-tests
+token: ` + clusterToken + `
 rdma: {mode: %s}
 tcp: {kernel_rtt: never} # loading the probe takes seconds under emulation
 metrics: %q
 scheduler: {listen: ["tcp:%s:%d"], margin: 20ms, delay_max: 200ms}
-frontend: {scheduler: "tcp:%[3]s:%[4]d", listen: "tcp:%[3]s:0", http: "127.0.0.1:%[5]d", arena: 64MiB}
+frontend: {scheduler: "tcp:%[3]s:%[4]d", listen: "tcp:%[3]s:0", http: "127.0.0.1:%[5]d", grpc: "127.0.0.1:%[8]d", shared_memory: true, arena: 64MiB}
 backend: {name: b, scheduler: "tcp:%[3]s:%[4]d", repository: %[6]q, pools: [%[7]s]}
 `
 
@@ -50,7 +52,7 @@ func (c *cluster) config(mode string, metrics int) string {
 	if metrics > 0 {
 		at = fmt.Sprintf("127.0.0.1:%d", metrics)
 	}
-	return write(c.t, "symphony.yaml", clusterYAML, mode, at, c.host, c.port.scheduler, c.port.http, c.repository, c.pool)
+	return write(c.t, "symphony.yaml", clusterYAML, mode, at, c.host, c.port.scheduler, c.port.http, c.repository, c.pool, c.port.grpc)
 }
 
 func (c *cluster) startScheduler() {

@@ -1,89 +1,84 @@
 package rdmae2e
 
 import (
-	"bytes"
-	bin "encoding/binary"
+	"flag"
 	"fmt"
-	"io"
-	"math"
-	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
 	"testing"
+	"time"
 
-	"github.com/symphony-serving/symphony/examples/onnxfile"
+	"github.com/symphony-serving/symphony/cgo/verbs"
+	"github.com/symphony-serving/symphony/cmd/symphony/outputs"
+	"github.com/symphony-serving/symphony/frontend"
+	"github.com/symphony-serving/symphony/transport/rdmalink"
+	"github.com/symphony-serving/symphony/transport/tcp"
 )
 
-// A model that repeats its input: word i of an output is word i mod period of the input.
-const (
-	period = 1021
-	times  = 600 // 2.3 MiB
-)
+var outputsAll = flag.Bool("outputs.all", false, "more sizes and batches of outputs")
 
-// Batches of more outputs than a link's send buffer takes arrive over lanes, each word in its place.
+// Outputs arrive over lanes, each word in its place, by every way that an answer has: batches of more outputs than a
+// link's send buffer takes among them. -outputs.all has more sizes and batches, as far as the
+// VM's memory goes:
+//
+//	RDMA_VM_PACKAGES=./cmd/symphony/rdmae2e RDMA_TEST_ARGS='-test.run=TestLargeOutputs -test.v -test.timeout=20m -outputs.all' RDMA_VM_LIMIT=1300 make test-rdma
 func TestLargeOutputs(t *testing.T) {
 	need(t)
-	config := write(t, "repeat/config.yaml", "platform: onnxruntime\nslo: 60s\nmax_batch: 4\ninputs: [{name: x, type: FP32, shape: [%d]}]\noutputs: [{name: y, type: FP32, shape: [%d]}]\n", period, period*times)
-	g := onnxfile.NewGraph("repeat")
-	g.Integers("times", []int64{1, times}, 2)
-	g.Node("Tile", []string{"x", "times"}, "y")
-	g.Input("x", onnxfile.Float32, period)
-	g.Output("y", onnxfile.Float32, period*times)
-	file := filepath.Join(filepath.Dir(config), "1", "model.onnx")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
+	sizes, batches := []int{1 << 10, 5 << 19}, []int{1, 4}
+	if *outputsAll {
+		sizes, batches = []int{1 << 10, 256 << 10, 5 << 19, 16 << 20, 64 << 20}, []int{1, 2, 8, 32}
 	}
-	if _, err := (&onnxfile.Model{Producer: "test", Graph: g}).Save(file, ""); err != nil {
-		t.Fatal(err)
+	const most = 140 << 20 // of a request
+	repository := t.TempDir()
+	var names []string
+	for _, size := range sizes {
+		maxBatch := 1
+		for _, n := range batches {
+			if size*n <= most {
+				maxBatch = n
+			}
+		}
+		name, err := outputs.Model(repository, size, maxBatch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
 	}
-	c := newCluster(t, "always", filepath.Dir(filepath.Dir(config)), "{device_type: cpu, kind: cpu, devices: 1, threads: 1}")
-	c.start("repeat")
+	c := newCluster(t, "always", repository, "{device_type: cpu, kind: cpu, devices: 1, threads: 1}")
+	c.start(names[0])
+	for _, name := range names {
+		c.ready(name)
+	}
 	c.links(c.port.backendMetrics, 2, 0)
-	for seed, items := range []int{1, 2, 4, 4} {
-		if err := c.repeat(seed, items); err != nil {
-			t.Errorf("%d items: %v", items, err)
-		}
-	}
-	say("outputs of %d bytes, batches of 1 to 4 over RDMA: each word is the model's own", 4*period*times)
-	c.stop()
-}
-
-// repeat asks for some items and compares each word.
-func (c *cluster) repeat(seed, items int) error {
-	word := func(item, i int) float32 { return float32(seed*40_000 + item*1100 + i%period) }
-	head := fmt.Sprintf(`{"parameters":{"binary_data_output":true},"inputs":[{"name":"x","datatype":"FP32","shape":[%d,%d],"parameters":{"binary_data_size":%d}}]}`, items, period, items*period*4)
-	body := []byte(head)
-	for k := range items {
-		for i := range period {
-			body = bin.LittleEndian.AppendUint32(body, math.Float32bits(word(k, i)))
-		}
-	}
-	r, err := http.NewRequest("POST", fmt.Sprintf("http://127.0.0.1:%d/v2/models/repeat/infer", c.port.http), bytes.NewReader(body))
+	nic, err := openDevice(verbs.New())
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	r.Header.Set("Inference-Header-Content-Length", strconv.Itoa(len(head)))
-	a, err := http.DefaultClient.Do(r)
+	defer nic.Close()
+	address := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+	ask, err := outputs.Dial(address(c.port.http), address(c.port.grpc), frontend.Options{Scheduler: "tcp:" + address(c.port.scheduler), Token: clusterToken,
+		Network: rdmalink.New(rdmalink.Config{TCP: tcp.New(), NIC: nic, Require: true}), ArenaBytes: 64 << 20})
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	defer a.Body.Close()
-	all, err := io.ReadAll(a.Body)
-	if err != nil || a.StatusCode != 200 {
-		return fmt.Errorf("status %d, %d bytes, %w", a.StatusCode, len(all), err)
-	}
-	skip, _ := strconv.Atoi(a.Header.Get("Inference-Header-Content-Length"))
-	out, n := all[skip:], period*times
-	if len(out) != items*n*4 {
-		return fmt.Errorf("%d bytes, want %d", len(out), items*n*4)
-	}
-	for k := range items {
-		for i := range n {
-			if got := math.Float32frombits(bin.LittleEndian.Uint32(out[4*(k*n+i):])); got != word(k, i) {
-				return fmt.Errorf("item %d, word %d is %v, want %v", k, i, got, word(k, i))
+	seed := 0
+	for _, size := range sizes {
+		for _, items := range batches {
+			if size*items > most {
+				continue
+			}
+			for _, way := range outputs.Ways() {
+				if way == "json" && size*items > 10<<20 {
+					continue // emulation takes a minute for each
+				}
+				seed++
+				began := time.Now()
+				if err := ask.Ask(outputs.Question{Size: size, Items: items, Seed: seed}, way); err != nil {
+					t.Errorf("%d items of %d bytes, %s: %v", items, size, way, err)
+				}
+				t.Logf("%9d B x %2d  %-20s %8.1f ms", size, items, way, time.Since(began).Seconds()*1000)
 			}
 		}
 	}
-	return nil
+	say("%d answers of %v bytes an item, batches of %v over RDMA: each word is the model's own", seed, sizes, batches)
+	ask.Close()
+	c.stop()
 }
