@@ -40,7 +40,7 @@ func (o *outputRoom) give(n int64) {
 // makeRoom takes room for a call's outputs, where they are large. An error is the answer.
 func (c *Client) makeRoom(k *call) *Error {
 	n := k.model.outputs
-	if n <= smallOutput {
+	if n <= smallOutput || k.held { // what is refused brings none
 		return nil
 	}
 	if c.outputs.take(int64(n)) {
