@@ -27,7 +27,7 @@ type list struct {
 	// While backends that are admitted have it.
 	holders int            // of their pools
 	models  []*model       // by key
-	ids     []wire.ModelID // in the sender's order; immutable
+	ids     []wire.ModelID // in the sender's order; replaced when one changes
 }
 
 func (l *list) known() bool { return l.asked == 0 }
@@ -105,6 +105,8 @@ func (s *stock) renamed(it *item, m *model) {
 		old.refs--
 		m.refs++
 		s.list.models[it.at] = m
+		s.list.ids = slices.Clone(s.list.ids) // a Bound on its way has those before
+		s.list.ids[s.list.order[it.at]] = m.id
 	}
 }
 
