@@ -97,11 +97,15 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 	}
 	if routed {
 		o.State, o.SubCluster = schema.Serving, subCluster(m.DeviceType, m.In)
-		if o.Reason = cut(outdated); v != nil && !v.wanted {
+		if v != nil && !v.wanted {
 			o.Reason = "until another version is served"
-		} else if a := l.world.aboutOf(key, m.DeviceType); a.spec != nil {
-			o.Reason = cut(servedAs(a.spec, m.Set).Infeasible())
+			return o, true
 		}
+		why := outdated
+		if a := l.world.aboutOf(key, m.DeviceType); why == "" && a.spec != nil {
+			why = servedAs(a.spec, m.Set).Infeasible()
+		}
+		o.Reason = cut(why)
 		return o, true
 	}
 	switch {
