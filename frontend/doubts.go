@@ -122,7 +122,7 @@ func (g *graded) leave() {
 // isolate refuses a call that was not sent. Its answer is held back for a moment.
 func (c *Client) isolate(k *call) {
 	c.arena.Free(k.slab)
-	k.slab, k.submitted = 0, 0 // whoever takes over has nothing to send
+	k.slab, k.submitted = 0, 0 // a scheduler that takes over is not sent it
 	if c.held.Add(1) <= heldMost {
 		k.held = true
 		k.deadline = min(k.deadline, mono.Now().Add(heldFor))

@@ -96,10 +96,10 @@ func (c *Cluster) resolve(l *list) {
 	}
 }
 
-// alone reports whether the list's i-th model is one backend's pool's alone, which has told of it since.
+// alone reports whether an item is in the pool's list, and no other pool has that list.
 func (s *stock) alone(it *item) bool { return it.at >= 0 && s.list.holders == 1 }
 
-// renamed lets the list count for the model that has taken the place of the one it had.
+// renamed gives the list's reference to the model that has taken the place of the one it had.
 func (s *stock) renamed(it *item, m *model) {
 	if old := s.list.models[it.at]; old != m {
 		old.refs--
