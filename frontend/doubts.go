@@ -126,7 +126,9 @@ func (c *Client) isolate(k *call) {
 	if c.held.Add(1) <= heldMost {
 		k.held = true
 		k.deadline = min(k.deadline, mono.Now().Add(heldFor))
-		c.register(k) // where that is refused it has answered
+		if id, ok := c.register(k); ok && c.stopped() { // where it is not ok it has answered
+			c.fail(id, wire.ReasonDraining) // Close may have answered all that are open, and nothing expires any more
+		}
 		return
 	}
 	c.held.Add(-1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/symphony-serving/symphony/transport"
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -222,6 +223,22 @@ func TestSuspectsWithoutRoomAreCountedOut(t *testing.T) {
 		t.Errorf("%d are open, %d held back, %d bytes awaited", open, held, room)
 	}
 	allFree(t, client)
+}
+
+// A suspect that comes while the client closes, and is refused after Close has answered all that were open, is answered, too.
+func TestHeldRefusalsAreAnsweredAtTheEnd(t *testing.T) {
+	client := newCluster(t).dial(nil)
+	m, err := client.choose("echo", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	var answers []error
+	now := mono.Now()
+	client.isolate(&call{model: m, arrival: now, deadline: now.Add(mono.Second), done: func(_ *Response, err error) { answers = append(answers, err) }})
+	if len(answers) != 1 || !errors.Is(answers[0], ErrUnavailable) || client.held.Load() != 0 || client.InFlight() != 0 {
+		t.Errorf("answers %v, %d held back, %d open", answers, client.held.Load(), client.InFlight())
+	}
 }
 
 // metricsOf are a model's.
