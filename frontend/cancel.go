@@ -69,7 +69,7 @@ func (c *Client) sent(id wire.RequestID, k *call) {
 }
 
 // tellCancelled tells the scheduler that the call was sent to, if it was and can be told. Where the link
-// is full the request runs for nobody, which is counted; one that has ended ends its requests itself.
+// is full the request runs, and its answer is discarded; that is counted. A link that has ended ends its requests itself.
 func (c *Client) tellCancelled(id wire.RequestID, k *call) {
 	if k.submitted == 0 {
 		return
@@ -100,6 +100,6 @@ func (c *Client) tellCancelled(id wire.RequestID, k *call) {
 // newCancels logs the schedulers that could not be told.
 func newCancels(log zerolog.Logger) *sampled.Log[string] {
 	return sampled.New(sampled.Span, func(scheduler string, left int) {
-		log.Warn().Str("scheduler", scheduler).Int("and_others", left).Msg("the link to the scheduler is full: it does not hear that a request was cancelled, which runs for nobody")
+		log.Warn().Str("scheduler", scheduler).Int("and_others", left).Msg("the link to the scheduler is full, and did not take that a request was cancelled: the request runs, and its answer is discarded")
 	})
 }

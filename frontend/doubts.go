@@ -38,8 +38,8 @@ type graded struct {
 	grade    wire.Suspicion
 	looked   bool // it was graded
 	stranger bool
-	counted  bool // in open
-	held     bool // it is refused, and the answer is held back
+	in       *doubts // whose open counts it; nil: none's. The call's model may be another by its end (follow.go)
+	held     bool    // it is refused, and the answer is held back
 }
 
 // grade looks at a request before it is sent; false: it is to be refused.
@@ -66,11 +66,12 @@ func (d *doubts) grade(source uint64, input []byte) (g graded, ok bool) {
 	if g.grade < wire.SuspicionStrong {
 		return g, true
 	}
-	g.counted = d.open.Add(1) <= strongOpen
-	if !g.counted {
+	if d.open.Add(1) > strongOpen {
 		d.open.Add(-1)
+		return g, false
 	}
-	return g, g.counted
+	g.in = d
+	return g, true
 }
 
 // end forgets everything, where nothing has failed lately.
@@ -110,22 +111,24 @@ func (d *doubts) served(g *graded) {
 	}
 }
 
-// leave takes a call out that has its answer.
-func (d *doubts) leave(g *graded) {
-	if g.counted {
-		g.counted = false
-		d.open.Add(-1)
+// leave counts a call out that has its answer.
+func (g *graded) leave() {
+	if g.in != nil {
+		g.in.open.Add(-1)
+		g.in = nil
 	}
 }
 
 // isolate refuses a call that was not sent. Its answer is held back for a moment.
 func (c *Client) isolate(k *call) {
 	c.arena.Free(k.slab)
-	k.slab, k.submitted = 0, 0 // whoever takes over has nothing to send
+	k.slab, k.submitted = 0, 0 // a scheduler that takes over is not sent it
 	if c.held.Add(1) <= heldMost {
 		k.held = true
 		k.deadline = min(k.deadline, mono.Now().Add(heldFor))
-		c.register(k) // where that is refused it has answered
+		if id, ok := c.register(k); ok && c.stopped() { // where it is not ok it has answered
+			c.fail(id, wire.ReasonDraining) // Close may have answered all that are open, and nothing expires any more
+		}
 		return
 	}
 	c.held.Add(-1)
@@ -134,7 +137,7 @@ func (c *Client) isolate(k *call) {
 
 // letGo is for a call that ends, or never began.
 func (c *Client) letGo(k *call) {
-	k.model.metrics.doubts.leave(&k.graded)
+	k.leave()
 	if k.held {
 		c.held.Add(-1)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/symphony-serving/symphony/transport"
+	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -139,6 +141,103 @@ func TestStrongSuspectsAreFewAtATime(t *testing.T) {
 	}
 	if open, held, slabs := client.metricsOf("echo").doubts.open.Load(), client.held.Load(), client.arena.Used(); open != 0 || held != 0 || slabs != 0 {
 		t.Errorf("%d are open, %d held back, %d slabs", open, held, slabs)
+	}
+}
+
+// suspect has a source's requests of a model be strong suspects from now on.
+func suspect(client *Client, name, version string, source uint64) *doubts {
+	m, err := client.choose(name, version)
+	if err != nil {
+		panic(err)
+	}
+	g := graded{}
+	g.keys.Source = source
+	for range 5 {
+		m.metrics.doubts.failed(&g)
+	}
+	return &m.metrics.doubts
+}
+
+// A suspect that moves to another version, which has doubts of its own, is counted out where it was counted in. Else
+// strongOpen of them would lock the source out of its version for good.
+func TestSuspectsThatMoveAreCountedOutWhereTheyCameFrom(t *testing.T) {
+	a, b := twoSchedulers(t, []catalog.Entry{entryOf(0, "m", "2", 4)}, []catalog.Entry{entryOf(0, "m", "1", 4)})
+	a.onSubmit = func(_ *cluster, control, _ transport.Link, m wire.Submit) {
+		_ = control.Send((&wire.Answer{Request: m.Request, Reason: wire.ReasonUnavailable}).Append(nil))
+	}
+	client := dialBoth(a, b, nil)
+	from, to := suspect(client, "m", "2", 7), suspect(client, "m", "1", 7)
+	for range 2 * strongOpen {
+		r := ask("m", "", 4, 1)
+		r.Source = 7
+		if answer, err := client.Infer(t.Context(), r); err != nil || answer.Version != "1" {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		if m, n := from.open.Load(), to.open.Load(); m != 0 || n != 0 {
+			t.Fatalf("%d suspects of version 2 are open, %d of version 1", m, n)
+		}
+	}
+	allFree(t, client)
+}
+
+// A suspect whose outputs have no room is counted out, and a refusal that is held back needs none.
+func TestSuspectsWithoutRoomAreCountedOut(t *testing.T) {
+	c := largeCluster(t)
+	c.onSubmit = func(*cluster, transport.Link, transport.Link, wire.Submit) {} // no answer
+	client := c.dial(func(o *Options) { o.OutputsMax = strongOpen * largeSize })
+	d := suspect(client, "large", "", 7)
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := make(chan error, 2*strongOpen)
+	one := func(ctx context.Context, source uint64) {
+		r := large(1)
+		r.Source = source
+		client.InferAsync(ctx, r, func(_ *Response, err error) { answers <- err })
+	}
+	for range strongOpen {
+		one(ctx, 1)
+	}
+	one(t.Context(), 7)
+	if err := <-answers; !errors.Is(err, ErrOverloaded) {
+		t.Errorf("there is no room: %v", err)
+	}
+	if n := d.open.Load(); n != 0 {
+		t.Errorf("%d suspects are open after one was refused", n)
+	}
+	cancel()
+	for range strongOpen {
+		<-answers
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	for range strongOpen {
+		one(ctx, 7) // takes all the room
+	}
+	one(t.Context(), 7)
+	if err := <-answers; !errors.Is(err, ErrIsolated) {
+		t.Errorf("the others are open: %v", err)
+	}
+	cancel()
+	for range strongOpen {
+		<-answers
+	}
+	if open, held, room := d.open.Load(), client.held.Load(), client.outputs.used.Load(); open != 0 || held != 0 || room != 0 {
+		t.Errorf("%d are open, %d held back, %d bytes awaited", open, held, room)
+	}
+	allFree(t, client)
+}
+
+// A suspect that comes while the client closes, and is refused after Close has answered all that were open, is answered, too.
+func TestHeldRefusalsAreAnsweredAtTheEnd(t *testing.T) {
+	client := newCluster(t).dial(nil)
+	m, err := client.choose("echo", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	var answers []error
+	now := mono.Now()
+	client.isolate(&call{model: m, arrival: now, deadline: now.Add(mono.Second), done: func(_ *Response, err error) { answers = append(answers, err) }})
+	if len(answers) != 1 || !errors.Is(answers[0], ErrUnavailable) || client.held.Load() != 0 || client.InFlight() != 0 {
+		t.Errorf("answers %v, %d held back, %d open", answers, client.held.Load(), client.InFlight())
 	}
 }
 

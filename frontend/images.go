@@ -193,7 +193,7 @@ func (c *Client) attach(j *imageJob, slab wire.SlabHandle, from mono.Time, g gra
 	slot, open := c.table.Find(j.id)
 	if !open {
 		c.arena.Free(slab)
-		j.model.metrics.doubts.leave(&g)
+		g.leave()
 		return call{}, false
 	}
 	k := &c.open[slot]

@@ -218,6 +218,7 @@ func (c *Client) alloc(m *model, n int) (wire.SlabHandle, []byte, *Error) {
 func (c *Client) register(k *call) (wire.RequestID, bool) {
 	if err := c.makeRoom(k); err != nil {
 		c.arena.Free(k.slab)
+		c.letGo(k)
 		c.refuse(k.model, k.model.entry.Spec.Name, err, k.done)
 		return 0, false
 	}

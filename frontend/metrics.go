@@ -125,7 +125,7 @@ func newMetrics(c *Client, r prometheus.Registerer) (*metrics, error) {
 			m.linked = append(m.linked, g.collectors()...)
 		}
 	}
-	m.cancels = prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_cancels_refused_total", Help: "Cancelled requests that the scheduler could not be told of, as its link was full: they run for nobody."})
+	m.cancels = prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_cancels_refused_total", Help: "Cancelled requests whose cancellation a full link to the scheduler did not take: they run, and their answers are discarded."})
 	m.linked = append(m.linked, m.cancels)
 	if r == nil {
 		return m, nil
@@ -221,7 +221,7 @@ func (k *modelMetrics) begun() *series {
 }
 
 // CountBadInput counts a request that a protocol refused before it asked the client. Names that are not
-// in the catalogue are not counted: anybody may make them up.
+// in the catalogue are not counted: clients may make them up.
 func (c *Client) CountBadInput(model, version string) {
 	if m, err := c.find(model, version); err == nil {
 		m.metrics.count(&Error{Kind: ErrBadInput})

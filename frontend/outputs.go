@@ -40,7 +40,7 @@ func (o *outputRoom) give(n int64) {
 // makeRoom takes room for a call's outputs, where they are large. An error is the answer.
 func (c *Client) makeRoom(k *call) *Error {
 	n := k.model.outputs
-	if n <= smallOutput {
+	if n <= smallOutput || k.held { // what is refused brings none
 		return nil
 	}
 	if c.outputs.take(int64(n)) {
@@ -78,7 +78,7 @@ type assemblies map[partKey]*assembly
 // partial reports whether the payload of n bytes is a part of an output.
 func partial(m *wire.Output, n int) bool { return m.Total != 0 && (n != int(m.Total) || m.Offset != 0) }
 
-// place is where a part's bytes belong; nil: nowhere, as nobody waits for them any more.
+// place is where a part's bytes belong; nil: their request is not open any more, or they do not follow those before.
 func (h *dataHandler) place(m *wire.Output, n int) []byte {
 	key := keyOf(m)
 	a := h.parts[key]
@@ -151,7 +151,7 @@ func (k *call) misfit() *Error {
 	return &Error{Kind: ErrFailed, Reason: wire.ReasonExecution, Model: k.model.entry.Spec.Name, Msg: "the output does not fit the catalogue"}
 }
 
-// sweep forgets outputs whose requests were answered meanwhile: their backend may have given them up without a word.
+// sweep forgets outputs whose requests were answered meanwhile: their backend may have given them up without a reason.
 func (h *dataHandler) sweep() {
 	for key, a := range h.parts {
 		if !h.client.awaits(key.request, len(a.response.data)) {

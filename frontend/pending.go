@@ -10,7 +10,7 @@ import (
 // ErrLoading: the model is there and being loaded. It is an ErrUnavailable: again after a pause it is served.
 var ErrLoading = errors.New("loading")
 
-// pend takes what is said of models that are not served.
+// pend applies what a catalogue's change says of models that are not served.
 func (s *served) pend(all []catalog.Pending) {
 	if len(all) == 0 {
 		return
@@ -36,8 +36,8 @@ func (s *served) pend(all []catalog.Pending) {
 	s.pending = next
 }
 
-// awaits is a version of a name that is not served and may be; "" is any, one that is loading before one that failed. nil:
-// there is none.
+// awaits is a version of a name that is not served yet; nil: there is none. With version "" it is any, and one that is
+// loading goes before one that failed.
 func (s *snapshot) awaits(name, version string) (best *catalog.Pending) {
 	all := s.pending[name]
 	for i := range all {
@@ -48,7 +48,7 @@ func (s *snapshot) awaits(name, version string) (best *catalog.Pending) {
 	return best
 }
 
-// pending is the answer to who asks for one.
+// pending is the answer to a request for one.
 func (g *group) pending(p *catalog.Pending) *Error {
 	e := &Error{Kind: ErrUnavailable, Reason: wire.ReasonUnavailable, Model: p.Name + "/" + p.Version}
 	switch p.State {
@@ -62,8 +62,8 @@ func (g *group) pending(p *catalog.Pending) *Error {
 	return e
 }
 
-// stillThere is the answer to a request that a scheduler did not know the model of, where that is served again by now or is
-// about to be: its files were exchanged while the request was under way. nil: the model is gone.
+// stillThere is the answer to a request whose model the scheduler does not know any more. The model may be served again by
+// now, or be about to be, if its files were exchanged while the request was under way. nil: the model is gone.
 func (c *Client) stillThere(k *call) *Error {
 	name, version := k.model.entry.Spec.Name, k.model.entry.Spec.Version
 	if k.any {

@@ -21,7 +21,7 @@ type discard struct {
 }
 
 // senders begin the names of functions that pass something on and return an error where they
-// could not. (Closing, waiting and reading may fail, too, but lose nobody's message.)
+// could not. (Closing, waiting and reading may fail, too, but lose no message.)
 func senders() []string {
 	return []string{"send", "submit", "report", "payload", "reply", "push", "post", "publish", "flush", "offer", "later", "ping", "read",
 		"put", "delete", "write", "tell", "answer", "deliver", "notify", "order", "enqueue", "queue", "add", "pass", "announce", "cancel", "emit"}
@@ -99,7 +99,7 @@ func thrown(n ast.Node) *ast.CallExpr {
 	return call
 }
 
-// quiet reports whether an if does nothing but leave: what its condition was told nobody hears.
+// quiet reports whether an if does nothing but leave: then the results in its condition are lost.
 func quiet(s *ast.IfStmt) bool {
 	if a, ok := s.Init.(*ast.AssignStmt); ok && a.Tok == token.ASSIGN {
 		return false // what is kept outside is looked at there
@@ -134,7 +134,7 @@ func calls(n ast.Node) (out []*ast.CallExpr) {
 }
 
 // lossy reports whether a select sends, and does nothing where the channel is full. Tokens
-// (struct{}) wake somebody: one that lies there already says the same.
+// (struct{}) wake a goroutine: one that is in the channel already does the same.
 func lossy(info *types.Info, s *ast.SelectStmt) bool {
 	var send *ast.SendStmt
 	silent := false

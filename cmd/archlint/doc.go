@@ -1,7 +1,7 @@
 // Package main of archlint holds the structural rules of the tree as tests:
 // who may import whom, what a pure core may not contain, how long files and
-// functions may be, that ARCHITECTURE.md names every package, and that nobody throws away that
-// a message was refused, but where stays.go says why. And of the
+// functions may be, that ARCHITECTURE.md names every package, and that no caller ignores that
+// a message was refused, unless stays.go says why. And of the
 // documents: that ARCHITECTURE.md stays short, that the decisions' index agrees
 // with their pages, and that relative links lead to files.
 //

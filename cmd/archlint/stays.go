@@ -1,6 +1,6 @@
 package main
 
-// stays are the refusals that nothing looks at, and why nobody loses by it.
+// stays are the refusals that no caller looks at, and why that is right.
 func stays() []stay {
 	return append(linkStays(), partStays()...)
 }
@@ -25,10 +25,10 @@ func linkStays() []stay {
 	}
 }
 
-// partStays are of those who use links and queues.
+// partStays are of the packages that use links and queues.
 func partStays() []stay {
 	const farewell = "a farewell: the link's end, which follows, says the same"
-	const reign = "only a writer that has ended refuses, and with it the reign: who leads next finds what is there"
+	const reign = "only a writer that has ended refuses, and its reign is over: the next leader reads what the store has"
 	return []stay{
 		{"backend/executor/fetch.go", "order.issue", "Link.Read", 0, "a refused READ calls its Done with the error, too"},
 		{"backend/executor/fetch.go", "order.readWhenUp", "Link.Read", 0, "a refused READ calls its Done with the error, too"},
@@ -44,7 +44,7 @@ func partStays() []stay {
 		{"scheduler/engine/tuning.go", "tuning.paused", "feed.tell", 0, "a pause is the tuner's alone: a feed that is full loses requests, too, which it counts as missed"},
 		{"scheduler/watch/ui/viewer.go", "Hub.sent", "channel", 0, "memory to use again: where enough of it is spare it is the collector's"},
 		{"cmd/symphony/parts/tellscheduler.go", "asked.end", "channel", 0, "the first outcome counts: what comes behind it is the link's end"},
-		{"bench/netbench/client.go", "listening.Receive", "channel", 0, "a pong that nobody waits for: the one that is there already is found by who asks next"},
+		{"bench/netbench/client.go", "listening.Receive", "channel", 0, "a pong that no ping waits for: the next ping finds the one that is in the channel already"},
 		{"bench/netbench/incast.go", "client.issue", "Link.Read", 0, "a refused READ calls its Done with the error, too"},
 	}
 }

@@ -157,6 +157,13 @@ func TestRepositoryAndSettings(t *testing.T) {
 			t.Errorf("%v, %v", r, err)
 		}
 	}
+	if r, err := c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{}); err == nil { // the reason says why it is not ready
+		for _, m := range r.Models {
+			if (m.State == "READY") != (m.Reason == "") {
+				t.Errorf("%v", m)
+			}
+		}
+	}
 	text := func(s string) map[string]*inference.ModelRepositoryParameter {
 		return map[string]*inference.ModelRepositoryParameter{s: {ParameterChoice: &inference.ModelRepositoryParameter_StringParam{StringParam: "{}"}}}
 	}

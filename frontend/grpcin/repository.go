@@ -45,9 +45,9 @@ func (s *Server) RepositoryIndex(_ context.Context, q *inference.RepositoryIndex
 	}
 	m := &inference.RepositoryIndexResponse{}
 	for _, k := range s.cfg.Web.Index() {
-		entry := &inference.RepositoryIndexResponse_ModelIndex{Name: k.Name, Version: k.Version, State: "READY", Reason: k.Reason}
+		entry := &inference.RepositoryIndexResponse_ModelIndex{Name: k.Name, Version: k.Version, State: "READY", Reason: k.Note}
 		if !k.Ready {
-			entry.State = "UNAVAILABLE"
+			entry.State, entry.Reason = "UNAVAILABLE", k.Reason
 		}
 		if k.Ready || !q.GetReady() {
 			m.Models = append(m.Models, entry)

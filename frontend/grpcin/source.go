@@ -2,11 +2,15 @@ package grpcin
 
 import (
 	"context"
+	"hash/maphash"
 	"net"
 	"reflect"
 
 	"google.golang.org/grpc/peer"
 )
+
+// sourceSeed is this process's own, so that no client can choose an address that counts as another's.
+var sourceSeed = maphash.MakeSeed()
 
 // sourceOf tells the calls of one connection from those of others (frontend.Request.Source): by the client's address and
 // port, or, over a Unix socket, by the object that a connection has for its address.
@@ -22,9 +26,5 @@ func sourceOf(ctx context.Context) uint64 {
 		}
 		return 0
 	}
-	sum := uint64(14695981039346656037) // FNV-1a
-	for _, b := range tcp.IP {
-		sum = (sum ^ uint64(b)) * 1099511628211
-	}
-	return (sum^uint64(tcp.Port))*1099511628211 | 1
+	return maphash.Comparable(sourceSeed, tcp.AddrPort())
 }

@@ -56,7 +56,7 @@ func (s *Server) status(model, version string, err error) error {
 // codeOf is gRPC's code for what HTTP answers by a status and a reason.
 func codeOf(httpStatus int, reason string) codes.Code {
 	switch reason {
-	case wire.ReasonFull.String(), wire.ReasonShed.String(), wire.ReasonMemory.String(), wire.ReasonIsolated.String(), "too_large":
+	case wire.ReasonFull.String(), wire.ReasonShed.String(), wire.ReasonMemory.String(), wire.ReasonUnsent.String(), wire.ReasonIsolated.String(), "too_large":
 		return codes.ResourceExhausted
 	case wire.ReasonDeadline.String(), wire.ReasonExpired.String(), wire.ReasonLate.String():
 		return codes.DeadlineExceeded

@@ -18,7 +18,7 @@ import (
 
 // Outputs that are large take memory from before the inference until the client has read the reply. A request takes
 // room for all of that before it is asked for: what has no room is not executed. The reply is sent from where the
-// outputs lie, and a client that does not take it is given up, the sooner the less room there is.
+// outputs lie. A client that does not read it is disconnected, and earlier where most of the room is taken.
 
 // largeReply is the least size of outputs that are counted.
 const largeReply = 1 << 20
@@ -46,10 +46,10 @@ func (s *Server) Hold(spec *catalog.ModelSpec, n int64) (held int64, err error) 
 	return n, nil
 }
 
-// Unhold is Hold's.
+// Unhold gives back what Hold has taken.
 func (s *Server) Unhold(n int64) { s.outputs.Add(-n) }
 
-// Crowded reports whether most of the room for outputs is taken: clients that do not read are to go.
+// Crowded reports whether most of the room for outputs is taken: then clients that do not read are disconnected.
 func (s *Server) Crowded() bool { return s.outputs.Load() > s.cfg.OutputsMax/2 }
 
 // OutputBytes are the bytes of n items' outputs.

@@ -88,9 +88,11 @@ func (s *Server) indexed() (all []Indexed, whole bool) {
 	whole = true
 	seen := map[string]int{} // place in all, from 1 on
 	for _, e := range s.cfg.Client.Models().Entries {
-		k := Indexed{Name: e.Spec.Name, Version: e.Spec.Version, Ready: e.Ready, Reason: "no backend serves it now"}
+		k := Indexed{Name: e.Spec.Name, Version: e.Spec.Version, Ready: e.Ready}
 		if e.Ready {
 			k.Note = e.Spec.Infeasible()
+		} else {
+			k.Reason = "no backend serves it now"
 		}
 		all = append(all, k)
 		seen[e.Spec.Key()] = len(all)
@@ -106,7 +108,7 @@ func (s *Server) indexed() (all []Indexed, whole bool) {
 		for _, k := range known {
 			spec := catalog.ModelSpec{Name: k.Name, Version: k.Version}
 			if at := seen[spec.Key()]; at > 0 {
-				all[at-1].Note = k.Note
+				all[at-1].Note = cmp.Or(k.Note, all[at-1].Note)
 			} else {
 				if k.Ready { // not here, or not yet
 					k.Ready, k.Reason = false, "this frontend has not heard of it yet"

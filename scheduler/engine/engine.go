@@ -236,7 +236,8 @@ func (e *Engine) addModel(id wire.ModelID, cfg batching.Config, weights *residen
 }
 
 // SetModel replaces the configuration of a model that is served. What waits for it stays, and
-// so does what was learnt of it, but for how late its batches end where its profile is another; a batch that starts from now on follows the new one.
+// so does what was learnt of it. Only how late its batches end is forgotten, where the new profile is
+// another. A batch that starts from now on follows the new configuration.
 func (e *Engine) SetModel(id wire.ModelID, cfg batching.Config) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

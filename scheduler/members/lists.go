@@ -27,7 +27,7 @@ type list struct {
 	// While backends that are admitted have it.
 	holders int            // of their pools
 	models  []*model       // by key
-	ids     []wire.ModelID // in the sender's order; immutable
+	ids     []wire.ModelID // in the sender's order; replaced when one changes
 }
 
 func (l *list) known() bool { return l.asked == 0 }
@@ -96,15 +96,17 @@ func (c *Cluster) resolve(l *list) {
 	}
 }
 
-// alone reports whether the list's i-th model is one backend's pool's alone, which has told of it since.
+// alone reports whether an item is in the pool's list, and no other pool has that list.
 func (s *stock) alone(it *item) bool { return it.at >= 0 && s.list.holders == 1 }
 
-// renamed lets the list count for the model that has taken the place of the one it had.
+// renamed gives the list's reference to the model that has taken the place of the one it had.
 func (s *stock) renamed(it *item, m *model) {
 	if old := s.list.models[it.at]; old != m {
 		old.refs--
 		m.refs++
 		s.list.models[it.at] = m
+		s.list.ids = slices.Clone(s.list.ids) // a Bound on its way has those before
+		s.list.ids[s.list.order[it.at]] = m.id
 	}
 }
 

@@ -139,8 +139,8 @@ func (s *models) held() int {
 	return n
 }
 
-// identify finds or begins the model that spec is; "" or why there is none. own is how often whoever asks is
-// counted already for the one of the key: where nobody else is, another model may take its place.
+// identify finds or begins the model that spec is; "" or why there is none. own is how many references
+// of the key's model are the caller's: where there are no others, another model may take its place.
 func (c *Cluster) identify(spec *catalog.ModelSpec, own int) (*model, string) {
 	key := spec.Key()
 	m := c.models.byKey[key]

@@ -7,8 +7,8 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// pendings are the models that some backend has, or is about to have, and that are not served: frontends tell who
-// asks for one that it is loading, or why it failed. Each item counts once, by its state.
+// pendings are the models that some backend has, or is about to have, and that are not served: frontends
+// answer requests for them with loading, or with why they failed. Each item counts once, by its state.
 type pendings struct {
 	byKey   map[string]*pend
 	all     []*pend
@@ -26,7 +26,7 @@ const (
 	pendStates
 )
 
-// pend is a model's; of one that is over frontends must hear, and then it is forgotten.
+// pend counts one model's items. Once the model is pending no longer frontends are told so, and then it is forgotten.
 type pend struct {
 	key     string
 	items   [pendStates]int
@@ -49,7 +49,7 @@ func pendOf(state string) int {
 	return pendNot
 }
 
-// whyMax bounds what frontends are told of why a model failed.
+// whyMax bounds the reason of a failure that frontends are told, in bytes.
 const whyMax = 200
 
 // pends counts an item as what it is now.
@@ -98,7 +98,7 @@ func (c *Cluster) touch(p *pend) {
 // touchKey has a model looked at that began to be served, or is served no longer.
 func (c *Cluster) touchKey(key string) { c.touch(c.pendings.byKey[key]) }
 
-// tellPending draws the conclusions of an event.
+// tellPending notes for frontends what an event has changed.
 func (c *Cluster) tellPending() {
 	for _, p := range c.pendings.touched {
 		p.touched = false
@@ -129,7 +129,7 @@ func (c *Cluster) pendState(p *pend) string {
 	return ""
 }
 
-// sweep forgets those that are over and that all have heard of.
+// sweep forgets models that are pending no longer, and that all frontends have been told so of.
 func (s *pendings) sweep(now mono.Time) {
 	if len(s.all) == 0 || now.Sub(s.swept) < sweepEvery {
 		return
@@ -154,7 +154,7 @@ func (s *pendings) since(since, serial uint64) (out []catalog.Pending) {
 	return out
 }
 
-// Expect notes models that a backend will bring that has not joined yet, in place of those that were noted before.
+// Expect notes the models of a backend that has not joined yet. They replace those that were noted before.
 func (c *Cluster) Expect(now mono.Time, keys []string, out *Effects) {
 	c.begin(now, out)
 	for _, p := range c.pendings.coming {

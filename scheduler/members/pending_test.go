@@ -2,6 +2,7 @@ package members
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
@@ -137,5 +138,21 @@ func TestAnotherModelInPlace(t *testing.T) {
 		}
 		p.leave(b)
 		p.leave(a)
+	}
+}
+
+// A model that was another one for a while is back under an id of its own. A second backend with the same models joins, and
+// is told that id, not the one before.
+func TestSecondBackendHearsTheIDOfNow(t *testing.T) {
+	p := newPlant(t, limits())
+	a := p.host("a", 1, "", spec("m"), spec("n"))
+	p.stock(a, has(0, spec("m", shape(9)), 0))
+	p.stock(a, has(0, spec("m"), 0))
+	b := p.host("b", 1, "", spec("m"), spec("n"))
+	for _, key := range []string{"m/1", "n/1"} {
+		id, ok := p.c.ModelID(key)
+		if ids := p.c.Bound(b)[0].IDs; !ok || !slices.Contains(ids, id) || len(ids) != 2 {
+			t.Errorf("%s has id %d; b is told %d", key, id, ids)
+		}
 	}
 }

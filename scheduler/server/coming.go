@@ -2,8 +2,8 @@ package server
 
 import "github.com/symphony-serving/symphony/transport/mono"
 
-// Expect notes the models of a backend in this process that loads them before it joins, in place of those that were
-// noted before: who asks for one hears that it is loading.
+// Expect notes the models of a backend in this process that loads them before it joins. They replace those that were
+// noted before. A request for one of them is answered with loading.
 func (s *Server) Expect(keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

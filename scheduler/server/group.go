@@ -178,7 +178,7 @@ func (g *group) perform() {
 			continue
 		case standby.Ask:
 			if l := g.backends[members.Conn(e.Link)]; l != nil {
-				g.server.mustHear(l, e.Promise.Append(nil)) // refused: it joins anew, and is asked anew
+				g.server.mustHear(l, e.Promise.Append(nil)) // a backend whose link is closed joins again, and is asked again
 			}
 			continue
 		case standby.Lead:

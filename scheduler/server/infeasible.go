@@ -10,8 +10,8 @@ import (
 // infeasibleEvery is the span between two looks.
 const infeasibleEvery = mono.Second
 
-// lookForInfeasible tells of models of which no request can make its SLO, and of those of which some can again: by
-// what one item takes, and by what the network and the margin take beside it. All four change while a model is
+// lookForInfeasible logs models of which no request can make its SLO, and those of which some can again. It adds
+// what one item takes to what the network and the margin take. All of these, and the SLO, change while a model is
 // served. Caller holds mu.
 func (s *Server) lookForInfeasible(now mono.Time) {
 	if now < s.infeasibleLook {
@@ -43,7 +43,7 @@ func (s *Server) lookForInfeasible(now mono.Time) {
 }
 
 // infeasible is why no request of a model can be in time; "": some can. clear: by so much that the next look will
-// not say otherwise because of a delay that was measured anew.
+// not say otherwise because a delay was measured again.
 func (s *Server) infeasible(m *served) (why string, clear bool) {
 	if why = m.spec.Infeasible(); why != "" {
 		return why, false

@@ -11,11 +11,11 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// overfull are the links that took no more of what their peers have to hear: a peer that reads
-// nothing for so long that transport.Options.SendBuffer is full. What such a link refuses is
-// lost, and nobody would know: whose answer it was would wait for its deadline, who was to hear
-// that another one leads would go on asking this one. So the link is closed. That answers what
-// the peer waits for at once, with a reason, and it hears the rest when it has dialled again.
+// overfull counts and logs links that take no more, because the peer has not read for so long that
+// transport.Options.SendBuffer is full. A frame that such a link refuses is lost: the request whose
+// answer it was would wait for its deadline, and a frontend that was not told of another leader
+// would go on asking this scheduler. So the link is closed. Then the peer answers its open requests
+// at once, with a reason, dials again, and is told the rest.
 type overfull struct {
 	ended  *prometheus.CounterVec // by the peer's role
 	labels prometheus.Counter
@@ -30,7 +30,7 @@ type overfullLink struct {
 
 func newOverfull(s *Server) overfull {
 	return overfull{
-		ended:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_full_links_total", Help: "Links that the scheduler closed because the peer did not read what it has to hear, by the peer's role."}, []string{"role"}),
+		ended:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "symphony_full_links_total", Help: "Links that the scheduler closed because the peer did not read what it was sent, by the peer's role."}, []string{"role"}),
 		labels: prometheus.NewCounter(prometheus.CounterOpts{Name: "symphony_labels_refused_total", Help: "Labels that a frontend's link was too full for: the frontend asks again."}),
 		log: sampled.New(sampled.Span, func(l overfullLink, left int) {
 			s.log.Warn().Str("peer", l.peer.Name).Str("role", roleName(l.peer.Role)).Err(l.err).Int("and_others", left).Msg(l.did)
@@ -52,14 +52,14 @@ func roleName(r wire.Role) string {
 	return "other"
 }
 
-// mustHear sends a frame that its peer must hear, or closes the link.
+// mustHear sends a frame that its peer must get. A link that does not take it is closed.
 func (s *Server) mustHear(l transport.Link, frame []byte) {
 	if err := l.Send(frame); err != nil {
 		s.refused(l, err)
 	}
 }
 
-// refused closes a link that has refused what its peer must hear.
+// refused closes a link that has refused a frame that its peer must get.
 func (s *Server) refused(l transport.Link, err error) {
 	if errors.Is(err, transport.ErrFull) {
 		peer := l.Peer()
@@ -70,7 +70,7 @@ func (s *Server) refused(l transport.Link, err error) {
 	l.Close(err)
 }
 
-// sendLabels sends labels to a frontend. They are worth no link: a frontend that does not get
+// sendLabels sends labels to a frontend. A link that is too full for them stays: a frontend that does not get
 // them asks again (frontend.labelsAgain).
 func (s *Server) sendLabels(l transport.Link, b []byte) {
 	if err := l.SendPayload((&wire.Doc{Type: wire.DocLabels}).Append(nil, len(b)), b, nil); errors.Is(err, transport.ErrFull) {

@@ -1,11 +1,11 @@
 package catalog
 
-// Pending is a model that a backend has, or is about to have, and that nobody can ask for: one that is being
-// loaded, or could not be. Who asks for it is told to come again, and not that there is no such model.
+// Pending is a model that is not served: a backend is loading it, is about to, or could not. A request for it is
+// answered with that, and not with an unknown model.
 type Pending struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	State   string `json:"state,omitempty"` // StateLoading, StateFailed, or StateReady: not everywhere yet; empty: it is none any more
+	State   string `json:"state,omitempty"` // StateLoading, StateFailed, or StateReady: not everywhere yet; empty: it is pending no longer
 	Why     string `json:"why,omitempty"`   // it failed
 }
 

@@ -97,7 +97,7 @@ type Stocked struct {
 	Spec    *ModelSpec `json:"spec,omitempty"`    // when it is ready for the first time, or changed
 	Local   bool       `json:"local,omitempty"`   // the backend's own: it lies in its folder, nobody ordered it
 	Error   string     `json:"error,omitempty"`
-	// Outdated is why the files that are there now are not served, where those before them are.
+	// Outdated: the files have changed, and what was served before goes on. This is why the new ones are not served.
 	Outdated string `json:"outdated,omitempty"`
 	Files           // those that Devices have; nothing of a model that is the backend's own
 	// Progress of fetching, in bytes.

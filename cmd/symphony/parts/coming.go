@@ -5,8 +5,8 @@ import (
 	"github.com/symphony-serving/symphony/cmd/symphony/config"
 )
 
-// coming are the models that this process's backend will load before it joins: who asks for one meanwhile hears that it
-// is loading. What is wrong with the repository the backend says.
+// coming are the models that this process's backend will load before it joins. Until then a request for one is answered
+// with loading. The backend logs what is wrong with the repository.
 func coming(c config.Backend) (keys []string) {
 	if c.Repository == "" {
 		return nil

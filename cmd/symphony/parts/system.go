@@ -31,7 +31,7 @@ func (p *Process) Serve(ctx context.Context) (*System, error) {
 	if s.Scheduler, err = p.Scheduler(); err != nil {
 		return nil, cli.InUse(err, "--set scheduler.listen=inproc:scheduler,tcp:127.0.0.1:9001")
 	}
-	s.Scheduler.Expect(coming(p.cfg.Backend)) // before anybody can ask
+	s.Scheduler.Expect(coming(p.cfg.Backend)) // before the first request
 	s.Client, err = p.Client()
 	err = cli.InUse(err, "--set frontend.listen=inproc:frontend")
 	if err == nil && p.cfg.Control.Configured() {

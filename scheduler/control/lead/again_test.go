@@ -176,6 +176,25 @@ func TestInfeasibleIsObserved(t *testing.T) {
 	}
 }
 
+// A model whose files have changed, and cannot be served as they are now, is served as before, and says why.
+func TestOutdatedIsObserved(t *testing.T) {
+	c := newCluster(t, Config{}, "a/t/0")
+	c.connect()
+	c.letters("k")
+	c.run(60 * second)
+	for _, why := range []string{"no graph", ""} {
+		f := c.facts([]string{"a/t/0"}, []string{})
+		for i := range f.GPUs[0].Stock {
+			f.GPUs[0].Stock[i].Outdated = why
+		}
+		c.lead.Facts(c.now, f)
+		c.run(60 * second)
+		if o := c.observed["k/1"]; o.State != schema.Serving || strings.Contains(o.Reason, "a/t/0: no graph") != (why != "") {
+			t.Errorf("why: %q; observed %+v", why, o)
+		}
+	}
+}
+
 // Models that no plan has room for wait, and say why.
 func TestNoPlan(t *testing.T) {
 	c := newCluster(t, Config{SubClusters: 2, ModelsMax: 2}, "a/t/0", "b/t/0")

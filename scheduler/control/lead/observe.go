@@ -97,11 +97,7 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 	}
 	if routed {
 		o.State, o.SubCluster = schema.Serving, subCluster(m.DeviceType, m.In)
-		if o.Reason = cut(outdated); v != nil && !v.wanted {
-			o.Reason = "until another version is served"
-		} else if a := l.world.aboutOf(key, m.DeviceType); a.spec != nil {
-			o.Reason = cut(servedAs(a.spec, m.Set).Infeasible())
-		}
+		o.Reason = cut(l.servedReason(v, &m, outdated))
 		return o, true
 	}
 	switch {
@@ -129,6 +125,17 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		o.Tries, o.Next = l.tried(key)
 	}
 	return o, true
+}
+
+// servedReason is what there is to say of a version that is served.
+func (l *Lead) servedReason(v *version, m *catalog.ModelFacts, outdated string) string {
+	switch a := l.world.aboutOf(m.Key, m.DeviceType); {
+	case v != nil && !v.wanted:
+		return "until another version is served"
+	case outdated == "" && a.spec != nil:
+		return servedAs(a.spec, m.Set).Infeasible()
+	}
+	return outdated
 }
 
 // outdated says that a GPU serves files of a model that have changed since, and why not those; "": that is not so.

@@ -8,7 +8,7 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// A model of a backend's own folder that nothing has added is loaded, and measured, by its backend alone. A step that
+// A model of a backend's own folder that was not added (symphony model add) is loaded, and measured, by its backend alone. A step that
 // loads it needs no order: it is done when the backend says that the model is ready, and has failed when the backend
 // says that. A model that no backend has, or is about to have, fails at once: the next plan is without it.
 
