@@ -72,7 +72,7 @@ type assembly struct {
 }
 
 // assemblies are one link's. They belong to its receiving goroutine. There are no more than requests that were
-// awaited when their first part came, and each goes with its last part, its reason, or its link.
+// awaited when their first part came, one for each, and each goes with its last part, its reason, or its link.
 type assemblies map[partKey]*assembly
 
 // partial reports whether the payload of n bytes is a part of an output.
@@ -93,7 +93,7 @@ func (h *dataHandler) place(m *wire.Output, n int) []byte {
 		if m.Offset != 0 {
 			return nil
 		}
-		h.sweep()
+		h.sweep(m.Request)
 		a = &assembly{response: h.client.response()}
 		a.response.room(int(m.Total))
 		if h.parts == nil {
@@ -152,9 +152,10 @@ func (k *call) misfit() *Error {
 }
 
 // sweep forgets outputs whose requests were answered meanwhile: their backend may have given them up without a reason.
-func (h *dataHandler) sweep() {
+// Of the request whose output begins it forgets those of other batches: an open request has one output at most.
+func (h *dataHandler) sweep(begins wire.RequestID) {
 	for key, a := range h.parts {
-		if !h.client.awaits(key.request, len(a.response.data)) {
+		if key.request == begins || !h.client.awaits(key.request, len(a.response.data)) {
 			h.forget(key)
 		}
 	}
