@@ -217,7 +217,7 @@ func (e *Executor) Submit(in *Order) {
 	// Before it is seen in orders: its last life was ready.
 	o.ready, o.holding, o.reading, o.dropped = 0, 0, 1, false
 	o.mu.Unlock()
-	o.forgotten, o.parts.on = false, false
+	o.forgotten, o.parts.on, o.unsent = false, false, 0
 	o.over.Store(false)
 	items := append(o.Items[:0], in.Items...)
 	o.Order, o.model = *in, m

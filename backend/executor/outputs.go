@@ -28,12 +28,13 @@ func (o *order) sendLater(l transport.Link, i, k int, m *wire.Output) {
 	o.exec.outputs.Send(l, outbound.Output{Head: *m, Data: o.batch.Outputs[k], Deadline: o.Items[i].Deadline, Model: o.ModelIndex, Release: o.sent, Lost: o.exec.obs.Lost})
 }
 
-// reserve counts the order's outputs as waiting; false: too many bytes wait.
+// reserve counts the order's outputs as waiting; false: too many bytes wait. A buffer may be larger than the batch that
+// is in it, and larger than all that may wait: it counts as all of that then, so that such a batch is sent alone.
 func (o *order) reserve() bool {
-	n := int64(cap(o.out))
 	if o.reserved > 0 {
 		return true
 	}
+	n := min(int64(cap(o.out)), o.exec.outputs.Max())
 	if !o.exec.outputs.Reserve(n) {
 		return false
 	}

@@ -57,19 +57,19 @@ type Output struct {
 	Data     []byte      // nil: Head has a reason
 	Deadline mono.Time
 	Model    int // the executor's slot, for Lost
-	// Release is called once, when nothing refers to Data any more, and Lost before it where the output was given up. Neither
-	// is called under a lock, nor may block; nil: nobody is told.
+	// Release is called once, when nothing refers to Data any more. Lost is called once where the output was given up,
+	// before or after Release: it must not read the bytes of Data. Neither is called under a lock, nor may block. Both
+	// may be nil.
 	Release func()
 	Lost    func(o *Output, c Cause)
 }
 
 // Sender sends outputs over any number of links.
 type Sender struct {
-	max  int64                // Immutable: bytes of buffers whose outputs wait
-	lost func(*Output, Cause) // Immutable: is told of each output that is given up; nil: nobody is
-	held atomic.Int64         // bytes reserved
-	busy atomic.Int64         // lines with outputs
-	mu   sync.Mutex           // Guards lines.
+	max  int64        // Immutable: bytes of buffers whose outputs wait
+	held atomic.Int64 // bytes reserved
+	busy atomic.Int64 // lines with outputs
+	mu   sync.Mutex   // Guards all.
 	all  map[transport.Link]*line
 }
 
