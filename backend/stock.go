@@ -38,6 +38,7 @@ type stock struct {
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 	grace time.Duration // how long a model that goes by itself is still run
+	after time.Duration // how long outputs of a model with new files are marked as such
 	left  line[departure]
 
 	mu      sync.Mutex // Guards what follows.
@@ -145,7 +146,7 @@ const (
 )
 
 func newStock(b *Backend, p *pool, index int) *stock {
-	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, hidden: map[*entry]bool{}, devices: make([]stockedDevice, len(p.devices)), grace: graceTime,
+	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, hidden: map[*entry]bool{}, devices: make([]stockedDevice, len(p.devices)), grace: graceTime, after: afterTime,
 		ledgers: make([]ledger, len(b.uplinks))}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s

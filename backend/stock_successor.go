@@ -141,7 +141,7 @@ func (s *stock) takeOver(n *entry) {
 // request that run on both sides are told apart (wire.OutputBefore), and a smaller max_batch holds (rule 2).
 const (
 	announceMost = 2 * mono.Second
-	afterwards   = 10 * time.Second
+	afterTime    = 10 * time.Second // stock.after
 )
 
 // announce begins to let a successor take its place. Caller holds mu.
@@ -185,7 +185,8 @@ func (s *stock) inherit(n, old *entry) {
 		s.b.move(s.index, old.slot, n.slot, n.exec)
 	}
 	s.changed(n)
-	time.AfterFunc(afterwards, func() { n.exec.Exchange.CompareAndSwap(uint32(wire.OutputAfter), 0) })
+	flags := n.exec.Exchange // as it is now: n may be loaded again before the span has passed
+	time.AfterFunc(s.after, func() { flags.CompareAndSwap(uint32(wire.OutputAfter), 0) })
 	old.grace, old.heir = true, n
 	s.dismiss(old)
 	s.settle(n)

@@ -213,3 +213,33 @@ func TestBrokenVersionIsTold(t *testing.T) {
 	x.look()
 	x.until("new/3", catalog.StateGone)
 }
+
+// Outputs of new files are marked for a while. The mark's end is the end of what was marked, and no fault where the
+// model is being loaded again by then.
+func TestMarkEndsWhileLoadedAgain(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	s := x.b.pools[0].stock
+	s.mu.Lock()
+	s.after = time.Second
+	old := s.entries["m/1"]
+	s.mu.Unlock()
+	x.write(t, "m", strings.Replace(emulatedModel, "alpha_ms: 0.1", "alpha_ms: 0.2", 1))
+	x.look()
+	var n *entry
+	x.wait("the new files", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		n = s.entries["m/1"]
+		return n != old
+	})
+	s.mu.Lock()
+	exec := n.exec
+	n.exec = nil // as replace has it until the next files are read
+	s.mu.Unlock()
+	x.wait("the mark's end", func() bool { return exec.Exchange.Load() == 0 })
+	s.mu.Lock()
+	n.exec = exec
+	s.mu.Unlock()
+}
