@@ -142,6 +142,9 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 			return f, err
 		}
 		f.release = release
+		if !s.p.cfg.takes(&m) { // it was listed here while it could not be read
+			return f, fmt.Errorf("it can be read now, and is of device type %q, not of this pool: set backend.watch, or restart the backend, for its own pool to serve it", m.DeviceType)
+		}
 	default:
 		if s.b.cfg.Shelf == nil {
 			return f, fmt.Errorf("this backend gets no files: set backend.cache to a folder where it may keep them")
