@@ -81,9 +81,13 @@ func (s *stock) abandon(e *entry) {
 	if n == nil {
 		return
 	}
+	announced := !e.due.IsZero()
 	e.successor, n.succeeds, e.due = nil, nil, time.Time{}
 	if e.exec != nil {
 		e.exec.Exchange.Store(0)
+		if announced {
+			s.adjust(e) // its own max_batch holds again
+		}
 	}
 	s.dismiss(n)
 }

@@ -243,3 +243,26 @@ func TestMarkEndsWhileLoadedAgain(t *testing.T) {
 	n.exec = exec
 	s.mu.Unlock()
 }
+
+// Where new files are given up after a smaller max_batch was told for them, the old ones' own holds again.
+func TestSmallerBatchIsTakenBack(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	s := x.b.pools[0].stock
+	s.mu.Lock()
+	s.grace = time.Minute // the new files take their place after that
+	s.mu.Unlock()
+	batch := func() int {
+		if l := x.last("m/1"); l.Spec != nil {
+			return l.Spec.MaxBatch
+		}
+		return 0
+	}
+	x.write(t, "m", strings.NewReplacer("alpha_ms: 0.1", "alpha_ms: 0.2", "max_batch: 8", "max_batch: 2").Replace(emulatedModel))
+	x.look()
+	x.wait("the smaller max_batch", func() bool { return batch() == 2 })
+	x.write(t, "m", "nonsense")
+	x.look()
+	x.wait("its own max_batch", func() bool { return batch() == 8 && x.last("m/1").Outdated != "" })
+}
