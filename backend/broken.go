@@ -11,8 +11,8 @@ import (
 )
 
 // Models of the backend's own folder that cannot be read are listed as failed, with the reason: in the repository
-// index, symphony model, the metrics. They are listed by the first pool, as what they are for is not known. Once such
-// a model is mended the pool that it belongs to serves it.
+// index, symphony model, the metrics. The first pool lists them, as their device type is not known. Once such a model
+// is mended, the pool of its device type serves it.
 
 // tellBroken lists the versions of a model that cannot be read, and that no pool has. Where config.yaml is at fault
 // these are all that the folder has, or version 1.
@@ -107,8 +107,8 @@ func (s *stock) reads(is func(*entry) bool) bool {
 	return false
 }
 
-// broken lists a version that cannot be read; the log has been told. One with a fault in its own files is tried again,
-// as all that fail are. One whose config.yaml is at fault waits until that changes.
+// broken lists a version that cannot be read; the caller has logged it. A version with a fault in its own files is tried
+// again, like every model that fails. One whose config.yaml has a fault waits until that file changes.
 func (s *stock) broken(dir, version string, why *repository.ModelError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,7 +82,7 @@ const (
 
 // warm runs a model that has been loaded, beside its device: a batch of 1, and the largest one if
 // that takes little. A model that fails at it is loaded all the same, as at the start: requests
-// may have inputs that it takes. But one whose run goes on is not: it has the session's memory.
+// may have inputs that it takes. But a model whose run does not end is not loaded: the run has the session's memory.
 func (l *cpuLoader) warm(ctx context.Context, s *onnx.Session, m *repository.Model) error {
 	d, err := onnx.NewBeside(ctx, s, l.cfg.Threads, false)
 	if err != nil {
@@ -157,7 +157,8 @@ func (l *cpuLoader) unload(device, slot int) {
 	}
 }
 
-// folderBytes is what a folder's files have, those of folders below it among them. What cannot be read loading tells of.
+// folderBytes is what a folder's files have, those of folders below it among them. Files that cannot be read do not
+// count: loading the model reports them.
 func folderBytes(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

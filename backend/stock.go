@@ -98,7 +98,7 @@ type entry struct {
 
 	// While what is served goes on: see stock_successor.go.
 	successor *entry    // with the new files; nil: there is none
-	succeeds  *entry    // whose successor it is; nil: no one's
+	succeeds  *entry    // whose successor it is; nil: it is none
 	heir      *entry    // that has taken its place
 	hidden    bool      // it is not its key's entry
 	refused   error     // why the files that are there now cannot be read; nil: they can, as far as is known

@@ -24,7 +24,7 @@ type gaps struct {
 	device executor.Device
 	exec   *executor.Executor
 	under  sync.WaitGroup // the run under way
-	share  share          // owned by who measures, and by the run under way
+	share  share          // owned by the goroutine that measures, and by the run under way
 }
 
 // share is which part of a device's time the runs take.

@@ -57,7 +57,7 @@ func (s *stock) learn(now mono.Time, crowded bool) {
 	}
 }
 
-// learnPart does that for some of the slots, while nobody else can look at them; false: there are no more.
+// learnPart does that for some of the slots under one hold of mu; false: there are no more.
 func (s *stock) learnPart(now mono.Time, crowded bool, from int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

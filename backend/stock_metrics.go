@@ -10,7 +10,7 @@ import (
 type modelCounters struct {
 	batches, items, busy, stale, unreached, corrected prometheus.Counter
 
-	ran ran // for who learns of it
+	ran ran // what learn reads
 }
 
 // countersOf are those of a slot; without one, some that nobody reads.

@@ -14,7 +14,7 @@ import (
 // spareBytes is the most bytes of buffers that spare orders keep. The heap gives more as fast as it is filled.
 const spareBytes = 256 << 20
 
-// SendBy makes the executor send by a sender that others have, too. Before the first order.
+// SendBy makes the executor use a sender that other executors use, too. Call it before the first order.
 func (e *Executor) SendBy(s *outbound.Sender) { e.outputs = s }
 
 // sendLater has an output sent by the sender, as its link can take it. The order is held for it already.
@@ -49,7 +49,7 @@ func (o *order) unreserve() {
 	}
 }
 
-// tellUnsent tells of the requests whose outputs found no room.
+// tellUnsent reports the requests whose outputs found no room.
 func (o *order) tellUnsent() {
 	if o.unsent == 0 {
 		return
@@ -82,8 +82,8 @@ func (e *Executor) reason(l transport.Link, m *wire.Output, it *wire.BatchItem, 
 	}
 }
 
-// reasonLater has a reason, with the words that explain it, sent when its link takes it. Of a link that has
-// ended the sender tells what was lost.
+// reasonLater has a reason, with the words that explain it, sent when its link takes it. Where the link has ended, the
+// sender reports the loss.
 func (e *Executor) reasonLater(l transport.Link, m *wire.Output, words []byte, it *wire.BatchItem, model int) {
 	e.outputs.Send(l, outbound.Output{Head: *m, Data: words, Deadline: max(it.Deadline, mono.Now().Add(outbound.Grace)), Model: model, Lost: e.obs.Lost})
 }

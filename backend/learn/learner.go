@@ -60,7 +60,7 @@ type Origin uint8
 
 // The origins of a profile.
 const (
-	Given    Origin = iota // somebody wrote it, or another host measured it
+	Given    Origin = iota // a person wrote it, or another host measured it
 	Stored                 // it was measured before, and read from a file
 	Measured               // measured by this process
 	Learnt                 // corrected by what ran
@@ -77,7 +77,7 @@ const (
 	Measure        // likewise, and measuring may show it
 )
 
-// Learner corrects the profile of one model. It is owned by whoever calls it.
+// Learner corrects the profile of one model. One goroutine at a time may call it.
 type Learner struct {
 	profile *profile.Profile
 	slo     mono.Dur
@@ -132,7 +132,7 @@ func (l *Learner) Restart(now mono.Time, p *profile.Profile, slo mono.Dur, origi
 	l.profile, l.slo, l.origin = p, slo, origin
 	l.n, l.fresh, l.off, l.wrong, l.known = 0, false, mono.Never, false, known
 	if l.doubt = now.Add(l.pause); other && (origin == Given || origin == Stored) {
-		l.doubt = now // nothing says that it is of here and now
+		l.doubt = now // it may have been measured elsewhere, or long ago
 	}
 }
 
@@ -182,7 +182,7 @@ func (l *Learner) Step(now mono.Time, crowded bool) Advice {
 	}
 	l.fresh = false
 	if crowded {
-		l.near = mono.Never // it is not right because of what it takes in a crowd
+		l.near = mono.Never // runs that waited for processors do not show that it is right
 	}
 	if !l.wrong {
 		far := l.farOff(now, crowded)
@@ -192,7 +192,7 @@ func (l *Learner) Step(now mono.Time, crowded bool) Advice {
 		known := l.known
 		if l.correct(now); far {
 			l.falls = l.long
-		} else { // of what it knows it was not wrong
+		} else { // it was wrong only about batches larger than known
 			for b := 1; b <= known; b++ {
 				l.took[b-1] = told{l.profile.Latency(b), now}
 			}

@@ -17,8 +17,8 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// Beside runs a session for what no request waits for, on a thread of its own: a model is
-// measured so beside the devices that serve, which keep their time. The session may be one that
+// Beside runs a session on a thread of its own, for work that no request waits for: a model is
+// measured so, beside the devices that serve, and takes no time from them. The session may be one that
 // a device has, as long as that does not run it.
 //
 // The thread has the lowest priority, so that serving threads and the loops go first. Where it
@@ -105,8 +105,8 @@ func threadTime() mono.Dur {
 	return mono.Dur(t.Nano())
 }
 
-// lease is a session's use beside its device. Who closes the session does not wait for it: the
-// session is unloaded when it ends.
+// lease is a session's use beside its device. Closing the session does not wait for the lease: the
+// session is unloaded when the lease ends.
 type lease struct {
 	mu      sync.Mutex // Guards what follows.
 	freed   chan struct{}

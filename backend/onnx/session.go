@@ -56,7 +56,7 @@ type Session struct {
 	outputs []buffer
 	tensors map[int]bound // by batch size
 	of      *Blob         // whose bytes it uses; nil: it has its own
-	lease   lease         // of who runs it beside the device that has it
+	lease   lease         // of the Beside that runs it, if one does
 }
 
 // buffer is one tensor's memory for the largest batch, outside the Go heap.

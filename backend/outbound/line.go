@@ -11,8 +11,8 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// A line looks again by itself after again where its link was full of what others sent, which tells
-// nobody when it has left, and every sweep for what has passed its deadline. One that is empty is kept for a while.
+// A line looks again after the span again where its link is full of what others sent: no call says when that has left.
+// It looks after each sweep for outputs that have passed their deadline. An empty line is kept for the span keep.
 const (
 	again = time.Millisecond
 	sweep = 20 * time.Millisecond
@@ -30,10 +30,10 @@ type line struct {
 	spare   []*piece
 	timer   *time.Timer
 	busy    bool   // it is counted in Sender.busy: outputs wait, or the link has some
-	pumping bool   // somebody hands parts over
+	pumping bool   // a goroutine hands parts over
 	more    bool   // it shall look again
 	over    bool   // nothing is taken any more
-	frame   []byte // of who pumps
+	frame   []byte // of the goroutine that pumps
 }
 
 // piece is an output with a line.
@@ -165,7 +165,7 @@ func (n *line) pumpLocked() time.Duration {
 		case errors.Is(err, transport.ErrFull):
 			n.more = false // the refused part's own release said so; asked again at once the link would be full still
 			if n.queue.Flying() == 0 {
-				return again // what fills the link is not ours: nobody tells when it has left
+				return again // others' frames fill the link: no call says when they have left
 			}
 			return sweep
 		case err != nil:

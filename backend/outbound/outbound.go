@@ -13,7 +13,7 @@
 //  2. An output that was begun and is given up is ended by its reason, so that its frontend does not wait for the rest.
 //  3. What waits is bounded: by bytes (Reserve), by number (parts.Max a link), and by time, as none is kept for
 //     longer than Grace after its deadline.
-//  4. Nothing here blocks. Links are called without a lock, from whoever sent or from whom release was called by.
+//  4. Nothing here blocks. Links are called without a lock, by the goroutine that called Send or by the one that called release.
 //
 // # Rejected
 //
@@ -126,7 +126,7 @@ func (s *Sender) free(l transport.Link) bool {
 	return !n.busy
 }
 
-// Send takes an output over; what becomes of it is told by Lost and Release.
+// Send takes an output over. Its Lost and Release say what becomes of it.
 func (s *Sender) Send(l transport.Link, o Output) {
 	for !s.line(l).add(&o) { // that one has just ended
 	}

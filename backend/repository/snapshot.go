@@ -234,7 +234,7 @@ func changedIfGone(err error) error {
 	return err
 }
 
-// openRegular opens a file for reading, and waits for nobody: a pipe has no end until somebody writes it.
+// openRegular opens a regular file for reading. It does not wait, as opening a pipe would wait for a writer.
 func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
