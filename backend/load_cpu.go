@@ -75,9 +75,9 @@ func (l *cpuLoader) open(ctx context.Context, m *repository.Model) (*onnx.Sessio
 
 // Bounds of the runs that warm a model up while others serve.
 const (
-	warmMost    = 2 * mono.Second        // of one: what takes longer is cut off, and first requests are slower
-	warmEnds    = 30 * time.Second       // for its node to end that runs then
-	warmLargest = 200 * mono.Millisecond // that the largest batch may take, by what one item takes
+	warmMost    = 2 * mono.Second        // of one run: a longer one is cut off, and first requests are slower
+	warmEnds    = 30 * time.Second       // in which the node ends that runs when the run is cut off
+	warmLargest = 200 * mono.Millisecond // of the largest batch, as estimated from one item's run; a longer one is left out
 )
 
 // warm runs a model that has been loaded, beside its device: a batch of 1, and the largest one if

@@ -102,7 +102,7 @@ type entry struct {
 	heir      *entry    // that has taken its place
 	hidden    bool      // it is not its key's entry
 	refused   error     // why the files that are there now cannot be read; nil: they can, as far as is known
-	due       time.Time // when the successor may take its place; 0: that is not said yet
+	due       time.Time // when the successor may take its place; 0: it is not ready yet
 
 	files    files
 	stopGet  context.CancelFunc

@@ -117,7 +117,7 @@ func (o *order) sendOutputs(start, end mono.Time) {
 		}
 		switch {
 		case errors.Is(err, transport.ErrFull):
-			o.hold() // the link has let it go
+			o.hold() // the link has released it
 			o.sendLater(l, i, k, &m)
 			continue
 		case err != nil:

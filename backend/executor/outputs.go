@@ -7,9 +7,9 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// Outputs leave at once where they are small and nothing waits for their links (finish.go). Others wait with
-// the sender, and keep their batch's buffers for as long: these are counted, and where there are too many the
-// requests are answered with a reason.
+// Outputs that are small leave at once where nothing waits for their links (finish.go). Others wait with the sender,
+// and keep their batch's buffers meanwhile. The bytes of these are counted; where they are too many, requests are
+// answered with a reason.
 
 // spareBytes is the most bytes of buffers that spare orders keep. The heap gives more as fast as it is filled.
 const spareBytes = 256 << 20
@@ -17,7 +17,7 @@ const spareBytes = 256 << 20
 // SendBy makes the executor use a sender that other executors use, too. Call it before the first order.
 func (e *Executor) SendBy(s *outbound.Sender) { e.outputs = s }
 
-// sendLater has an output sent by the sender, as its link can take it. The order is held for it already.
+// sendLater gives an output to the sender, which sends it when the link takes it. The order has a hold for it already.
 func (o *order) sendLater(l transport.Link, i, k int, m *wire.Output) {
 	if !o.reserve() {
 		o.unsent++

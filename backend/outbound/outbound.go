@@ -1,4 +1,4 @@
-// Package outbound sends what batches put out, of any size, by links that take only so much at a time.
+// Package outbound sends batches' outputs, of any size, over links whose send buffers are bounded.
 //
 //	executor --Direct: small, and nothing waits--> link
 //	    |                                            ^
@@ -107,7 +107,7 @@ func (s *Sender) Reserve(n int64) bool {
 // Unreserve gives it back.
 func (s *Sender) Unreserve(n int64) { s.held.Add(-n) }
 
-// Direct reports whether an output of n bytes may go to its link past the lines: it is small, and nothing
+// Direct reports whether an output of n bytes may go to its link at once: it is small, and nothing
 // waits for that link. A link that refuses it (transport.ErrFull) gets it by Send.
 func (s *Sender) Direct(l transport.Link, n int) bool {
 	return n <= parts.Small && (s.busy.Load() == 0 || s.free(l))

@@ -35,8 +35,8 @@ var ErrChanges = errors.New("its files are being changed: they are read again wh
 //
 // The copy is of one moment as far as can be told: names, sizes and times of all files are compared
 // before and after, and ErrChanges says that they differ. What a file system's times do not tell is not
-// seen: a write that keeps a file's size and sets its time back. Nor is a writer that pauses for longer than
-// the watch waits (a second) between two files: what lay there then is a model of its own.
+// seen: a write that keeps a file's size and sets its time back. Nor is a writer that pauses between two files
+// for longer than the watch waits: the files that lay there then count as a model.
 //
 // The file system shares the bytes where it can (a clone); else they are copied, as far as there is room.
 func Snapshot(ctx context.Context, root, name, version, into string) (Model, error) {
@@ -98,7 +98,7 @@ type copier struct {
 	at         string // the last file
 }
 
-// tree copies a folder below the model's.
+// tree copies a folder below the model's, with all that is in it.
 func (c *copier) tree(path string, depth int) error {
 	c.at = filepath.Join(c.from, path)
 	if depth > depthMax {
