@@ -65,7 +65,7 @@ func (s *stock) learnPart(now mono.Time, crowded bool, from int) bool {
 		return false
 	}
 	for _, e := range s.slots[from:min(from+partModels, len(s.slots))] {
-		if e != nil && !e.gone && e.next == nil && e.profiled && e.spec != nil {
+		if e != nil && !e.gone && !e.hidden && e.next == nil && e.profiled && e.spec != nil {
 			s.learnOf(now, crowded, e)
 		}
 	}

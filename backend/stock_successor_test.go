@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -265,4 +266,34 @@ func TestSmallerBatchIsTakenBack(t *testing.T) {
 	x.write(t, "m", "nonsense")
 	x.look()
 	x.wait("its own max_batch", func() bool { return batch() == 8 && x.last("m/1").Outdated != "" })
+}
+
+// Nothing is learnt of files that others have taken the place of: it would be stored in the place of what was measured of
+// the new ones.
+func TestNothingIsLearntOfOldFiles(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	s := x.b.pools[0].stock
+	s.mu.Lock()
+	s.grace = time.Second // the old ones are there for as long
+	old := s.entries["m/1"]
+	s.mu.Unlock()
+	x.write(t, "m", strings.Replace(emulatedModel, "alpha_ms: 0.1", "alpha_ms: 0.2", 1))
+	x.look()
+	x.wait("the new files", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.entries["m/1"] != old
+	})
+	for range 2 {
+		s.learn(mono.Now(), false)
+		s.p.countersOf(0).ran.add(1, 20*mono.Millisecond)
+	}
+	s.learn(mono.Now(), false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old.learning.learner != nil {
+		t.Error("the old ones are learnt of")
+	}
 }
