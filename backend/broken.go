@@ -11,8 +11,8 @@ import (
 )
 
 // Models of the backend's own folder that cannot be read are listed as failed, with the reason: in the repository
-// index, symphony model, the metrics. They are listed by the first pool, as what they are for is not known. Once such
-// a model is mended the pool that it belongs to serves it.
+// index, symphony model, the metrics. The first pool lists them, as their device type is not known. Once such a model
+// is mended, the pool of its device type serves it.
 
 // tellBroken lists the versions of a model that cannot be read, and that no pool has. Where config.yaml is at fault
 // these are all that the folder has, or version 1.
@@ -25,7 +25,7 @@ func (b *Backend) tellBroken(name string, failed []error) {
 		}
 		versions := []string{of.Version}
 		if of.Version == "" {
-			versions = versionsOf(dir)
+			versions = b.versionsOf(dir, name)
 		}
 		for _, v := range versions {
 			if !b.serves(name + "/" + v) {
@@ -48,7 +48,7 @@ func (b *Backend) tellUnread(failed []error) {
 // the folder has settled and is read, but not with 404.
 func (b *Backend) announce(name string) {
 	dir := filepath.Join(b.cfg.Repository, name)
-	for _, v := range versionsOf(dir) {
+	for _, v := range b.versionsOf(dir, name) {
 		source := catalog.Source{Name: name, Version: v}
 		if len(b.pools) > 0 && !b.knows(source.Key()) {
 			b.pools[0].stock.announced(dir, source)
@@ -63,19 +63,22 @@ func (b *Backend) knows(key string) bool {
 
 // serves reports whether a pool has a model that it could read.
 func (b *Backend) serves(key string) bool {
-	for _, p := range b.pools {
-		if p.stock.reads(key) {
-			return true
-		}
-	}
-	return false
+	return b.reads(func(e *entry) bool { return e.key == key })
 }
 
-// versionsOf are the versions of a folder whose config.yaml cannot be read; none: it is no model's.
-func versionsOf(dir string) (all []string) {
+// reads reports whether a pool has such an entry, and could read its config.yaml.
+func (b *Backend) reads(is func(*entry) bool) bool {
+	return slices.ContainsFunc(b.pools, func(p *pool) bool { return p.stock.reads(is) })
+}
+
+// versionsOf are the versions of a model's folder whose config.yaml cannot be read; none: it is no model's.
+func (b *Backend) versionsOf(dir, name string) (all []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return []string{"1"} // what cannot be read may be a model
+		if b.reads(func(e *entry) bool { return e.local && e.source.Name == name }) {
+			return nil // these are listed with the reason
+		}
+		return []string{"1"} // a folder that cannot be read may be a model's
 	}
 	model := false
 	for _, e := range entries {
@@ -92,16 +95,20 @@ func versionsOf(dir string) (all []string) {
 	return all
 }
 
-// reads reports whether there is an entry of a key whose config.yaml could be read.
-func (s *stock) reads(key string) bool {
+// reads is Backend.reads for one pool.
+func (s *stock) reads(is func(*entry) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entries[key]
-	return e != nil && !e.unread
+	for _, e := range s.entries {
+		if !e.unread && is(e) {
+			return true
+		}
+	}
+	return false
 }
 
-// broken lists a version that cannot be read; the log has been told. One with a fault in its own files is tried again,
-// as all that fail are. One whose config.yaml is at fault waits until that changes.
+// broken lists a version that cannot be read; the caller has logged it. A version with a fault in its own files is tried
+// again, like every model that fails. One whose config.yaml has a fault waits until that file changes.
 func (s *stock) broken(dir, version string, why *repository.ModelError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

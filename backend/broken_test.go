@@ -54,3 +54,20 @@ func TestUnreadModelsAreListed(t *testing.T) {
 	x.until("atstart/1", catalog.StateReady, 0, 1)
 	x.until("later/5", catalog.StateGone)
 }
+
+// A model that was listed by the first pool while it could not be read is not served by that pool if it is another's.
+func TestMendedModelOfAnotherPool(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	x.write(t, "new", "platform: onnxruntime\ndevice_type: other\nslo: 50ms\nmax_batch: 4\ninputs: [{name: x, type: FP32, shape: [1]}]\noutputs: [{name: y, type: FP32, shape: [1]}]\n")
+	if err := os.Mkdir(filepath.Join(x.dir, "new", "3"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	x.look()
+	x.until("new/3", catalog.StateFailed)
+	if err := os.WriteFile(filepath.Join(x.dir, "new", "3", "model.onnx"), []byte("graph"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	x.wait("it is tried again", func() bool { return strings.Contains(x.last("new/3").Error, "of device type \"other\"") })
+}

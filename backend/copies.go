@@ -8,10 +8,11 @@ import (
 	"github.com/symphony-serving/symphony/backend/repository"
 )
 
-// copyTries is how often a model is read at the start whose files change meanwhile.
+// copyTries is how often a model whose files change is read at the start.
 const copyTries = 3
 
-// takeCopies has a pool's first models served from copies of their own. What cannot be read is refused.
+// takeCopies copies a pool's first models, so that they are served from their copies. A model that cannot be copied is
+// refused.
 func (b *Backend) takeCopies(ctx context.Context, p *pool, models []repository.Model) (own []repository.Model, err error) {
 	p.copies = map[string]func(){}
 	for _, m := range models {
@@ -49,7 +50,7 @@ func (b *Backend) takeCopy(ctx context.Context, m *repository.Model) (mine repos
 // joinedPause is between two looks whether the backend has joined.
 const joinedPause = 5 * time.Millisecond
 
-// comingRest is how long after that models count as coming which the scheduler has not heard of by itself.
+// comingRest is how long after joining models still count as coming: the scheduler may not have heard of them yet.
 const comingRest = 2 * time.Second
 
 // Joined calls done once a scheduler has admitted this backend and has heard of its models, or when it ends.

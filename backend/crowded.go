@@ -12,15 +12,15 @@ type threaded interface {
 	Thread() int
 }
 
-// crowd tells whether others have the processors that a pool's devices would run on: by how long their threads
-// wait for one. Owned by learnAll.
+// crowd is how long the threads of a pool's devices ran, and how long they waited for a processor. Long waits say that
+// other programs have the processors. Owned by learnAll.
 type crowd struct{ ran, waited time.Duration }
 
-// crowdLeast is what a wait must come to before it counts: a few ms are any host's.
+// crowdLeast is the least wait that counts: each host has waits of a few ms.
 const crowdLeast = 10 * time.Millisecond
 
-// crowded looks: true where the threads waited for more than half of the time that they ran since the last look. Where
-// the kernel does not tell it is false.
+// crowded reports whether, since the last call, the threads waited for more than half of the time that they ran. It is
+// false where the kernel keeps no such count.
 func (p *pool) crowded() bool {
 	var now crowd
 	for _, d := range p.devices {

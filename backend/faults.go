@@ -26,7 +26,7 @@ type faults struct {
 	said map[fault]*told
 }
 
-// takeLogs has everything that tells of failures write to the backend's log, ONNX Runtime included.
+// takeLogs makes all that report failures write to the backend's log, ONNX Runtime included.
 func (b *Backend) takeLogs() {
 	b.faults.log, b.losses.log = b.log, b.log
 	onnx.LogTo(b.log)

@@ -75,14 +75,14 @@ func (l *cpuLoader) open(ctx context.Context, m *repository.Model) (*onnx.Sessio
 
 // Bounds of the runs that warm a model up while others serve.
 const (
-	warmMost    = 2 * mono.Second        // of one: what takes longer is cut off, and first requests are slower
-	warmEnds    = 30 * time.Second       // for its node to end that runs then
-	warmLargest = 200 * mono.Millisecond // that the largest batch may take, by what one item takes
+	warmMost    = 2 * mono.Second        // of one run: a longer one is cut off, and first requests are slower
+	warmEnds    = 30 * time.Second       // in which the node ends that runs when the run is cut off
+	warmLargest = 200 * mono.Millisecond // of the largest batch, as estimated from one item's run; a longer one is left out
 )
 
 // warm runs a model that has been loaded, beside its device: a batch of 1, and the largest one if
 // that takes little. A model that fails at it is loaded all the same, as at the start: requests
-// may have inputs that it takes. But one whose run goes on is not: it has the session's memory.
+// may have inputs that it takes. But a model whose run does not end is not loaded: the run has the session's memory.
 func (l *cpuLoader) warm(ctx context.Context, s *onnx.Session, m *repository.Model) error {
 	d, err := onnx.NewBeside(ctx, s, l.cfg.Threads, false)
 	if err != nil {
@@ -157,7 +157,8 @@ func (l *cpuLoader) unload(device, slot int) {
 	}
 }
 
-// folderBytes is what a folder's files have, those of folders below it among them. What cannot be read loading tells of.
+// folderBytes is what a folder's files have, those of folders below it among them. Files that cannot be read do not
+// count: loading the model reports them.
 func folderBytes(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

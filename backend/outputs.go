@@ -35,7 +35,7 @@ type losses struct {
 	more int // since the last line
 }
 
-// say tells of an output that was given up, or counts it for the next line.
+// say logs an output that was given up, or counts it for the next line.
 func (s *losses) say(p *pool, o *outbound.Output, c outbound.Cause) {
 	now := mono.Now()
 	s.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"github.com/symphony-serving/symphony/backend/executor"
 )
 
-// partedMetrics tell of batches that ran in several parts.
+// partedMetrics count batches that ran in several parts.
 type partedMetrics struct{ batches, runs, failed, saved, alone *prometheus.CounterVec }
 
 func newPartedMetrics() partedMetrics {

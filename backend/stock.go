@@ -38,6 +38,7 @@ type stock struct {
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 	grace time.Duration // how long a model that goes by itself is still run
+	after time.Duration // how long outputs of a model with new files are marked as such
 	left  line[departure]
 
 	mu      sync.Mutex // Guards what follows.
@@ -97,11 +98,11 @@ type entry struct {
 
 	// While what is served goes on: see stock_successor.go.
 	successor *entry    // with the new files; nil: there is none
-	succeeds  *entry    // whose successor it is; nil: no one's
+	succeeds  *entry    // whose successor it is; nil: it is none
 	heir      *entry    // that has taken its place
 	hidden    bool      // it is not its key's entry
 	refused   error     // why the files that are there now cannot be read; nil: they can, as far as is known
-	due       time.Time // when the successor may take its place; 0: that is not said yet
+	due       time.Time // when the successor may take its place; 0: it is not ready yet
 
 	files    files
 	stopGet  context.CancelFunc
@@ -145,7 +146,7 @@ const (
 )
 
 func newStock(b *Backend, p *pool, index int) *stock {
-	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, hidden: map[*entry]bool{}, devices: make([]stockedDevice, len(p.devices)), grace: graceTime,
+	s := &stock{b: b, p: p, index: index, entries: map[string]*entry{}, hidden: map[*entry]bool{}, devices: make([]stockedDevice, len(p.devices)), grace: graceTime, after: afterTime,
 		ledgers: make([]ledger, len(b.uplinks))}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s

@@ -138,7 +138,7 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 		m = *own
 	case own != nil:
 		var release func()
-		if m, release, err = s.b.snapshots.Take(ctx, own); err != nil {
+		if m, release, err = s.copyOf(ctx, own); err != nil {
 			return f, err
 		}
 		f.release = release
@@ -194,6 +194,16 @@ func (s *stock) get(ctx context.Context, e *entry, source *catalog.Source, own *
 		}
 	}
 	return f, ctx.Err()
+}
+
+// copyOf copies a model of the backend's own folder. One that was listed by this pool while it could not be read may be
+// another pool's.
+func (s *stock) copyOf(ctx context.Context, own *repository.Model) (m repository.Model, release func(), err error) {
+	if m, release, err = s.b.snapshots.Take(ctx, own); err != nil || s.p.cfg.takes(&m) {
+		return m, release, err
+	}
+	release()
+	return m, nil, fmt.Errorf("it can be read now, and is of device type %q, not of this pool: set backend.watch, or restart the backend, for its own pool to serve it", m.DeviceType)
 }
 
 // keeper is a loader that keeps what check had of a model, until the model's files go.

@@ -24,7 +24,7 @@ type gaps struct {
 	device executor.Device
 	exec   *executor.Executor
 	under  sync.WaitGroup // the run under way
-	share  share          // owned by who measures, and by the run under way
+	share  share          // owned by the goroutine that measures, and by the run under way
 }
 
 // share is which part of a device's time the runs take.
@@ -57,7 +57,7 @@ const (
 
 	// unknownRun is what the first run counts as, before it has run.
 	unknownRun = 100 * mono.Millisecond
-	// idleAfter is how long a device has had no order where it counts as serving nothing.
+	// idleAfter is how long a device must have had no order to count as one that serves nothing.
 	idleAfter = 2 * mono.Second
 )
 

@@ -57,7 +57,7 @@ func (s *stock) learn(now mono.Time, crowded bool) {
 	}
 }
 
-// learnPart does that for some of the slots, while nobody else can look at them; false: there are no more.
+// learnPart does that for some of the slots under one hold of mu; false: there are no more.
 func (s *stock) learnPart(now mono.Time, crowded bool, from int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *stock) learnPart(now mono.Time, crowded bool, from int) bool {
 		return false
 	}
 	for _, e := range s.slots[from:min(from+partModels, len(s.slots))] {
-		if e != nil && !e.gone && e.next == nil && e.profiled && e.spec != nil {
+		if e != nil && !e.gone && !e.hidden && e.next == nil && e.profiled && e.spec != nil {
 			s.learnOf(now, crowded, e)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 type modelCounters struct {
 	batches, items, busy, stale, unreached, corrected prometheus.Counter
 
-	ran ran // for who learns of it
+	ran ran // what learn reads
 }
 
 // countersOf are those of a slot; without one, some that nobody reads.
@@ -50,7 +50,12 @@ func (m *metrics) forget(s *stock, e *entry) {
 	for _, v := range []*prometheus.CounterVec{m.batches, m.items, m.busy, m.stale, m.unreached, m.corrected} {
 		v.DeleteLabelValues(pool, name)
 	}
-	m.failed.DeletePartialMatch(prometheus.Labels{"pool": pool, "model": name})
+	for _, v := range []*prometheus.CounterVec{m.failed, m.lost} {
+		v.DeletePartialMatch(prometheus.Labels{"pool": pool, "model": name})
+	}
+	for _, v := range m.parted.all() {
+		v.DeleteLabelValues(pool, name)
+	}
 }
 
 // has is how many models some device serves.

@@ -14,7 +14,7 @@ const (
 	retryMost  = 5 * time.Minute
 )
 
-// changesMost is how often files that change while they are read are read again before that is told.
+// changesMost is how often files that change while they are read are read again before the log says so.
 const changesMost = 3
 
 // retry is when a model that failed is tried again, and what was said of it.

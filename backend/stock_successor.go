@@ -14,22 +14,22 @@ import (
 )
 
 // A model of the backend's own folder whose files change has a successor: an entry of its own with a slot
-// of its own, which schedulers do not hear of. It goes the way of every model, to all devices that are to have the
-// one before, and is measured there if it must be. Then it takes that one's place:
+// of its own, which schedulers do not hear of. It is loaded like every model, on all devices that are to have the one
+// before, and is measured there if it has no profile. Then it takes the place of the one before:
 //
 //	served:     old ................................ old | new
 //	successor:        fetching loading measuring ready ---^   old: leaving
 //	                  failed: old goes on; tried again, and when files change again
 //
-//  1. Orders are by the scheduler's id. In place is one step (ids.move) where requests that were checked for
-//     the old one fit the new one. Where tensors differ the scheduler gives the new one an id of its own (members.replace);
+//  1. Orders name a model by the scheduler's id. The exchange is one step (ids.move) where requests that were
+//     checked for the old one fit the new one. Where tensors differ the scheduler gives the new one an id of its own (members.replace);
 //     the old id leads to the old slot until that is empty.
-//  2. That is announced for as long as a request may take: outputs of before and after are told apart, so that items of one
-//     request that ran on both sides make no answer; and a smaller max_batch is told, so that batches that come fit.
+//  2. The exchange is announced for as long as a request may take. Outputs of before and after are marked, so that items of
+//     one request that ran on both sides make no answer. Schedulers get a smaller max_batch, so that batches that come fit.
 //  3. The old one leaves when the schedulers have named the new one, and a grace time later.
 //
-// Where a device has no room for both the old one goes first, and requests are refused as loading meanwhile. So it is
-// on paged devices: schedulers know by id whose weights are there.
+// Where a device has no room for both the old one goes first, and requests are refused as loading meanwhile. Paged
+// devices do the same: schedulers know by id which model's weights are there.
 
 // errRoomForBoth says why a model is refused while another one of its name is loaded.
 var errRoomForBoth = errors.New("there is no room for both")
@@ -81,9 +81,13 @@ func (s *stock) abandon(e *entry) {
 	if n == nil {
 		return
 	}
+	announced := !e.due.IsZero()
 	e.successor, n.succeeds, e.due = nil, nil, time.Time{}
 	if e.exec != nil {
 		e.exec.Exchange.Store(0)
+		if announced {
+			s.adjust(e) // its own max_batch holds again
+		}
 	}
 	s.dismiss(n)
 }
@@ -138,10 +142,10 @@ func (s *stock) takeOver(n *entry) {
 }
 
 // Spans between the moment at which a successor is ready and that at which it takes its place, and after that: items of one
-// request that run on both sides are told apart (wire.OutputBefore), and a smaller max_batch holds (rule 2).
+// request that run on both sides are marked as such (wire.OutputBefore), and a smaller max_batch holds (rule 2).
 const (
 	announceMost = 2 * mono.Second
-	afterwards   = 10 * time.Second
+	afterTime    = 10 * time.Second // stock.after
 )
 
 // announce begins to let a successor take its place. Caller holds mu.
@@ -185,7 +189,8 @@ func (s *stock) inherit(n, old *entry) {
 		s.b.move(s.index, old.slot, n.slot, n.exec)
 	}
 	s.changed(n)
-	time.AfterFunc(afterwards, func() { n.exec.Exchange.CompareAndSwap(uint32(wire.OutputAfter), 0) })
+	flags := n.exec.Exchange // as it is now: n may be loaded again before the span has passed
+	time.AfterFunc(s.after, func() { flags.CompareAndSwap(uint32(wire.OutputAfter), 0) })
 	old.grace, old.heir = true, n
 	s.dismiss(old)
 	s.settle(n)

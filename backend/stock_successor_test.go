@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/symphony-serving/symphony/transport/catalog"
+	"github.com/symphony-serving/symphony/transport/mono"
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
@@ -212,4 +213,87 @@ func TestBrokenVersionIsTold(t *testing.T) {
 	}
 	x.look()
 	x.until("new/3", catalog.StateGone)
+}
+
+// Outputs of new files are marked for a while. The mark's end is the end of what was marked, and no fault where the
+// model is being loaded again by then.
+func TestMarkEndsWhileLoadedAgain(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	s := x.b.pools[0].stock
+	s.mu.Lock()
+	s.after = time.Second
+	old := s.entries["m/1"]
+	s.mu.Unlock()
+	x.write(t, "m", strings.Replace(emulatedModel, "alpha_ms: 0.1", "alpha_ms: 0.2", 1))
+	x.look()
+	var n *entry
+	x.wait("the new files", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		n = s.entries["m/1"]
+		return n != old
+	})
+	s.mu.Lock()
+	exec := n.exec
+	n.exec = nil // as replace has it until the next files are read
+	s.mu.Unlock()
+	x.wait("the mark's end", func() bool { return exec.Exchange.Load() == 0 })
+	s.mu.Lock()
+	n.exec = exec
+	s.mu.Unlock()
+}
+
+// Where new files are given up after a smaller max_batch was told for them, the old ones' own holds again.
+func TestSmallerBatchIsTakenBack(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	s := x.b.pools[0].stock
+	s.mu.Lock()
+	s.grace = time.Minute // the new files take their place after that
+	s.mu.Unlock()
+	batch := func() int {
+		if l := x.last("m/1"); l.Spec != nil {
+			return l.Spec.MaxBatch
+		}
+		return 0
+	}
+	x.write(t, "m", strings.NewReplacer("alpha_ms: 0.1", "alpha_ms: 0.2", "max_batch: 8", "max_batch: 2").Replace(emulatedModel))
+	x.look()
+	x.wait("the smaller max_batch", func() bool { return batch() == 2 })
+	x.write(t, "m", "nonsense")
+	x.look()
+	x.wait("its own max_batch", func() bool { return batch() == 8 && x.last("m/1").Outdated != "" })
+}
+
+// Nothing is learnt of files that others have taken the place of: it would be stored in the place of what was measured of
+// the new ones.
+func TestNothingIsLearntOfOldFiles(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	s := x.b.pools[0].stock
+	s.mu.Lock()
+	s.grace = time.Second // the old ones are there for as long
+	old := s.entries["m/1"]
+	s.mu.Unlock()
+	x.write(t, "m", strings.Replace(emulatedModel, "alpha_ms: 0.1", "alpha_ms: 0.2", 1))
+	x.look()
+	x.wait("the new files", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.entries["m/1"] != old
+	})
+	for range 2 {
+		s.learn(mono.Now(), false)
+		s.p.countersOf(0).ran.add(1, 20*mono.Millisecond)
+	}
+	s.learn(mono.Now(), false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old.learning.learner != nil {
+		t.Error("the old ones are learnt of")
+	}
 }

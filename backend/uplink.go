@@ -77,7 +77,7 @@ func (u *uplink) introduce(l transport.Link) {
 	transport.SendDoc(l, wire.DocBackend, info)
 	if b.draining.Load() { // the link before was told, and this one was not
 		if err := l.Send(u.farewell()); err != nil {
-			l.Close(err) // else it would go on to give orders: the next link is told
+			l.Close(err) // else the scheduler would go on to order: the next link brings it the farewell
 		}
 	}
 }

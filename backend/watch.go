@@ -49,9 +49,9 @@ const (
 	watchEvery = 250 * time.Millisecond
 	watchPart  = 20 // looks take at most one part in so many of a processor
 	settled    = time.Second
-	// settledSeveral is the same where a version of several files has changed, and settledPartly where only some of them have: who
-	// copies a version over another one may pause between two files, and new ones among old ones are a model that
-	// nobody made. What is served goes on meanwhile.
+	// settledSeveral is the same where a version of several files has changed, and settledPartly where only some of them
+	// have: copying a version over another one may pause between two files, and new files among old ones are no model that
+	// was ever made. What is served goes on meanwhile.
 	settledSeveral = 5 * time.Second
 	settledPartly  = 10 * time.Second
 )
@@ -215,8 +215,8 @@ func (w *watch) apply(name string, models []repository.Model, failed []error, fi
 	}
 }
 
-// own has the pool serve what lies in a folder of the backend's repository, and nothing else
-// that lay there, but what is there and could not be read.
+// own has the pool serve the models that lie in a folder of the backend's repository. Models that lay there and are gone
+// are served no more; models that could not be read are served on.
 func (s *stock) own(dir string, models []repository.Model, failed []error, files map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

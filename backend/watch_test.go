@@ -276,3 +276,67 @@ func TestPrints(t *testing.T) {
 		t.Error("a version is gone")
 	}
 }
+
+// A model's folder that cannot be read any more is told of, once; what is served goes on, and no other version is listed.
+func TestWatchUnreadableFolder(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"m": emulatedModel})
+	defer x.end()
+	x.tell(wire.DocBound, catalog.Bound{IDs: []wire.ModelID{8}})
+	at, aside := filepath.Join(x.dir, "m"), filepath.Join(t.TempDir(), "m")
+	if err := os.Rename(at, aside); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", at); err != nil {
+		t.Fatal(err)
+	}
+	x.look()
+	x.look()
+	x.wait("the reason", func() bool { return strings.Contains(x.last("m/1").Outdated, "nowhere") })
+	if n := len(x.log.about("not served as it is now", "nowhere")); n != 1 {
+		t.Errorf("it is told %d times", n)
+	}
+	if done := x.orderOn(0, 100, 20, 8); done.Reason != wire.ReasonNone {
+		t.Errorf("%+v", done)
+	}
+	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(aside, at); err != nil {
+		t.Fatal(err)
+	}
+	x.look()
+	x.wait("it is back", func() bool { l := x.last("m/1"); return l.State == catalog.StateReady && l.Outdated == "" })
+}
+
+// A model that goes takes all of its metrics with it.
+func TestMetricsGoWithTheModel(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	x := newWatching(t, map[string]string{"first": emulatedModel})
+	defer x.end()
+	x.write(t, "m", emulatedModel)
+	x.look()
+	x.until("m/1", catalog.StateReady, 0, 1)
+	x.b.metrics.lost.WithLabelValues("e", "m", "link").Inc()
+	for _, c := range x.b.metrics.parted.all() {
+		c.WithLabelValues("e", "m").Inc()
+	}
+	if err := os.RemoveAll(filepath.Join(x.dir, "m")); err != nil {
+		t.Fatal(err)
+	}
+	x.look()
+	x.until("m/1", catalog.StateGone)
+	all, err := x.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "model" && l.GetValue() == "m" {
+					t.Errorf("%s is left", f.GetName())
+				}
+			}
+		}
+	}
+}

@@ -26,8 +26,8 @@ func (s *served) fill(by Stream, at Ptr, in *warmup.Inputs) error {
 	return by.Synchronize()
 }
 
-// warmRun is timed for a model's first runs. A model that fails at its first one is told what
-// may be wrong. (Other inputs are not tried, as on processors: kernels of GPUs do not look at what
+// warmRun is timed for a model's first runs. The error of a model that fails at its first run
+// says what may be wrong. (Other inputs are not tried, as on processors: kernels of GPUs do not look at what
 // they divide by, or at positions.) On the run thread.
 func (p *pipeline) warmRun(e *slot, s *served, slot, n int) (mono.Dur, error) {
 	length, err := p.timed(e, s.program, slot, n)

@@ -17,7 +17,7 @@ type Model struct {
 	Graphs    Graphs
 	CPUNodes  bool           // what the provider does not run may run on the CPU, such as computations of shapes
 	Memory    int64          // what it may take of the device while it runs, bytes; 0: what there is
-	Weighed   int64          // what it is known to take of the device once it is loaded, bytes; 0: nobody has weighed it
+	Weighed   int64          // what it is known to take of the device once it is loaded, bytes; 0: it has not been weighed
 	Warmup    *warmup.Inputs // of first runs
 	// Busy reports whether the device serves others: first runs leave it alone for a while then. nil: they
 	// do not, requests may wait for the model.

@@ -20,7 +20,7 @@ const (
 	longRun = 20 * mono.Millisecond
 )
 
-// rests is the state of a model's rests. Owned by who loads it.
+// rests is the state of a model's rests. Owned by the goroutine that loads the model.
 type rests struct {
 	busy func() bool // Model.Busy
 	last mono.Dur    // length of the last run; 0: none was

@@ -25,7 +25,7 @@ func plainText(err error) string {
 	return strings.TrimSpace(b.String())
 }
 
-// answerAlone tells an item's frontend that the model failed on it alone, and the model's error.
+// answerAlone sends an item's frontend the model's error, and that the model failed on this item alone.
 func (o *order) answerAlone(i int, text string) {
 	l := o.exec.linksOf(&o.Order).Link(o.Items[i].Frontend)
 	if l == nil {

@@ -35,7 +35,7 @@ type Executor struct {
 	closed    bool
 	suspended bool
 	held      bool       // nothing is launched: the device is its holder's
-	claimed   bool       // nothing more is launched: it is to be held
+	claimed   bool       // nothing more is launched until HoldNext holds the device
 	lately    mono.Time  // when the last order came
 	finishing []*order   // done by the device, their outputs being sent; also some that are over
 	fence     wire.Epoch // orders of one below are not taken
@@ -44,7 +44,7 @@ type Executor struct {
 	records   []*rerun.Record // by slot, of models of which batches have failed
 	parted    int             // launched orders of which a part is to be launched
 
-	troubled atomic.Bool // records has something
+	troubled atomic.Bool // records is not empty
 }
 
 // order is an Order on its way.
@@ -72,7 +72,7 @@ type order struct {
 	first     bool        // that runs with its weights
 	forgotten bool        // launched, then given up; guarded by the executor's mu
 	over      atomic.Bool // its outputs have been sent: only the report is to come
-	parts     parts       // of the one goroutine that has the order: that prepares it, or its device's that ends a run
+	parts     parts       // owned by the one goroutine that has the order: the one that prepares it, or the device's at a run's end
 
 	mu      sync.Mutex
 	dropped bool // nobody waits for its READs
@@ -217,7 +217,7 @@ func (e *Executor) Submit(in *Order) {
 	// Before it is seen in orders: its last life was ready.
 	o.ready, o.holding, o.reading, o.dropped = 0, 0, 1, false
 	o.mu.Unlock()
-	o.forgotten, o.parts.on = false, false
+	o.forgotten, o.parts.on, o.unsent = false, false, 0
 	o.over.Store(false)
 	items := append(o.Items[:0], in.Items...)
 	o.Order, o.model = *in, m

@@ -24,7 +24,7 @@ func (o *order) finish(start, end mono.Time, err error) {
 	}
 	o.astray = errors.Is(err, ErrAstray)
 	switch {
-	case counts && err == nil && e.troubled.Load():
+	case counts && err == nil && len(o.index) > 0 && e.troubled.Load():
 		e.ranWell(o.ModelIndex)
 	case !counts && o.parts.on: // links may have outputs of it
 		o.release()
@@ -117,7 +117,7 @@ func (o *order) sendOutputs(start, end mono.Time) {
 		}
 		switch {
 		case errors.Is(err, transport.ErrFull):
-			o.hold() // the link has let it go
+			o.hold() // the link has released it
 			o.sendLater(l, i, k, &m)
 			continue
 		case err != nil:

@@ -7,17 +7,17 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// Outputs leave at once where they are small and nothing waits for their links (finish.go). Others wait with
-// the sender, and keep their batch's buffers for as long: these are counted, and where there are too many the
-// requests are answered with a reason.
+// Outputs that are small leave at once where nothing waits for their links (finish.go). Others wait with the sender,
+// and keep their batch's buffers meanwhile. The bytes of these are counted; where they are too many, requests are
+// answered with a reason.
 
 // spareBytes is the most bytes of buffers that spare orders keep. The heap gives more as fast as it is filled.
 const spareBytes = 256 << 20
 
-// SendBy makes the executor send by a sender that others have, too. Before the first order.
+// SendBy makes the executor use a sender that other executors use, too. Call it before the first order.
 func (e *Executor) SendBy(s *outbound.Sender) { e.outputs = s }
 
-// sendLater has an output sent by the sender, as its link can take it. The order is held for it already.
+// sendLater gives an output to the sender, which sends it when the link takes it. The order has a hold for it already.
 func (o *order) sendLater(l transport.Link, i, k int, m *wire.Output) {
 	if !o.reserve() {
 		o.unsent++
@@ -28,12 +28,13 @@ func (o *order) sendLater(l transport.Link, i, k int, m *wire.Output) {
 	o.exec.outputs.Send(l, outbound.Output{Head: *m, Data: o.batch.Outputs[k], Deadline: o.Items[i].Deadline, Model: o.ModelIndex, Release: o.sent, Lost: o.exec.obs.Lost})
 }
 
-// reserve counts the order's outputs as waiting; false: too many bytes wait.
+// reserve counts the order's outputs as waiting; false: too many bytes wait. A buffer may be larger than the batch that
+// is in it, and larger than all that may wait: it counts as all of that then, so that such a batch is sent alone.
 func (o *order) reserve() bool {
-	n := int64(cap(o.out))
 	if o.reserved > 0 {
 		return true
 	}
+	n := min(int64(cap(o.out)), o.exec.outputs.Max())
 	if !o.exec.outputs.Reserve(n) {
 		return false
 	}
@@ -48,7 +49,7 @@ func (o *order) unreserve() {
 	}
 }
 
-// tellUnsent tells of the requests whose outputs found no room.
+// tellUnsent reports the requests whose outputs found no room.
 func (o *order) tellUnsent() {
 	if o.unsent == 0 {
 		return
@@ -81,8 +82,8 @@ func (e *Executor) reason(l transport.Link, m *wire.Output, it *wire.BatchItem, 
 	}
 }
 
-// reasonLater has a reason, with the words that explain it, sent when its link takes it. Of a link that has
-// ended the sender tells what was lost.
+// reasonLater has a reason, with the words that explain it, sent when its link takes it. Where the link has ended, the
+// sender reports the loss.
 func (e *Executor) reasonLater(l transport.Link, m *wire.Output, words []byte, it *wire.BatchItem, model int) {
 	e.outputs.Send(l, outbound.Output{Head: *m, Data: words, Deadline: max(it.Deadline, mono.Now().Add(outbound.Grace)), Model: model, Lost: e.obs.Lost})
 }

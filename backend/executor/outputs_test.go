@@ -283,3 +283,44 @@ func TestLargeBuffersAreNotKept(t *testing.T) {
 		t.Errorf("%d bytes are kept", kept)
 	}
 }
+
+// roomy gives buffers of twice the bytes, as memory does that is cut into powers of two.
+type roomy struct{ transport.Heap }
+
+func (roomy) Alloc(n int) []byte { return make([]byte, n, 2*n) }
+
+// A batch may wait whose outputs are no more than may, although its buffer is larger than that.
+func TestRoomyBuffersAreSent(t *testing.T) {
+	w := newOutputWorld(t, loopback.New(), "inproc:", outbound.New(10<<20), 1<<20)
+	w.exec.memory = roomy{}
+	for b := range 3 {
+		w.order(1+b, 0, 1+8*b, 8, 60*mono.Second)
+		<-w.done
+		w.await(t, "outputs are lost", func() bool { return len(w.front.whole) == 8*(b+1) && w.exec.outputs.Held() == 0 })
+	}
+	if n := w.failed.Load(); n > 0 {
+		t.Errorf("%d requests were told of", n)
+	}
+}
+
+// What was left untold of an order that was given up is not told of the next one that has its buffers.
+func TestUntoldOutputsAreForgotten(t *testing.T) {
+	w := newOutputWorld(t, loopback.New(), "inproc:", nil, 8)
+	w.order(1, 0, 1, 1, 60*mono.Second)
+	<-w.done
+	w.await(t, "no output", func() bool { return len(w.front.whole) == 1 })
+	spare := func() (some []*order) {
+		w.exec.mu.Lock()
+		defer w.exec.mu.Unlock()
+		for _, o := range w.exec.spare {
+			o.unsent = 3 // as Suspend between two parts leaves it
+		}
+		return w.exec.spare
+	}
+	w.await(t, "no spare order", func() bool { return len(spare()) > 0 })
+	w.order(2, 0, 2, 1, 60*mono.Second)
+	<-w.done
+	if n := w.failed.Load(); n > 0 {
+		t.Errorf("%d requests were told of", n)
+	}
+}

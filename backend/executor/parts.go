@@ -9,7 +9,7 @@ import (
 )
 
 // parts are those of an order of which a run has failed, or that has suspects beside others (package rerun). The order
-// stays launched until its last part has ended: the device is its own, its weights stay, and its report comes last. The
+// stays launched until its last part has ended: it keeps the device and its weights, and its report comes last. The
 // outputs of each part that runs well leave at once.
 type parts struct {
 	on   bool // the order runs in parts; what follows holds then
@@ -39,8 +39,8 @@ type Parted struct {
 	Alone  int // requests that failed alone
 }
 
-// rerunsFor is for how long after its planned end an order begins runs, or for twice its length. That is less than its
-// scheduler waits for a report (scheduler/server, overdue.go).
+// rerunsFor is the least span after its planned end in which an order begins runs; it is twice the order's planned
+// length where that is longer. Its scheduler waits longer for a report (scheduler/server, overdue.go).
 const rerunsFor = 500 * mono.Millisecond
 
 // arrange parts suspects from the others before the first run.
@@ -60,7 +60,7 @@ func (o *order) arrange() {
 	o.cutLocked()
 }
 
-// sameSize reports whether all inputs are as long: such can change places.
+// sameSize reports whether all inputs have the same length: then they can change places.
 func (o *order) sameSize() bool {
 	for _, in := range o.batch.Inputs {
 		if len(in) != len(o.batch.Inputs[0]) {
@@ -176,8 +176,8 @@ func (o *order) cut(part rerun.Part) {
 	b.Outputs = append(b.Outputs[:0], p.outputs[part.From:part.To]...)
 }
 
-// goesOn takes the end of a run of an order that runs in parts, or of one that has failed. false: it was the last one, and
-// all items have their reasons, but for those of an order that counts no more.
+// goesOn takes the end of a run of an order that runs in parts, or whose run has failed, and reports whether another run
+// follows. If not, each item has its reason, unless the order counts no more.
 func (o *order) goesOn(start, end mono.Time, err error) bool {
 	e, p := o.exec, &o.parts
 	if errors.Is(err, ErrLost) || errors.Is(err, ErrAstray) {

@@ -288,3 +288,32 @@ func TestPartsAreCutShort(t *testing.T) {
 		}()
 	}
 }
+
+// An order of which no request is left to run says nothing about its model: of one that does nothing but fail there are
+// no reruns, whatever expires in between.
+func TestExpiredOrdersProveNothing(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	for try := 0; ; try++ {
+		d := newPicky(t, 1, func(wire.RequestID) bool { return true })
+		w := newWorld(t, 1, d)
+		const fails = 12 // rerun takes the model to be hopeless
+		for b := range wire.BatchID(fails) {
+			w.exec.Submit(plannedOrder(b, item(wire.RequestID(b), 0, 10*mono.Second)))
+			w.wait(int(b) + 1)
+		}
+		failed := time.Now()
+		w.exec.Submit(plannedOrder(100, item(100, 0, -mono.Second)))
+		w.wait(fails + 1)
+		w.exec.Submit(plannedOrder(101, item(101, 0, 10*mono.Second), item(102, 0, 10*mono.Second)))
+		w.wait(fails + 2)
+		took := time.Since(failed)
+		w.close()
+		if took > 900*time.Millisecond && try < 20 {
+			continue // rerun tries such a model again each second
+		}
+		if len(d.sizes) != fails+1 {
+			t.Errorf("runs of %v, want %d of 1 and one of 2", d.sizes, fails)
+		}
+		return
+	}
+}

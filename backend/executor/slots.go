@@ -90,8 +90,8 @@ func (e *Executor) Hold() bool {
 	return true
 }
 
-// HoldNext is Hold for a device that is never free: from the first call on no further order is
-// begun, and once those that run have ended it holds the device. Release ends that, too.
+// HoldNext is Hold for a device that is never free: from the first call on no further order begins,
+// and a call after those that run have ended holds the device. Release ends both.
 func (e *Executor) HoldNext() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -103,7 +103,7 @@ func (e *Executor) HoldNext() bool {
 	return e.held
 }
 
-// Quiet is how long the device has had no order: 0 while it has one, without end where none came.
+// Quiet is how long the device has had no order: 0 while it has one, mono.Never where none came.
 func (e *Executor) Quiet(now mono.Time) mono.Dur {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -142,7 +142,7 @@ type Failure struct {
 	Cause     Cause
 	Order     *Order          // its ModelIndex may be of no model
 	Requests  int             // how many of it
-	First     *wire.BatchItem // one of them; nil: not told
+	First     *wire.BatchItem // one of them; nil: none is named
 	Got, Want int
 	Err       error
 }

@@ -13,7 +13,7 @@
 //     are no reason to change it. So "far off" asks for a factor, for a span that matters beside
 //     the SLO (the scheduler's margins, scheduler/overrun, take what is smaller), and for some time.
 //  2. One that is wrong by a factor of 10,000 is right within five runs and five seconds.
-//  3. A latency is the 90th percentile of the runs of its batch size: where times depend on the
+//  3. A latency is the 75th percentile of the runs of its batch size: where times depend on the
 //     inputs, half of all batches take longer than the median. Sizes that did not run keep their
 //     ratio to the nearest ones that did, and a larger batch never takes less than a smaller one.
 //  4. A profile by which no request can make its SLO is doubted now and then, as nothing runs that

@@ -14,11 +14,11 @@ const (
 	Runs    = 128
 	runsAge = minute
 
-	// ownRuns is how many runs a batch size needs to speak for itself: fewer speak with those of the next size.
+	// ownRuns is how many runs of a batch size say what it takes; fewer are put together with those of the next size.
 	ownRuns = 3
 	// crowdRuns is likewise, while others have the processors: of three runs two may have waited for one.
 	crowdRuns = 8
-	// crowdUsual is in place of usual then: what waits adds is for the margins, and goes with the crowd.
+	// crowdUsual replaces usual then: the scheduler's margins take what waiting for processors adds.
 	crowdUsual = 0.5
 	// usual is the part of the runs that take no longer than the profile says. Where times depend on the inputs
 	// half of all batches take longer than the median; what a few take beyond this is the margins' (scheduler/overrun).
@@ -29,7 +29,7 @@ const (
 	// factor, or by up to agree times another one.
 	agreeing = 3
 	agree    = 1.5
-	// firstRuns is how many runs say that a profile is wrong; fewer do where they are out of all reason.
+	// firstRuns is how many runs say that a profile is wrong; ownRuns do where they are far longer than it says.
 	firstRuns = 5
 
 	// stepUp and stepDown bound a correction: by so much a latency grows or shrinks at a time. From a
@@ -43,8 +43,8 @@ const (
 	// fallAfter is for how long runs must say that it is too long by now. Where some inputs take far longer than
 	// others a few short runs follow each other; too long a plan costs less than one that is too short.
 	fallAfter = 10 * mono.Second
-	// settle is how long it must have been close before it is left alone again; settleMost ends that in
-	// any case: what changes without end is for the margins (scheduler/overrun).
+	// settle is how long a profile must have been close before its correction ends; after settleMost it ends in any
+	// case: the margins (scheduler/overrun) take what changes without end.
 	settle     = 5 * mono.Second
 	settleMost = minute
 	settleRuns = 32
@@ -60,7 +60,7 @@ type Origin uint8
 
 // The origins of a profile.
 const (
-	Given    Origin = iota // somebody wrote it, or another host measured it
+	Given    Origin = iota // a person wrote it, or another host measured it
 	Stored                 // it was measured before, and read from a file
 	Measured               // measured by this process
 	Learnt                 // corrected by what ran
@@ -77,7 +77,7 @@ const (
 	Measure        // likewise, and measuring may show it
 )
 
-// Learner corrects the profile of one model. It is owned by whoever calls it.
+// Learner corrects the profile of one model. One goroutine at a time may call it.
 type Learner struct {
 	profile *profile.Profile
 	slo     mono.Dur
@@ -132,7 +132,7 @@ func (l *Learner) Restart(now mono.Time, p *profile.Profile, slo mono.Dur, origi
 	l.profile, l.slo, l.origin = p, slo, origin
 	l.n, l.fresh, l.off, l.wrong, l.known = 0, false, mono.Never, false, known
 	if l.doubt = now.Add(l.pause); other && (origin == Given || origin == Stored) {
-		l.doubt = now // nothing says that it is of here and now
+		l.doubt = now // it may have been measured elsewhere, or long ago
 	}
 }
 
@@ -182,7 +182,7 @@ func (l *Learner) Step(now mono.Time, crowded bool) Advice {
 	}
 	l.fresh = false
 	if crowded {
-		l.near = mono.Never // it is not right because of what it takes in a crowd
+		l.near = mono.Never // runs that waited for processors do not show that it is right
 	}
 	if !l.wrong {
 		far := l.farOff(now, crowded)
@@ -192,7 +192,7 @@ func (l *Learner) Step(now mono.Time, crowded bool) Advice {
 		known := l.known
 		if l.correct(now); far {
 			l.falls = l.long
-		} else { // of what it knows it was not wrong
+		} else { // it was wrong only about batches larger than known
 			for b := 1; b <= known; b++ {
 				l.took[b-1] = told{l.profile.Latency(b), now}
 			}

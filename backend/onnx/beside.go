@@ -17,24 +17,21 @@ import (
 	"github.com/symphony-serving/symphony/transport/mono"
 )
 
-// Beside runs a session for what no request waits for, on a thread of its own: a model is
-// measured so beside the devices that serve, which keep their time. The session may be one that
+// Beside runs a session on a thread of its own, for work that no request waits for: a model is
+// measured so, beside the devices that serve, and takes no time from them. The session may be one that
 // a device has, as long as that does not run it.
 //
 // The thread has the lowest priority, so that serving threads and the loops go first. Where it
 // computes alone, a batch has taken the processor time of the thread: waits for a processor are
 // not the model's.
 type Beside struct {
+	intake
 	session *Session
 	nice    int
 	alone   bool
 	options *ort.RunOptions
-	batches chan *executor.Batch
 	ended   chan struct{}
-
-	mu     sync.Mutex // Guards what follows.
-	closed bool
-	over   bool // the thread has ended
+	over    bool // the thread has ended. Guarded by the intake's mu
 }
 
 // NewBeside starts the thread, once no other Beside has the session. threads is how many the
@@ -48,26 +45,12 @@ func NewBeside(ctx context.Context, s *Session, threads int, urgent bool) (*Besi
 	if err := s.lease.take(ctx); err != nil {
 		return nil, errors.Join(err, o.Destroy())
 	}
-	d := &Beside{session: s, nice: nice.Most, alone: threads <= 1 && !urgent, options: o, batches: make(chan *executor.Batch, 1), ended: make(chan struct{})}
+	d := &Beside{session: s, nice: nice.Most, alone: threads <= 1 && !urgent, options: o, intake: intake{batches: make(chan *executor.Batch, 1)}, ended: make(chan struct{})}
 	if urgent || threads > 1 {
 		d.nice = niceness
 	}
 	go d.run()
 	return d, nil
-}
-
-// Launch implements executor.Device.
-func (d *Beside) Launch(b *executor.Batch) {
-	d.mu.Lock()
-	closed := d.closed
-	if !closed {
-		d.batches <- b // there is room: one batch at a time
-	}
-	d.mu.Unlock()
-	if closed {
-		now := mono.Now()
-		b.Finish(now, now, errClosed)
-	}
 }
 
 // Close implements executor.Device. It does not wait: a run is ended between two of its nodes,
@@ -122,8 +105,8 @@ func threadTime() mono.Dur {
 	return mono.Dur(t.Nano())
 }
 
-// lease is a session's use beside its device. Who closes the session does not wait for it: the
-// session is unloaded when it ends.
+// lease is a session's use beside its device. Closing the session does not wait for the lease: the
+// session is unloaded when the lease ends.
 type lease struct {
 	mu      sync.Mutex // Guards what follows.
 	freed   chan struct{}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -20,24 +19,18 @@ const niceness = 5
 
 // Device executes batches of its sessions on a thread of its own.
 type Device struct {
-	batches chan *executor.Batch
-	done    chan struct{}
-	thread  atomic.Int64
-
-	mu       sync.Mutex // Guards what follows.
-	sessions []*Session // by slot; nil: no model is there
-	closed   bool
+	intake
+	done     chan struct{}
+	thread   atomic.Int64
+	sessions []*Session // by slot; nil: no model is there. Guarded by the intake's mu
 }
-
-// errClosed ends a batch that came after Close.
-var errClosed = errors.New("the device is closed")
 
 // errNoModel ends a batch of a slot that is empty.
 var errNoModel = errors.New("the device has no model in this slot")
 
 // NewDevice starts the thread. The device owns the sessions.
 func NewDevice(sessions []*Session) *Device {
-	d := &Device{sessions: slices.Clone(sessions), batches: make(chan *executor.Batch, 1), done: make(chan struct{})}
+	d := &Device{sessions: slices.Clone(sessions), intake: intake{batches: make(chan *executor.Batch, 1)}, done: make(chan struct{})}
 	go d.run()
 	return d
 }
@@ -77,20 +70,6 @@ func (d *Device) Session(slot int) *Session {
 		return nil
 	}
 	return d.sessions[slot]
-}
-
-// Launch implements executor.Device.
-func (d *Device) Launch(b *executor.Batch) {
-	d.mu.Lock()
-	closed := d.closed
-	if !closed {
-		d.batches <- b // there is room: one batch at a time
-	}
-	d.mu.Unlock()
-	if closed {
-		now := mono.Now()
-		b.Finish(now, now, errClosed)
-	}
 }
 
 // Stop ends the thread and leaves the sessions open, to be given to another

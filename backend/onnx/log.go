@@ -15,7 +15,7 @@ import (
 const lineMax = 1000
 
 // LogTo has ONNX Runtime's own log go to this one, which a line reaches at most each sampled.Span: its errors are
-// returned, too, and told with the model that they are of.
+// returned, too, and logged with their model's name.
 func LogTo(log zerolog.Logger) {
 	lines := sampled.New(sampled.Span, func(l onnxrt.Line, left int) {
 		e := log.Warn().Str("category", l.Category).Str("location", l.Location)

@@ -3,7 +3,6 @@
 package onnx
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -32,8 +31,11 @@ func loadLibrary(path, remedy string) error {
 		return fmt.Errorf("%w: %s: its telemetry cannot be switched off: %w", ErrUnsupported, path, err)
 	}
 	ort.SetSharedLibraryPath(path)
-	logged := onnxrt.OpenLog(path) // before the environment is made
-	if err := errors.Join(ort.InitializeEnvironment(ort.WithLogLevelError()), logged); err != nil {
+	err := onnxrt.OpenLog(path) // before the environment is made
+	if err == nil {
+		err = ort.InitializeEnvironment(ort.WithLogLevelError())
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrUnsupported, path, err)
 	}
 	return nil
@@ -54,7 +56,7 @@ type Session struct {
 	outputs []buffer
 	tensors map[int]bound // by batch size
 	of      *Blob         // whose bytes it uses; nil: it has its own
-	lease   lease         // of who runs it beside the device that has it
+	lease   lease         // of the Beside that runs it, if one does
 }
 
 // buffer is one tensor's memory for the largest batch, outside the Go heap.

@@ -11,7 +11,7 @@ import "os"
 const telemetryVariable = "ORT_DISABLE_TELEMETRY"
 
 // telemetryOff switches that off for this process and for those that it starts: with cgo,
-// os.Setenv sets C's environment, too. A value that somebody has set stays: "0" is the way to
+// os.Setenv sets C's environment, too. A value that is set already stays: "0" is the way to
 // have the telemetry on purpose.
 func telemetryOff() error {
 	if os.Getenv(telemetryVariable) != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// A line looks again by itself after again where its link was full of what others sent, which tells
-// nobody when it has left, and every sweep for what has passed its deadline. One that is empty is kept for a while.
+// A line looks again after the span again where its link is full of what others sent: no call says when that has left.
+// It looks after each sweep for outputs that have passed their deadline. An empty line is kept for the span keep.
 const (
 	again = time.Millisecond
 	sweep = 20 * time.Millisecond
@@ -30,10 +30,10 @@ type line struct {
 	spare   []*piece
 	timer   *time.Timer
 	busy    bool   // it is counted in Sender.busy: outputs wait, or the link has some
-	pumping bool   // somebody hands parts over
-	more    bool   // it shall look again
+	pumping bool   // a goroutine hands parts over
+	more    bool   // the goroutine that pumps shall look again
 	over    bool   // nothing is taken any more
-	frame   []byte // of who pumps
+	frame   []byte // of the goroutine that pumps
 }
 
 // piece is an output with a line.
@@ -126,8 +126,8 @@ func (n *line) tick() {
 	n.pump()
 }
 
-// pump hands parts over while the link takes them. One goroutine at a time; one that comes meanwhile
-// leaves word.
+// pump hands parts over while the link takes them. One goroutine at a time does so: a call that comes
+// meanwhile has it look again.
 func (n *line) pump() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,9 +163,9 @@ func (n *line) pumpLocked() time.Duration {
 		err := n.hand(n.pieces[p.Slot], p)
 		switch {
 		case errors.Is(err, transport.ErrFull):
-			n.more = false // the refused part's own release said so; asked again at once the link would be full still
+			n.more = false // it was set by the refused part's release; asked at once the link would still be full
 			if n.queue.Flying() == 0 {
-				return again // what fills the link is not ours: nobody tells when it has left
+				return again // others' frames fill the link: no call says when they have left
 			}
 			return sweep
 		case err != nil:
@@ -223,7 +223,7 @@ func (n *line) finish(p *piece) {
 	n.mu.Lock()
 }
 
-// expire gives up what its frontend has answered by itself. Caller holds mu, which is given up meanwhile.
+// expire gives up outputs whose frontends have answered their requests themselves. Caller holds mu, which is given up meanwhile.
 func (n *line) expire(now mono.Time) {
 	for {
 		id, deadline, ok := n.queue.First()
@@ -256,7 +256,7 @@ func (n *line) give(p *piece, c Cause) {
 	if begun && c == CauseExpired {
 		end := Output{Head: o.Head, Deadline: o.Deadline.Add(2 * Grace), Model: o.Model, Lost: o.Lost}
 		end.Head.Reason = wire.ReasonDeadline
-		n.addLocked(&end) // with no place for it, the frontend forgets the rest by itself
+		n.addLocked(&end) // if there is no place for it, the frontend forgets by itself what it has got
 	}
 	n.mu.Unlock()
 	o.lost(c)

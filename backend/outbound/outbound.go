@@ -1,4 +1,4 @@
-// Package outbound sends what batches put out, of any size, by links that take only so much at a time.
+// Package outbound sends batches' outputs, of any size, over links whose send buffers are bounded.
 //
 //	executor --Direct: small, and nothing waits--> link
 //	    |                                            ^
@@ -13,7 +13,7 @@
 //  2. An output that was begun and is given up is ended by its reason, so that its frontend does not wait for the rest.
 //  3. What waits is bounded: by bytes (Reserve), by number (parts.Max a link), and by time, as none is kept for
 //     longer than Grace after its deadline.
-//  4. Nothing here blocks. Links are called without a lock, from whoever sent or from whom release was called by.
+//  4. Nothing here blocks. Links are called without a lock, by the goroutine that called Send or by the one that called release.
 //
 // # Rejected
 //
@@ -57,19 +57,19 @@ type Output struct {
 	Data     []byte      // nil: Head has a reason
 	Deadline mono.Time
 	Model    int // the executor's slot, for Lost
-	// Release is called once, when nothing refers to Data any more, and Lost before it where the output was given up. Neither
-	// is called under a lock, nor may block; nil: nobody is told.
+	// Release is called once, when nothing refers to Data any more. Lost is called once where the output was given up,
+	// before or after Release: it must not read the bytes of Data. Neither is called under a lock, nor may block. Both
+	// may be nil.
 	Release func()
 	Lost    func(o *Output, c Cause)
 }
 
 // Sender sends outputs over any number of links.
 type Sender struct {
-	max  int64                // Immutable: bytes of buffers whose outputs wait
-	lost func(*Output, Cause) // Immutable: is told of each output that is given up; nil: nobody is
-	held atomic.Int64         // bytes reserved
-	busy atomic.Int64         // lines with outputs
-	mu   sync.Mutex           // Guards lines.
+	max  int64        // Immutable: bytes of buffers whose outputs wait
+	held atomic.Int64 // bytes reserved
+	busy atomic.Int64 // lines with outputs
+	mu   sync.Mutex   // Guards all.
 	all  map[transport.Link]*line
 }
 
@@ -107,7 +107,7 @@ func (s *Sender) Reserve(n int64) bool {
 // Unreserve gives it back.
 func (s *Sender) Unreserve(n int64) { s.held.Add(-n) }
 
-// Direct reports whether an output of n bytes may go to its link past the lines: it is small, and nothing
+// Direct reports whether an output of n bytes may go to its link at once: it is small, and nothing
 // waits for that link. A link that refuses it (transport.ErrFull) gets it by Send.
 func (s *Sender) Direct(l transport.Link, n int) bool {
 	return n <= parts.Small && (s.busy.Load() == 0 || s.free(l))
@@ -126,7 +126,7 @@ func (s *Sender) free(l transport.Link) bool {
 	return !n.busy
 }
 
-// Send takes an output over; what becomes of it is told by Lost and Release.
+// Send takes an output over. Its Lost and Release say what becomes of it.
 func (s *Sender) Send(l transport.Link, o Output) {
 	for !s.line(l).add(&o) { // that one has just ended
 	}

@@ -27,9 +27,9 @@ func visits(sizes []int) []int {
 func (m *measurement) expected(i int) mono.Dur { return estimated(m.points, i) }
 
 // estimated is the latency of a size that was not measured. Between two sizes that were it is on
-// the line through them. Beyond the largest it grows as steeply as anywhere before, or in
-// proportion to the size where only one was measured: proportion is the steepest that a model
-// does whose items take as long as in smaller batches. It is never less than a smaller size's.
+// the line through them. Beyond the largest it grows as steeply as between any two measured
+// sizes, or in proportion to the size where only one was measured: a latency grows no steeper than that where
+// items take as long as in smaller batches. It is never less than a smaller size's.
 func estimated(points []Point, i int) mono.Dur {
 	below, above := -1, -1
 	steepest := 0.0 // ns an item

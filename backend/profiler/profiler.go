@@ -78,7 +78,7 @@ const (
 // what was measured either way.
 func (r *Result) IsLine() bool { return r.Line.R2 >= LineR2 && r.Line.RelError <= LineRelError }
 
-// ErrHang is a run that has not ended in Options.Hang. The device may still be at it.
+// ErrHang is a run that has not ended in Options.Hang. The device may still be busy with it.
 var ErrHang = errors.New("a run does not end")
 
 // Measure runs the model on the device over batch sizes up to MaxBatch. The

@@ -75,15 +75,11 @@ func Prints(dir string) (map[string]Print, error) {
 	}
 	all := map[string]Print{}
 	for _, e := range entries {
-		at := filepath.Join(dir, e.Name())
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		switch info, err := os.Stat(at); {
-		case err == nil && info.IsDir():
-			all[e.Name()] = printOf(at)
-		case err != nil && isThere(at): // what cannot be read now is not gone: a link to nothing, a folder without permissions
-			all[e.Name()] = Print{Config: printTree(at)}
+		if p, is := printAt(filepath.Join(dir, e.Name())); is {
+			all[e.Name()] = p
 		}
 	}
 	return all, nil
@@ -96,7 +92,23 @@ func isThere(path string) bool {
 }
 
 // PrintOf is a model's; of a folder that is not there, one that equals none that is.
-func PrintOf(dir, name string) Print { return printOf(filepath.Join(dir, name)) }
+func PrintOf(dir, name string) Print {
+	p, _ := printAt(filepath.Join(dir, name))
+	return p
+}
+
+// printAt is of a folder; false: it is none. What cannot be read now is not gone: a link to nothing, a folder without
+// permissions.
+func printAt(dir string) (p Print, is bool) {
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && info.IsDir():
+		return printOf(dir), true
+	case err != nil && isThere(dir):
+		return Print{Config: printTree(dir)}, true
+	}
+	return Print{}, false
+}
 
 func printOf(dir string) Print {
 	h := fnv.New64a()

@@ -28,15 +28,15 @@ var errNotRegular = errors.New("it is no regular file")
 // ErrChanges: a model's files were written while they were read. What they become can be read when they have settled.
 var ErrChanges = errors.New("its files are being changed: they are read again when they have settled")
 
-// Snapshot copies a version of a model into a folder that nobody else writes to: config.yaml, and all
-// files below the version's folder, links followed as far as they stay in the repository. Inference
+// Snapshot copies a version of a model into a folder that only this process writes to: config.yaml, files of
+// warm-up inputs, and all files below the version's folder. Links are followed as far as they stay in the repository. Inference
 // libraries map weights, and read them again at each run: from a copy they get what was there when
 // the model was loaded, whatever becomes of the repository.
 //
 // The copy is of one moment as far as can be told: names, sizes and times of all files are compared
 // before and after, and ErrChanges says that they differ. What a file system's times do not tell is not
-// seen: a write that keeps a file's size and sets its time back. Nor is a writer that pauses for longer than
-// the watch waits (a second) between two files: what lay there then is a model of its own.
+// seen: a write that keeps a file's size and sets its time back. Nor is a writer that pauses between two files
+// for longer than the watch waits: the files that lay there then count as a model.
 //
 // The file system shares the bytes where it can (a clone); else they are copied, as far as there is room.
 func Snapshot(ctx context.Context, root, name, version, into string) (Model, error) {
@@ -54,6 +54,9 @@ func Snapshot(ctx context.Context, root, name, version, into string) (Model, err
 	c := copier{ctx: ctx, in: in, from: dir, into: into}
 	if err = c.file(ConfigFile); err == nil {
 		err = c.tree(version, 0)
+	}
+	if err == nil && isThere(filepath.Join(dir, WarmupDir)) { // it counts for the model's digest
+		err = c.tree(WarmupDir, 0)
 	}
 	if err != nil {
 		return Model{}, &ModelError{Model: name, Version: version, File: c.at, Err: err}
@@ -82,8 +85,8 @@ func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.error }
 
 // printVersion is of what a Snapshot has in it.
-func printVersion(dir, version string) [2]uint64 {
-	return [2]uint64{printTree(filepath.Join(dir, ConfigFile)), printTree(filepath.Join(dir, version))}
+func printVersion(dir, version string) [3]uint64 {
+	return [3]uint64{printTree(filepath.Join(dir, ConfigFile)), printTree(filepath.Join(dir, WarmupDir)), printTree(filepath.Join(dir, version))}
 }
 
 // copier copies files of a model's folder.
@@ -95,7 +98,7 @@ type copier struct {
 	at         string // the last file
 }
 
-// tree copies a folder below the model's.
+// tree copies a folder below the model's, with all that is in it.
 func (c *copier) tree(path string, depth int) error {
 	c.at = filepath.Join(c.from, path)
 	if depth > depthMax {
@@ -231,7 +234,7 @@ func changedIfGone(err error) error {
 	return err
 }
 
-// openRegular opens a file for reading, and waits for nobody: a pipe has no end until somebody writes it.
+// openRegular opens a regular file for reading. It does not wait, as opening a pipe would wait for a writer.
 func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

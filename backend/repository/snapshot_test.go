@@ -33,6 +33,7 @@ func TestSnapshot(t *testing.T) {
 	put(t, dir, "cnn/1/data/deep/w.bin", "weights")
 	put(t, dir, "cnn/2/model.onnx", "another version")
 	put(t, dir, "shared/w.bin", "shared weights")
+	put(t, dir, "cnn/warmup/x.bin", "inputs")
 	if err := os.Symlink("../../shared/w.bin", filepath.Join(dir, "cnn/1/linked.bin")); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"config.yaml": good, "1/model.onnx": "graph", "1/data/deep/w.bin": "weights", "1/linked.bin": "shared weights"} {
+	for path, want := range map[string]string{"config.yaml": good, "1/model.onnx": "graph", "1/data/deep/w.bin": "weights", "1/linked.bin": "shared weights", "warmup/x.bin": "inputs"} {
 		if text, err := os.ReadFile(filepath.Join(m.Files, path)); string(text) != want || err != nil {
 			t.Errorf("%s: %q, %v", path, text, err)
 		}

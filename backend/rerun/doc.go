@@ -3,8 +3,8 @@
 //	order --Begin--> Runs --Next--> part --device--> Ended --> Runs --Next--> ... End
 //
 // A run that fails says only that one of its requests, at least, is at fault. Runs halves the part that failed until each
-// request has run well with others, or has failed alone. A request that fails alone is the culprit, and its frontend is
-// told so. From then on the frontend marks requests like it as suspects (wire.Suspicion), and Runs parts suspects from
+// request has run well with others, or has failed alone. A request that fails alone is the culprit, and its answer
+// says so. From then on the frontend marks requests like it as suspects (wire.Suspicion), and Runs parts suspects from
 // the others before the first run. So a known culprit costs its neighbours nothing but the time of its own runs.
 //
 // # Invariants
@@ -20,5 +20,5 @@
 //
 // Running each request of a failed batch alone: 16 runs for one culprit among 16, where halves take about 6. Taking the
 // second half to be bad because the first ran well: a model whose failures are random would have its requests accused.
-// A fixed delay for suspects: on an idle device it helps nobody.
+// A fixed delay for suspects: on an idle device it gains nothing.
 package rerun

@@ -56,7 +56,7 @@ func (r *Runs) Begin(now mono.Time, c Counts, limit mono.Time, share *Share, rec
 	r.strong = n == strong
 	first := none
 	switch {
-	case none == 0 && (some == 0 || strong == 0): // none is better than another
+	case none == 0 && (some == 0 || strong == 0): // all have the same grade
 		first = n
 	case none == 0:
 		first = some
@@ -125,7 +125,7 @@ func (r *Runs) halve(s span) {
 	r.push(first)
 }
 
-// halveSibling halves the half beside what just ran well: who is at fault is there, most likely.
+// halveSibling halves the half beside the one that just ran well: the request at fault is most likely in it.
 func (r *Runs) halveSibling() {
 	n := len(r.waiting)
 	if n == 0 || !r.waiting[n-1].second || r.now.second || r.waiting[n-1].From != r.now.To || r.waiting[n-1].Size() < 2 {

@@ -30,8 +30,11 @@ type Store struct {
 
 	mu   sync.Mutex // Guards what follows.
 	at   *folder    // nil: it is not made yet
-	last uint64     // copy
+	last uint64     // number of the last copy
+	over bool       // Close was called
 }
+
+var errOver = errors.New("the backend has ended")
 
 // folder is one that is made and locked: its process lives.
 type folder struct {
@@ -139,6 +142,9 @@ func (s *Store) Take(ctx context.Context, m *repository.Model) (own repository.M
 func (s *Store) next() (dir string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.over {
+		return "", errOver
+	}
 	if s.at == nil {
 		if s.at, err = open(s.Base); err != nil {
 			return "", err
@@ -149,10 +155,11 @@ func (s *Store) next() (dir string, err error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// Close removes all of it.
+// Close removes all of it. A Take that comes later fails: its folder would stay.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.over = true
 	if s.at == nil {
 		return nil
 	}

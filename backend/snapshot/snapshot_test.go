@@ -99,3 +99,24 @@ func TestSweep(t *testing.T) {
 		}
 	}
 }
+
+// A copy that is asked for after the Store's end would stay for good: there is none.
+func TestTakeAfterClose(t *testing.T) {
+	dir, base := t.TempDir(), t.TempDir()
+	put(t, filepath.Join(dir, "m/config.yaml"), config)
+	put(t, filepath.Join(dir, "m/1/model.onnx"), "graph")
+	models, _, err := repository.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Store{Base: base}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Take(t.Context(), &models[0]); err == nil {
+		t.Error("a copy is made after the end")
+	}
+	if left, err := os.ReadDir(base); err != nil || len(left) > 0 {
+		t.Errorf("%v is left: %v", left, err)
+	}
+}

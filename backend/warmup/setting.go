@@ -26,7 +26,7 @@ type Input struct {
 const FilesMax = 64 << 20
 
 // Make checks a setting against a model's inputs, and reads its files: read has one by its path
-// in the model's folder, and refuses one of more than so many bytes. Each problem is told to bad,
+// in the model's folder, and refuses one of more than so many bytes. bad gets each problem,
 // with the setting's field. A nil setting is the default.
 func (s *Setting) Make(specs []catalog.TensorSpec, read func(path string, most int64) ([]byte, error), bad func(field, format string, args ...any)) *Inputs {
 	if s == nil {

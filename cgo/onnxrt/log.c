@@ -29,14 +29,15 @@ static void log_line(void *param, int severity, const char *category, const char
 
 const char *sym_log_open(const char *library, int severity)
 {
-	static void *env; // ONNX Runtime has one for the process: whoever asks for it later gets this one
-	void *handle = dlopen(library, RTLD_LAZY);
+	static void *env; // ONNX Runtime has one environment for the process: later calls get this one
+	void *handle;
 	const struct api_base *(*base)(void);
 	const void *const *api;
 	void *status;
 
 	if (env)
 		return NULL;
+	handle = dlopen(library, RTLD_LAZY);
 	if (!handle)
 		return dlerror();
 	base = (const struct api_base *(*)(void))dlsym(handle, "OrtGetApiBase");

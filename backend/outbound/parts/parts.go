@@ -6,7 +6,7 @@
 //
 //	Add --> waits --Next--> the link has a part --Left--> ... --> over
 //	          |  ^             |
-//	          |  +----Back-----+ (the link refused it)
+//	          |  +---Handed----+ (the link refused it)
 //	          +--Drop--> over, once the link has nothing of it any more
 //
 // Invariants:
@@ -45,7 +45,6 @@ type slot struct {
 	deadline mono.Time
 	size     int  // bytes of it; 0: a frame without payload
 	next     int  // bytes that were handed over
-	flying   int  // bytes of it that the link has
 	parts    int  // parts of it that the link has
 	handing  bool // one is being handed over: see Handed
 }
@@ -58,9 +57,6 @@ type Part struct {
 
 // Len is how many outputs wait or are with the link.
 func (q *Queue) Len() int { return len(q.slots) - len(q.free) }
-
-// Waiting is how many have parts that are to be handed over.
-func (q *Queue) Waiting() int { return q.waiting.Len() }
 
 // Flying is how many bytes the link has.
 func (q *Queue) Flying() int { return q.flying }
@@ -99,7 +95,7 @@ func (q *Queue) Next() (p Part, ok bool) {
 	}
 	p = Part{id, s.next, s.next + n}
 	s.next += n
-	s.flying, q.flying = s.flying+n, q.flying+n
+	q.flying += n
 	s.parts++
 	s.handing = true
 	if s.next == s.size {
@@ -128,7 +124,7 @@ func (q *Queue) Left(id uint32, last bool) (over bool) {
 	if last {
 		n = s.size - Last(s.size)
 	}
-	s.flying, q.flying = s.flying-n, q.flying-n
+	q.flying -= n
 	s.parts--
 	return q.settle(id)
 }
