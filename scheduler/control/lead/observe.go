@@ -97,9 +97,13 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 	}
 	if routed {
 		o.State, o.SubCluster = schema.Serving, subCluster(m.DeviceType, m.In)
-		if o.Reason = cut(outdated); v != nil && !v.wanted {
+		a := l.world.aboutOf(key, m.DeviceType)
+		switch {
+		case v != nil && !v.wanted:
 			o.Reason = "until another version is served"
-		} else if a := l.world.aboutOf(key, m.DeviceType); a.spec != nil {
+		case outdated != "":
+			o.Reason = cut(outdated)
+		case a.spec != nil:
 			o.Reason = cut(servedAs(a.spec, m.Set).Infeasible())
 		}
 		return o, true

@@ -42,3 +42,21 @@ func TestMeasuringIsNoFailure(t *testing.T) {
 		})
 	}
 }
+
+// A model whose files have changed, and cannot be loaded, is served, and says why the new files are not, until they are mended.
+func TestOutdatedIsObserved(t *testing.T) {
+	c := newCluster(t, Config{})
+	c.connect()
+	c.joins("a/t/0", "digits/1")
+	c.run(10 * second)
+	for _, why := range []string{"Protobuf parsing failed", ""} {
+		f := c.facts([]string{"a/t/0"}, nil)
+		f.GPUs[0].Stock[0].Outdated = why
+		c.lead.Facts(c.now, f)
+		c.run(second)
+		o := c.observed["digits/1"]
+		if o.State != schema.Serving || !strings.Contains(o.Reason, why) || (o.Reason == "") != (why == "") {
+			t.Errorf("the new files: %q; observed %+v", why, o)
+		}
+	}
+}
