@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The telemetry is off for what this process starts, unless somebody wants it on.
+// The telemetry is off for what this process starts, unless the variable has a value already.
 func TestTelemetryOff(t *testing.T) {
 	for set, want := range map[string]string{"": "1", "0": "0", "1": "1"} {
 		t.Setenv(telemetryVariable, set)

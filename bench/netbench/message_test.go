@@ -8,7 +8,7 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// deaf takes nothing.
+// deaf refuses all that is sent.
 type deaf struct {
 	transport.Link
 	cause error

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,19 +14,23 @@ import (
 // lateParts are GPUs whose batches end late, and say that they ran in parts, or not.
 type lateParts struct {
 	*devices
-	parts bool
+	parts   bool
+	reports atomic.Int64
 }
 
 func (s *lateParts) Dispatch(_ int, b *shard.Dispatch) {
 	d := Done{Batch: b.Batch, Start: b.Exec, End: b.Until.Add(4 * mono.Millisecond), Ran: len(b.Requests), Parts: s.parts}
-	time.AfterFunc(d.End.Sub(mono.Now()).Std(), func() { s.engine.Done(d) })
+	time.AfterFunc(d.End.Sub(mono.Now()).Std(), func() {
+		s.engine.Done(d)
+		s.reports.Add(1)
+	})
 }
 
 // A batch that ran in parts says nothing of how long batches take: no margin is learnt from how late it ends.
 func TestPartsTeachNoOverrun(t *testing.T) {
 	for _, parts := range []bool{false, true} {
 		cfg := Config{Margin: margin, Record: NewRecording(), GPUsMax: 64, RequestsMax: 1 << 12}
-		s := &lateParts{newDevices(2, 0), parts}
+		s := &lateParts{devices: newDevices(2, 0), parts: parts}
 		e, err := New(cfg, s)
 		if err != nil {
 			t.Fatal(err)
@@ -35,8 +40,12 @@ func TestPartsTeachNoOverrun(t *testing.T) {
 		fill(t, e, 1, 8)
 		offer(e, 1, 600, 1500*time.Millisecond)
 		e.SetDelay(batching.Delay{Ctrl: 50 * mono.Microsecond})
-		time.Sleep(100 * time.Millisecond)
-		e.Stop()
+		for limit := time.Now().Add(30 * time.Second); s.reports.Load() < 20; time.Sleep(time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Fatalf("in parts: %v; %d batches were reported in 30 s, want 20", parts, s.reports.Load())
+			}
+		}
+		e.Stop() // after it no report counts
 		most := mono.Dur(0)
 		for log, i := &cfg.Record.models[0].inputs, 0; i < log.len(); i++ {
 			if in := &log.at(i).in; in.op == opSetMargin && in.model == wire.ModelID(0) {

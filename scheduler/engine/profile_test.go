@@ -31,7 +31,7 @@ func (d overrunning) Dispatch(loop int, b *shard.Dispatch) {
 	})
 }
 
-// How much later than planned batches end is of their profile: with another one it is learnt anew, with the same one
+// How much later than planned batches end is of their profile: with another one it is learnt again, with the same one
 // it stays. The log replays.
 func TestMarginIsOfAProfile(t *testing.T) {
 	cfg := Config{Margin: margin, Record: NewRecording(), GPUsMax: 64, RequestsMax: 1 << 12, Placement: Placement{Joined: true}}
