@@ -390,16 +390,7 @@ const nobody = 65534
 func (c *changing) serve() (http string) {
 	t := c.t
 	t.Helper()
-	library := filepath.Join(root, "build/onnxruntime/libonnxruntime.so")
-	if path := os.Getenv("SYMPHONY_ONNXRUNTIME"); path != "" {
-		library = path
-	}
-	if _, err := os.Stat(library); err != nil {
-		if os.Getenv("SYMPHONY_REQUIRE_ONNXRUNTIME") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	library := library(t)
 	base, err := os.MkdirTemp("", "symphony-changes")
 	c.must(err)
 	t.Cleanup(func() {
