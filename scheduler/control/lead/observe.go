@@ -97,15 +97,7 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 	}
 	if routed {
 		o.State, o.SubCluster = schema.Serving, subCluster(m.DeviceType, m.In)
-		a := l.world.aboutOf(key, m.DeviceType)
-		switch {
-		case v != nil && !v.wanted:
-			o.Reason = "until another version is served"
-		case outdated != "":
-			o.Reason = cut(outdated)
-		case a.spec != nil:
-			o.Reason = cut(servedAs(a.spec, m.Set).Infeasible())
-		}
+		o.Reason = l.remark(key, v, m, outdated)
 		return o, true
 	}
 	switch {
@@ -133,6 +125,20 @@ func (l *Lead) observation(key, problem string) (schema.Observation, bool) {
 		o.Tries, o.Next = l.tried(key)
 	}
 	return o, true
+}
+
+// remark is what there is to say of a version that is served; "": nothing.
+func (l *Lead) remark(key string, v *version, m catalog.ModelFacts, outdated string) string {
+	a := l.world.aboutOf(key, m.DeviceType)
+	switch {
+	case v != nil && !v.wanted:
+		return "until another version is served"
+	case outdated != "":
+		return cut(outdated)
+	case a.spec != nil:
+		return cut(servedAs(a.spec, m.Set).Infeasible())
+	}
+	return ""
 }
 
 // outdated says that a GPU serves files of a model that have changed since, and why not those; "": that is not so.
