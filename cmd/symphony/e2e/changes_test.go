@@ -383,6 +383,18 @@ func (c *changing) wrong() bool {
 	return false
 }
 
+// beginAsUser starts a server as another user. It skips the test where the system does not allow that, and only there.
+func beginAsUser(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	err := begin(cmd)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) {
+		t.Skipf("this container does not let a server start as user %d: %v", nobody, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // nobody is the id of a user without rights: root reads files whatever their permissions are.
 const nobody = 65534
 
@@ -427,12 +439,7 @@ func (c *changing) serve() (http string) {
 	}
 	p := &process{t: t, name: "serve", cmd: cmd, log: &lockedBuffer{}, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
-	if err := begin(cmd); err != nil {
-		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) {
-			t.Fatal(err)
-		}
-		t.Skipf("this container does not let a server start as user %d: %v", nobody, err)
-	}
+	beginAsUser(t, cmd)
 	go func() { cmd.Wait(); close(p.done) }()
 	t.Cleanup(func() {
 		select {
