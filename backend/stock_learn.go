@@ -127,7 +127,7 @@ func (s *stock) relearn(now mono.Time, e *entry) bool {
 	switch at, learnt := profiler.History(s.profileKey(e.model), e.spec.Profile); {
 	case learnt != nil:
 		origin, known = learn.Learnt, learnt.Largest
-	case at.UnixNano() >= s.b.configured-int64(time.Second):
+	case at.UnixMilli() >= s.b.configured/1e6:
 		origin = learn.Measured
 	case !at.IsZero():
 		origin = learn.Stored

@@ -150,7 +150,7 @@ func Write(k Key, r *Result) (string, error) {
 
 // write puts it where Read finds it. The one before is there until this one is whole.
 func (s *stored) write(k Key) (string, error) {
-	s.At = time.Now().UTC().Truncate(time.Second)
+	s.At = time.Now().UTC().Truncate(time.Millisecond)
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return "", err
