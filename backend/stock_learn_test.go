@@ -36,7 +36,7 @@ func (s *stocking) alone() mono.Dur {
 }
 
 // TestProfileIsLearnt: runs of 20 ms correct a profile of 2 us. The scheduler is told, the model is served all the
-// while, and who starts next begins with what was learnt.
+// while, and the next start begins with what was learnt.
 func TestProfileIsLearnt(t *testing.T) {
 	dir := t.TempDir()
 	s := learner(t, dir, 2*mono.Microsecond)

@@ -176,13 +176,13 @@ func TestOldSchedulerIsNotTold(t *testing.T) {
 	}
 }
 
-// A Cancel that a full link does not take is counted: the request runs for nobody. One of a link that
+// A Cancel that a full link does not take is counted: the request runs, and its answer is discarded. One of a link that
 // has ended is none.
 func TestCancelsThatAreRefused(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	c := newCluster(t)
 	submits := make(chan wire.Submit, 1)
-	c.onSubmit = func(_ *cluster, _, _ transport.Link, m wire.Submit) { submits <- m } // nobody answers
+	c.onSubmit = func(_ *cluster, _, _ transport.Link, m wire.Submit) { submits <- m } // without an answer
 	client := c.dial(func(o *Options) { o.Metrics = registry })
 	u := client.uplinks[0]
 	first := u.admitted.Load()

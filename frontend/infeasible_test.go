@@ -14,7 +14,7 @@ import (
 	"github.com/symphony-serving/symphony/transport/wire"
 )
 
-// Who asks for what can never be in time hears both numbers; who might have been in time does not.
+// The refusal of a request that can never be in time has both numbers; that of one that might have been in time has not.
 func TestInfeasibleIsSaid(t *testing.T) {
 	models := testModels()
 	for i := range models.Entries {

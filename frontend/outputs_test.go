@@ -168,7 +168,7 @@ func TestOutputIsCutShort(t *testing.T) {
 	}
 }
 
-// The parts of an output that nobody waits for any more are discarded, and counted; the link goes on.
+// Parts of an output whose request is answered are discarded, and counted; the link goes on.
 func TestPartsThatNobodyAwaits(t *testing.T) {
 	c := largeCluster(t)
 	rest := make(chan func(), 1)

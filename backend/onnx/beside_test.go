@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Who closes a session that runs beside its device does not wait for it, nor closes it: its last
+// Close of a session that runs beside its device does not wait for it, nor closes it: its last
 // user does, once.
 func TestLease(t *testing.T) {
 	var l lease

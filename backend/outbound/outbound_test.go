@@ -213,7 +213,7 @@ func TestLinkEnds(t *testing.T) {
 	}
 }
 
-// A link that others have filled tells nobody when it has room: it is asked again. A reason waits, too.
+// A link that other messages have filled does not say when it has room: it is asked again. A reason waits, too.
 func TestLinkFullOfOthers(t *testing.T) {
 	s, p, g := New(0), &pipe{}, &ledger{}
 	p.fail(transport.ErrFull)

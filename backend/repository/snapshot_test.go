@@ -61,7 +61,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// What is no copy of a whole version is refused, with the file: a pipe that nobody writes, a link that leads out or
+// What is no copy of a whole version is refused, with the file: a pipe without a writer, a link that leads out or
 // nowhere, a file that no disk has room for, and folders that go round.
 func TestSnapshotRefuses(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -28,7 +28,7 @@ type alone struct {
 	seen     *watcher
 }
 
-// resolver is of TEST-NET-1, which nobody has.
+// resolver is of TEST-NET-1, which no host has.
 const resolver = "192.0.2.53"
 
 func newAlone(t *testing.T) *alone {
@@ -104,7 +104,7 @@ func newWatcher(t *testing.T, s *space) *watcher {
 }
 
 // packets opens a socket that gets what goes beyond loopback's addresses: the kernel leaves out
-// the rest, which is far more than anybody reads.
+// the rest, which is far more than a client reads.
 func packets() (int, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -119,7 +119,7 @@ func packets() (int, error) {
 		{Code: load | unix.BPF_B, K: 16},
 		{Code: jump, K: 127, Jt: 10},
 		{Code: give, K: 128},
-		{Code: jump, K: unix.ETH_P_IPV6, Jf: 9}, // what is neither is somebody's, too
+		{Code: jump, K: unix.ETH_P_IPV6, Jf: 9}, // other protocols count, too
 		{Code: load | unix.BPF_W, K: 24},
 		{Code: jump, K: 0, Jf: 7},
 		{Code: load | unix.BPF_W, K: 28},

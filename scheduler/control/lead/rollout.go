@@ -188,7 +188,7 @@ func (l *Lead) roll(now mono.Time, out *Effects) {
 		if own && l.awaitOwn(s) {
 			continue
 		}
-		if own { // nobody has added it: its backend brings it back, or the next plan is without it
+		if own { // no user has added it: its backend brings it back, or the next plan is without it
 			l.rollout.Failed(now, s.ID, "nobody has added it (symphony model add): only a backend that has it in its own folder can load it")
 			continue
 		}
