@@ -58,6 +58,7 @@ func (s *Server) body(x *exchange) ([]byte, error) {
 	if n >= 0 && (len(encoding) == 0 || string(encoding) == "identity") {
 		return s.readFixed(x, stream, n)
 	}
+	stream = &untilEnd{r: stream}
 	source, err := s.decompressor(encoding, stream)
 	if err != nil {
 		return nil, s.bodyError(x, err)
@@ -139,6 +140,23 @@ func (s *Server) readGrowing(x *exchange, r io.Reader) ([]byte, error) {
 			buffer = grown(buffer, n+more)
 		}
 	}
+}
+
+// untilEnd is a body that ends once. fasthttp's stream of chunks does not: a read after its end
+// waits for another chunk, and takes it from the next request.
+type untilEnd struct {
+	r     io.Reader
+	ended bool
+}
+
+// Read implements io.Reader.
+func (u *untilEnd) Read(p []byte) (int, error) {
+	if u.ended {
+		return 0, io.EOF
+	}
+	n, err := u.r.Read(p)
+	u.ended = err == io.EOF
+	return n, err
 }
 
 var errTrailing = errors.New("bytes after the end of the compressed data")

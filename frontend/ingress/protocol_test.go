@@ -336,6 +336,42 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
+// A compressed body in chunks is answered when its last chunk has come, although the connection stays open: a reader of
+// gzip asks for more after its end. Bytes after the compressed data are refused, and so is what follows the last chunk.
+func TestCompressedChunks(t *testing.T) {
+	s := start(t, Config{})
+	body := `{"inputs":[{"name":"x","shape":[2,3],"datatype":"UINT8","data":[1,2,3,4,5,6]}]}`
+	var gzipped, zlibbed bytes.Buffer
+	for _, w := range []io.WriteCloser{gzip.NewWriter(&gzipped), zlib.NewWriter(&zlibbed)} {
+		io.WriteString(w, body)
+		w.Close()
+	}
+	for _, c := range []struct {
+		name, encoding, packed, after string
+		status                        int
+	}{
+		{"gzip", "gzip", gzipped.String(), "", 200},
+		{"two members", "gzip", gzipped.String() + "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01\x00\x00\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00", "", 200},
+		{"deflate", "deflate", zlibbed.String(), "", 200},
+		{"gzip, and a request after it", "gzip", gzipped.String(), "GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n", 200},
+		{"gzip, and bytes after it", "gzip", gzipped.String() + "x", "", 400},
+		{"gzip cut off", "gzip", gzipped.String()[:gzipped.Len()-3], "", 400},
+	} {
+		for _, cut := range []int{1, 7, 1000} {
+			raw := "POST /v2/models/echo-UINT8/infer HTTP/1.1\r\nHost: x\r\nContent-Encoding: " + c.encoding + "\r\nTransfer-Encoding: chunked\r\n\r\n"
+			for rest := c.packed; rest != ""; {
+				n := min(cut, len(rest))
+				raw += fmt.Sprintf("%x\r\n%s\r\n", n, rest[:n])
+				rest = rest[n:]
+			}
+			got := exchangeRaw(t, s.address, raw+"0\r\n\r\n"+c.after)
+			if !strings.HasPrefix(got, fmt.Sprintf("HTTP/1.1 %d ", c.status)) || strings.Count(got, "HTTP/1.1 ") != 1 {
+				t.Errorf("%s in chunks of %d: %.300q", c.name, cut, got)
+			}
+		}
+	}
+}
+
 func TestChunkedBodies(t *testing.T) {
 	s := start(t, Config{})
 	body := `{"inputs":[{"name":"x","shape":[1,784],"datatype":"FP32","data":[` + strings.Repeat("1.25,", 783) + `1.25]}]}`
