@@ -19,7 +19,11 @@ func (b *Backend) checkOutputs(m *catalog.ModelSpec) error {
 	if one > wire.OutputMax {
 		return fmt.Errorf("its outputs take %s for one request, at most %s can be sent: give it outputs of a smaller shape or data type", inMiB(one), inMiB(wire.OutputMax))
 	}
-	if most := b.outputs.Max(); batch > most {
+	switch most := b.outputs.Max(); {
+	case one > most:
+		return fmt.Errorf("its outputs take %s for one request, and at most %s may wait to be sent (backend.outputs_max): raise that, or give it outputs of a smaller shape or data type",
+			inMiB(one), inMiB(most))
+	case batch > most:
 		return fmt.Errorf("its outputs take %s for one request, and %s for a batch of %d, and at most %s may wait to be sent (backend.outputs_max): raise that, or give the model a max_batch of %d or less",
 			inMiB(one), inMiB(batch), m.MaxBatch, inMiB(most), most/one)
 	}

@@ -21,6 +21,7 @@ func TestOutputsThatCannotBeSent(t *testing.T) {
 	}{
 		{10 << 20, 10, nil}, {100 << 20, 0, nil},
 		{10 << 20, 11, []string{"10.0 MiB for one", "110.0 MiB for a batch of 11", "100.0 MiB", "backend.outputs_max", "max_batch of 10"}},
+		{101 << 20, 4, []string{"101.0 MiB for one", "100.0 MiB", "backend.outputs_max", "smaller shape"}}, // no max_batch helps
 		{1<<30 + 1, 1, []string{"1024.0 MiB", "smaller shape"}},
 	} {
 		err := b.checkOutputs(model(c.bytes, c.batch))
