@@ -6,7 +6,8 @@
 //
 // # Invariants
 //
-//  1. Only a request on which the model failed when it ran alone speaks against its source and its input.
+//  1. Only a request on which the model failed when it ran alone speaks against its input, and against its source where
+//     the input has not failed lately: a proxy's connection is not to blame for one client that sends the same again.
 //  2. A source is judged by the part of its requests that fail, not by their number: a gateway of which one request in a
 //     hundred fails is above suspicion. One whose requests succeed is cleared.
 //  3. What is known decays by half every five seconds. A Table has a fixed size: of sources beyond it those are forgotten
@@ -92,8 +93,11 @@ func (t *Table) Failed(now mono.Time, k Keys, stranger bool) {
 		known = e != nil && e.grade(now) > wire.SuspicionNone
 		t.have(now, k.input()).add(now, 1, 0)
 	}
+	if known { // its input is reason enough
+		return
+	}
 	t.have(now, k.source()).add(now, 1, 0)
-	if stranger && !known { // else its input is reason enough
+	if stranger {
 		t.strangers.add(now, 1, 0)
 	}
 }

@@ -82,6 +82,25 @@ func TestAGateway(t *testing.T) {
 	}
 }
 
+// Clients share a proxy's connection, and one of them sends the same bad input many times as often as the others send
+// good ones: the input is a strong suspect, and the connection is none.
+func TestOneInputOnASharedConnection(t *testing.T) {
+	var table Table
+	now := start
+	for i := range 500 {
+		for range 16 {
+			now = now.Add(ms)
+			if s := tell(&table, now, Keys{Source: 1, Input: 99}, true); i > 0 && s != wire.SuspicionStrong {
+				t.Fatalf("round %d: the input: %d", i, s)
+			}
+		}
+		now = now.Add(ms)
+		if s := tell(&table, now, Keys{Source: 1, Input: uint64(100 + i)}, false); i > 4 && s != wire.SuspicionNone {
+			t.Fatalf("round %d: the others on its connection: %d", i, s)
+		}
+	}
+}
+
 // A client that connects for each request is known by its input, and by that strangers fail; those that are known to be good are
 // above suspicion, and strangers are never strong suspects for what other strangers did.
 func TestStrangers(t *testing.T) {
