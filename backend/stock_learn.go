@@ -65,7 +65,8 @@ func (s *stock) learnPart(now mono.Time, crowded bool, from int) bool {
 		return false
 	}
 	for _, e := range s.slots[from:min(from+partModels, len(s.slots))] {
-		if e != nil && !e.gone && !e.hidden && e.next == nil && e.profiled && e.spec != nil {
+		// One that no device has yet is not doubted: it could not be measured, and would be doubted again minutes later.
+		if e != nil && !e.gone && !e.hidden && e.next == nil && e.profiled && e.spec != nil && e.served() {
 			s.learnOf(now, crowded, e)
 		}
 	}
