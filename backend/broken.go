@@ -63,19 +63,14 @@ func (b *Backend) knows(key string) bool {
 
 // serves reports whether a pool has a model that it could read.
 func (b *Backend) serves(key string) bool {
-	return b.reads(func(e *entry) bool { return e.key == key })
-}
-
-// reads reports whether a pool has such an entry, and could read its config.yaml.
-func (b *Backend) reads(is func(*entry) bool) bool {
-	return slices.ContainsFunc(b.pools, func(p *pool) bool { return p.stock.reads(is) })
+	return slices.ContainsFunc(b.pools, func(p *pool) bool { return p.stock.reads(key) })
 }
 
 // versionsOf are the versions of a model's folder whose config.yaml cannot be read; none: it is no model's.
 func (b *Backend) versionsOf(dir, name string) (all []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		if b.reads(func(e *entry) bool { return e.local && e.source.Name == name }) {
+		if slices.ContainsFunc(b.pools, func(p *pool) bool { return p.stock.readsOf(name) }) {
 			return nil // these are listed with the reason
 		}
 		return []string{"1"} // a folder that cannot be read may be a model's
@@ -95,12 +90,20 @@ func (b *Backend) versionsOf(dir, name string) (all []string) {
 	return all
 }
 
-// reads is Backend.reads for one pool.
-func (s *stock) reads(is func(*entry) bool) bool {
+// reads reports whether there is an entry of a key whose config.yaml could be read.
+func (s *stock) reads(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[key]
+	return e != nil && !e.unread
+}
+
+// readsOf reports the same of any version of a model of the backend's own folder.
+func (s *stock) readsOf(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
-		if !e.unread && is(e) {
+		if !e.unread && e.local && e.source.Name == name {
 			return true
 		}
 	}

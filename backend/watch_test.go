@@ -277,7 +277,7 @@ func TestPrints(t *testing.T) {
 	}
 }
 
-// A model's folder that cannot be read any more is told of, once; what is served goes on, and no other version is listed.
+// The log names a folder that cannot be read any more once; what is served goes on, and no other version is listed.
 func TestWatchUnreadableFolder(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	x := newWatching(t, map[string]string{"m": emulatedModel})

@@ -219,7 +219,7 @@ func TestTooManyBytesWait(t *testing.T) {
 		}
 	}
 	if n := w.failed.Load(); n != 8 {
-		t.Errorf("%d requests were told of, want 8", n)
+		t.Errorf("%d lost requests were reported, want 8", n)
 	}
 	w.await(t, "the first batch", func() bool { return len(w.front.whole) == 8 && s.Held() == 0 })
 	w.order(3, 0, 21, 8, 60*mono.Second)
@@ -299,11 +299,11 @@ func TestRoomyBuffersAreSent(t *testing.T) {
 		w.await(t, "outputs are lost", func() bool { return len(w.front.whole) == 8*(b+1) && w.exec.outputs.Held() == 0 })
 	}
 	if n := w.failed.Load(); n > 0 {
-		t.Errorf("%d requests were told of", n)
+		t.Errorf("%d lost requests were reported", n)
 	}
 }
 
-// What was left untold of an order that was given up is not told of the next one that has its buffers.
+// An order that was given up leaves lost outputs unreported: the next order with its buffers does not report them.
 func TestUntoldOutputsAreForgotten(t *testing.T) {
 	w := newOutputWorld(t, loopback.New(), "inproc:", nil, 8)
 	w.order(1, 0, 1, 1, 60*mono.Second)
@@ -321,6 +321,6 @@ func TestUntoldOutputsAreForgotten(t *testing.T) {
 	w.order(2, 0, 2, 1, 60*mono.Second)
 	<-w.done
 	if n := w.failed.Load(); n > 0 {
-		t.Errorf("%d requests were told of", n)
+		t.Errorf("%d lost requests were reported", n)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // overfull counts and logs links that take no more, because the peer has not read for so long that
 // transport.Options.SendBuffer is full. A frame that such a link refuses is lost: the request whose
-// answer it was would wait for its deadline, and a frontend that was not told of another leader
+// answer it was would wait for its deadline, and a frontend that has not heard of another leader
 // would go on asking this scheduler. So the link is closed. Then the peer answers its open requests
 // at once, with a reason, dials again, and is told the rest.
 type overfull struct {

@@ -388,15 +388,15 @@ func beginAsUser(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	err := begin(cmd)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) {
-		t.Skipf("this container does not let a server start as user %d: %v", nobody, err)
+		t.Skipf("this container does not let a server start as user %d: %v", noRights, err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// nobody is the id of a user without rights: root reads files whatever their permissions are.
-const nobody = 65534
+// noRights is the id of a user without rights: root reads files whatever their permissions are.
+const noRights = 65534
 
 // serve begins a server over models of all kinds, as a user without permission to read everything.
 func (c *changing) serve() (http string) {
@@ -435,7 +435,7 @@ func (c *changing) serve() (http string) {
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + base, "HOME=" + base}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: noRights, Gid: noRights}
 	}
 	p := &process{t: t, name: "serve", cmd: cmd, log: &lockedBuffer{}, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
